@@ -1,0 +1,97 @@
+/*
+ * The interface that every analysis implements, and the table of them.
+ *
+ * An analysis is a const struct of functions. run.c drives it:
+ *
+ *   parse -> check_item -> plan -> init (or a checkpoint) ->
+ *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
+ *   -> finish
+ *
+ * The state is one flat block, pointer-free and little-endian, of
+ * plan.state_bytes bytes, and canonical: the same work gives the same bytes
+ * whichever backend did it. It begins with an an_state_head, in which the
+ * analysis keeps its position; the rest is its own.
+ */
+#ifndef AN_ANALYSIS_H
+#define AN_ANALYSIS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/status.h"
+#include "workunits/job.h"
+#include "workunits/result.h"
+
+typedef struct an_state_head {
+    uint64_t units_done;       /* of plan.units */
+} an_state_head;
+
+/* What an item will take. Pure: a function of parameters and item only, never
+ * of the device or the number of threads. */
+typedef struct an_plan {
+    uint64_t units;            /* units of work, each a part of about equal length */
+    size_t state_bytes;
+    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
+    double flops;              /* elementary operations, for rsc_fpops_est */
+} an_plan;
+
+/* One item being worked on: everything a backend may read. */
+typedef struct an_task {
+    const void *params;
+    const wu_item *item;
+    const wu_pixels *pixels;
+    an_plan plan;
+    unsigned threads;          /* >= 1 */
+    struct ocl_device *device; /* NULL for the CPU backend */
+    double slice_ms;           /* longest launch wanted on a device */
+} an_task;
+
+/* How the units get done: on the CPU, or on an OpenCL device. */
+typedef struct an_backend {
+    const char *name;          /* "cpu", "opencl" */
+    /* Prepares the worker from the state as it stands (new or resumed). */
+    tc_status (*open)(const an_task *task, const void *state, void **worker, tc_err *err);
+    /* Does some units. On the CPU a step takes at most about 0.2 s of work per thread, on a
+     * device at most about slice_ms. *units_done is the position reached.
+     * TC_MORE: call again; TC_OK: all units are done and in the state.
+     * A device backend may keep its work on the device until sync. */
+    tc_status (*step)(void *worker, void *state, uint64_t *units_done, tc_err *err);
+    /* Makes the state hold everything done so far. On an error the state is
+     * what it was. */
+    tc_status (*sync)(void *worker, void *state, tc_err *err);
+    /* Frees the worker; *worker becomes NULL. */
+    void (*close)(void **worker);
+} an_backend;
+
+typedef struct an_analysis {
+    const char *name;
+    const char *summary;       /* one line for people */
+    /* Parameters from JSON: defaults filled in, everything checked; unknown
+     * keys are errors. `where` begins messages ("FILE: job.json"). */
+    tc_status (*parse)(const json_t *json, const char *where, void **params, tc_err *err);
+    void (*params_free)(void **params);
+    /* The parameters as run, complete, defaults included; caller owns it. */
+    json_t *(*params_json)(const void *params);
+    /* Whether this item suits the parameters (size, mask present, ...). */
+    tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
+    tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
+    /* Fills the zeroed state for a new item. */
+    tc_status (*init)(const an_task *task, void *state, tc_err *err);
+    /* From the final state to the item's arrays. Shared by both backends. */
+    tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
+                        wu_output *out, tc_err *err);
+    /* The WU_ONCE arrays. */
+    tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
+    const an_backend *cpu;
+    const an_backend *opencl;  /* NULL where there is none yet */
+} an_analysis;
+
+/* All analyses, ended by NULL. */
+extern const an_analysis *const an_table[];
+/* By name, or NULL. */
+const an_analysis *an_find(const char *name);
+
+extern const an_analysis an_glcm;
+
+#endif

@@ -1,0 +1,70 @@
+"""TAP output for the Python tests, and what all of them need: the programs
+under test, scratch folders and the real pictures, which may be absent."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SRC = os.environ.get("TEXCELL_SRC", os.path.join(os.path.dirname(__file__), ".."))
+BUILD = os.environ.get("TEXCELL_BUILD", os.path.join(SRC, "build"))
+DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
+TEXCELL = os.path.join(BUILD, "texcell")
+TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
+TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
+
+_count = 0
+_failed = 0
+
+
+def ok(condition, name, detail=""):
+    """One test point. detail is shown when it fails."""
+    global _count, _failed
+    _count += 1
+    if not condition:
+        _failed += 1
+        for line in str(detail).splitlines():
+            print("# " + line)
+    print("%s %d - %s" % ("ok" if condition else "not ok", _count, name.replace("#", "")))
+    sys.stdout.flush()
+    return bool(condition)
+
+
+def skip(name, why):
+    global _count
+    _count += 1
+    print("ok %d - %s # SKIP %s" % (_count, name, why))
+    sys.stdout.flush()
+
+
+def note(text):
+    for line in str(text).splitlines():
+        print("# " + line)
+    sys.stdout.flush()
+
+
+def done():
+    """Prints the plan and ends the script; the exit status is for a reader
+    without a TAP driver."""
+    print("1..%d" % _count)
+    sys.exit(1 if _failed else 0)
+
+
+def scratch():
+    """A temporary folder, removed at exit."""
+    import atexit
+    path = tempfile.mkdtemp(prefix="texcell-test-")
+    atexit.register(shutil.rmtree, path, True)
+    return path
+
+
+def run(argv, timeout=600, **kw):
+    """Runs a program to its end; text output, no exception on failure."""
+    return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True, timeout=timeout, **kw)
+
+
+def data(name):
+    """Path of a real picture, or None where the folder is absent."""
+    path = os.path.join(DATA, name)
+    return path if os.path.exists(path) else None

@@ -1,0 +1,51 @@
+/*
+ * What an analysis hands over for an item (wu_output), and the result file
+ * that is put together from all items. workunits/FORMAT.md specifies the file.
+ */
+#ifndef WU_RESULT_H
+#define WU_RESULT_H
+
+#include "workunits/job.h"
+#include "workunits/npz.h"
+
+#define WU_RESULT_FORMAT_NAME "texcell-result"
+#define WU_RESULT_FORMAT_VERSION 1
+#define WU_RESULT_JSON "result.json"
+
+typedef enum wu_array_kind {
+    WU_ROWS,    /* concatenated along axis 0 over all items, in item order */
+    WU_OWN,     /* an array of this item alone; its name contains the item's */
+    WU_ONCE     /* the same for the whole result (feature names) */
+} wu_array_kind;
+
+typedef struct wu_out_array {
+    wu_array_info info;
+    wu_array_kind kind;
+    void *data;             /* owned */
+} wu_out_array;
+
+typedef struct wu_output {
+    size_t n;
+    wu_out_array *arrays;
+} wu_output;
+
+/* Adds an array and gives *data, zeroed memory of the array's size to fill in
+ * (owned by the output; NULL for an empty array). shape has ndim entries;
+ * width is for WU_STR only. Every item of a job must add the same WU_ROWS
+ * arrays in the same order, equal in all but shape[0]. */
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
+                        wu_dtype dtype, uint32_t width, unsigned ndim,
+                        const uint64_t *shape, void **data, tc_err *err);
+void wu_output_free(wu_output *out);
+
+/* Fetches the output of item `index` again (from the spool) while a result is
+ * being written. On success *out is the callee's to fill, the caller's to free. */
+typedef tc_status (*wu_output_source)(void *user, size_t index, wu_output *out, tc_err *err);
+
+/* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the
+ * WU_ROWS arrays, the WU_OWN arrays. Memory: one item's output. */
+tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
+                          const wu_output *once, wu_output_source source, void *user,
+                          tc_err *err);
+
+#endif
