@@ -1,11 +1,35 @@
 /*
  * The seam between texcell and BOINC. Everything the program wants of BOINC
- * goes through these functions; bw_boinc.cpp implements them over the BOINC
- * API, bw_null.c without BOINC (signals and the clock instead of a client).
- * Exactly one of the two is linked. app/run.c and app/main.c are the callers.
+ * goes through these functions; app/run.c and app/main.c are the callers.
+ *
+ * Behind it stand two sides: bw_boinc.cpp speaks with a client through the
+ * BOINC API, bw_null.c is for a program by itself (signals and the clock
+ * instead of a client). bw_init chooses once: the BOINC side when the program
+ * was built with it, was not given a command of its own ("texcell run") and
+ * was started in a slot folder; the other side in every other case.
  *
  * There is one job a process, as in BOINC itself, so the functions take no
- * handle.
+ * handle. They belong to the main thread: no other thread may call them.
+ *
+ * The rules of the loop:
+ *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
+ *    runtime is told to record the client's wishes and to act on none. So
+ *    bw_poll must be called often, at least once a step (about 0.2 s), and with
+ *    all worker threads idle and no launch on a device under way.
+ *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
+ *    bw_checkpoint_completed, then bw_exit_on_request. The client kills a
+ *    task that needs longer than 60 seconds for this.
+ *  - When it answers BW_ABORT: bw_exit_on_request at once.
+ *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
+ *    the job for done.
+ *
+ * For tests, a program by itself (never a task of a client) reads these
+ * environment variables in bw_init; each is a whole number from 1 on:
+ *   TEXCELL_TEST_QUIT_AFTER_POLLS=N        the N-th bw_poll answers BW_QUIT
+ *   TEXCELL_TEST_KILL_AFTER_POLLS=N        the N-th bw_poll kills the process
+ *                                          as a power cut would
+ *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint
+ *                                          answers true, whatever the clock says
  */
 #ifndef BW_H
 #define BW_H
@@ -19,15 +43,22 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#define BW_NORETURN __attribute__((noreturn))
+#else
+#define BW_NORETURN
+#endif
+
 typedef struct bw_options {
     double checkpoint_every;   /* seconds between checkpoints without a client; <= 0: 60 */
     bool standalone_command;   /* "texcell run": no client even in a BOINC build */
 } bw_options;
 
-/* What the client wants of the task, and what it assigned to it. */
+/* What the client assigned to the task. */
 typedef struct bw_gpu {
     bool assigned;             /* the client runs this task as a GPU task */
-    char vendor[16];           /* "NVIDIA", "ATI", "intel_gpu", ... the client's gpu_type */
+    char vendor[64];           /* the client's gpu_type: "NVIDIA", "ATI", "intel_gpu",
+                                  "apple_gpu", else the vendor as OpenCL names it */
     int opencl_index;          /* index among that vendor's OpenCL devices; -1 unknown */
     int device_number;         /* the client's device number; -1 unknown */
 } bw_gpu;
@@ -38,40 +69,57 @@ typedef enum bw_request {
     BW_ABORT                   /* the work is not wanted any more */
 } bw_request;
 
-/* Starts the conversation with the client. With a client, stdout/stderr are as
- * the client set them. threads > 1 asks for BOINC's multi-thread mode. */
+/* Starts the conversation with the client, or without one catches SIGINT,
+ * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
+ * thread is made and any file read. With a client, stderr is the task's and
+ * stdout leads nowhere, as the client set them. multi_thread: the program will
+ * have threads of its own (nothing depends on it: see docs/BOINC.md).
+ * TC_TRY_LATER when the BOINC runtime does not start. */
 tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err);
-/* True when a BOINC client runs this process. */
+/* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
-/* Resolves a logical file name to a physical one; caller frees *path. */
+/* Resolves a logical file name to a physical one; the caller frees *path.
+ * Without a client a name stands for itself. */
 tc_status bw_resolve(const char *logical, char **path, tc_err *err);
 /* CPUs the client allots to the task (>= 1); 0 when unknown. */
 int bw_ncpus(void);
-/* The assigned GPU. */
+/* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
 
-/* fraction in [0,1] of the whole job. */
+/* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);
 /* True when a checkpoint should be written now. After true the caller writes
  * one (or fails to) and MUST call bw_checkpoint_completed. */
 bool bw_time_to_checkpoint(void);
+/* A checkpoint is on disk. Also right after one that nobody asked for, such as
+ * the one before bw_exit_on_request. */
 void bw_checkpoint_completed(void);
-/* A stretch that must not be interrupted by suspend or quit; nests. */
+/* A stretch that must not be interrupted by suspend or quit; nests. Keep
+ * bw_poll out of it. */
 void bw_begin_critical(void);
 void bw_end_critical(void);
-/* What the client (or, without one, a signal) wants now. While the client has
- * suspended the task this call does not return until it goes on or ends. */
+/* What the client, or a signal, wants now. While the client has suspended the
+ * task this call does not return until it goes on or ends. Once it has
+ * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
 /* Why bw_poll answered BW_QUIT or BW_ABORT, in plain words ("the client asked
- * to quit", "no heartbeat from the client", "interrupted by signal 2"). */
+ * to quit", "the client is gone", "interrupted by signal 2"); "" before. */
 const char *bw_why(void);
 
-/* Ends the process so that the client starts it again after delay seconds.
- * reason: a non-empty sentence shown to the volunteer. Does not return. */
-void bw_temporary_exit(int delay, const char *reason);
-/* Ends the process with an exit code; message (may be NULL) is for the
- * volunteer, shown by the client when code is not 0. Does not return. */
-void bw_finish(int code, const char *message);
+/* Ends the process after BW_QUIT or BW_ABORT in the way that its cause wants:
+ * the client starts a task that quit again, and drops one that it aborted;
+ * without a client the exit code is that of TC_TRY_LATER. Flushes the streams
+ * and runs no exit handlers. */
+void bw_exit_on_request(void) BW_NORETURN;
+/* Ends the process so that the client starts it again after delay seconds
+ * (0..86400). reason: a non-empty sentence shown to the volunteer. Without a
+ * client: exits with the code of TC_TRY_LATER. */
+void bw_temporary_exit(int delay, const char *reason) BW_NORETURN;
+/* Ends the process with an exit code, for good: with a client the job counts
+ * as done (0) or failed. message (may be NULL) goes to the client's log, for
+ * the volunteer. Give GPU and files back first. Takes two seconds with a
+ * client: the last status messages go out. */
+void bw_finish(int code, const char *message) BW_NORETURN;
 
 #ifdef __cplusplus
 }

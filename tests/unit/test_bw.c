@@ -1,0 +1,431 @@
+/*
+ * The seam to BOINC, as far as it goes without a client; tests/client has the
+ * rest. The seam holds the state of one job a process, so each test runs in a
+ * child process, in an empty folder of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wrapper/bw.h"
+
+/* In the child cmocka is out of reach: say what failed, exit with a code that
+ * no test expects. */
+enum { CHILD_FAILED = 99 };
+#define CHECK(condition)                                                                   \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
+            fprintf(stdout, "# %s:%d: not so: %s\n", __FILE__, __LINE__, #condition);      \
+            fflush(stdout);                                                                \
+            _exit(CHILD_FAILED);                                                           \
+        }                                                                                  \
+    } while (0)
+
+static char folder[64];
+
+/* Runs body in a child; the wait status. The folder is left for the parent to
+ * look at; remove_folder ends the test. */
+static int in_child(void (*body)(void))
+{
+    strcpy(folder, "/tmp/texcell-test-bw-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (chdir(folder) != 0)
+            _exit(CHILD_FAILED);
+        body();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static const char *const left_behind[] = {
+    "init_data.xml", "stderr.txt", "boinc_lockfile", "boinc_temporary_exit",
+    "boinc_finish_called", "workunit", "out",
+};
+
+static void remove_folder(void)
+{
+    char path[128];
+    for (size_t i = 0; i < sizeof left_behind / sizeof *left_behind; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, left_behind[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void assert_exits(void (*body)(void), int code)
+{
+    const int status = in_child(body);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), code);
+}
+
+static void assert_killed(void (*body)(void), int number)
+{
+    const int status = in_child(body);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "w");
+    CHECK(f);
+    fputs(text, f);
+    CHECK(fclose(f) == 0);
+}
+
+static void assert_file_is(const char *name, const char *text)
+{
+    char path[128], content[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    content[fread(content, 1, sizeof content - 1, f)] = 0;
+    fclose(f);
+    assert_string_equal(content, text);
+}
+
+static void start(double checkpoint_every)
+{
+    const bw_options options = { .checkpoint_every = checkpoint_every, .standalone_command = true };
+    tc_err err = { "" };
+    CHECK(bw_init(&options, false, &err) == TC_OK);
+    CHECK(!bw_has_client());
+}
+
+static void sleep_ms(long ms)
+{
+    const struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+    nanosleep(&t, NULL);
+}
+
+/* --- by itself ------------------------------------------------------------- */
+
+static void nothing_assigned(void)
+{
+    start(0);
+    CHECK(bw_ncpus() == 0);
+    bw_gpu gpu;
+    memset(&gpu, 7, sizeof gpu);
+    bw_get_gpu(&gpu);
+    CHECK(!gpu.assigned && gpu.vendor[0] == 0 && gpu.opencl_index == -1 && gpu.device_number == -1);
+    char *path = NULL;
+    CHECK(bw_resolve("a name.zip", &path, NULL) == TC_OK);
+    CHECK(strcmp(path, "a name.zip") == 0);
+    free(path);
+    CHECK(strcmp(bw_why(), "") == 0);
+    bw_fraction_done(0.5);
+    bw_begin_critical();
+    bw_end_critical();
+    CHECK(bw_poll() == BW_GO_ON);
+}
+
+static void test_nothing_assigned(void **state)
+{
+    (void)state;
+    assert_exits(nothing_assigned, 0);
+    remove_folder();
+}
+
+static void quits_at_the_third_poll(void)
+{
+    setenv("TEXCELL_TEST_QUIT_AFTER_POLLS", "3", 1);
+    start(0);
+    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(strcmp(bw_why(), "") == 0);
+    CHECK(bw_poll() == BW_QUIT);
+    CHECK(bw_poll() == BW_QUIT);
+    CHECK(strlen(bw_why()) > 10);
+    printf("kept");
+    bw_exit_on_request();
+}
+
+static void quits_into_a_file(void)
+{
+    CHECK(freopen("out", "w", stdout));
+    quits_at_the_third_poll();
+}
+
+static void test_quit_after_polls(void **state)
+{
+    (void)state;
+    assert_exits(quits_into_a_file, tc_exit_code(TC_TRY_LATER));
+    assert_file_is("out", "kept");
+    remove_folder();
+}
+
+static void killed_at_the_second_poll(void)
+{
+    setenv("TEXCELL_TEST_KILL_AFTER_POLLS", "2", 1);
+    start(0);
+    CHECK(bw_poll() == BW_GO_ON);
+    bw_poll();
+}
+
+static void test_kill_after_polls(void **state)
+{
+    (void)state;
+    assert_killed(killed_at_the_second_poll, SIGKILL);
+    remove_folder();
+}
+
+static void refuses_odd_numbers(void)
+{
+    static const char *const odd[] = { "0", "-1", "x", "1x", " 1", "+1", "99999999999999999999999" };
+    const bw_options options = { .standalone_command = true };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        tc_err err = { "" };
+        setenv("TEXCELL_TEST_CHECKPOINT_EVERY_CALLS", odd[i], 1);
+        CHECK(bw_init(&options, false, &err) == TC_USAGE);
+        CHECK(strstr(err.message, "TEXCELL_TEST_CHECKPOINT_EVERY_CALLS"));
+    }
+}
+
+static void test_odd_numbers(void **state)
+{
+    (void)state;
+    assert_exits(refuses_odd_numbers, 0);
+    remove_folder();
+}
+
+static void checkpoints_every_third_call(void)
+{
+    setenv("TEXCELL_TEST_CHECKPOINT_EVERY_CALLS", "3", 1);
+    start(1e-9); /* the clock alone would say yes each time */
+    for (int round = 0; round < 3; round++) {
+        CHECK(!bw_time_to_checkpoint());
+        CHECK(!bw_time_to_checkpoint());
+        CHECK(bw_time_to_checkpoint());
+        bw_checkpoint_completed();
+    }
+}
+
+static void checkpoints_by_the_clock(void)
+{
+    start(0.2);
+    CHECK(!bw_time_to_checkpoint());
+    sleep_ms(250);
+    CHECK(bw_time_to_checkpoint());
+    CHECK(bw_time_to_checkpoint());
+    bw_checkpoint_completed();
+    CHECK(!bw_time_to_checkpoint());
+}
+
+static void checkpoints_each_minute(void)
+{
+    start(-1);
+    sleep_ms(50);
+    CHECK(!bw_time_to_checkpoint());
+}
+
+static void test_checkpoints(void **state)
+{
+    (void)state;
+    assert_exits(checkpoints_every_third_call, 0);
+    remove_folder();
+    assert_exits(checkpoints_by_the_clock, 0);
+    remove_folder();
+    assert_exits(checkpoints_each_minute, 0);
+    remove_folder();
+}
+
+static void one_signal_asks_to_quit(void)
+{
+    start(0);
+    raise(SIGTERM);
+    CHECK(bw_poll() == BW_QUIT);
+    CHECK(strcmp(bw_why(), "interrupted by signal 15") == 0);
+    bw_exit_on_request();
+}
+
+static void two_signals_end_it(void)
+{
+    start(0);
+    raise(SIGINT);
+    raise(SIGINT);
+}
+
+static void nohup_stays(void)
+{
+    signal(SIGHUP, SIG_IGN);
+    start(0);
+    raise(SIGHUP);
+    CHECK(bw_poll() == BW_GO_ON);
+}
+
+static void test_signals(void **state)
+{
+    (void)state;
+    assert_exits(one_signal_asks_to_quit, tc_exit_code(TC_TRY_LATER));
+    remove_folder();
+    assert_killed(two_signals_end_it, SIGINT);
+    remove_folder();
+    assert_exits(nohup_stays, 0);
+    remove_folder();
+}
+
+static void finishes(void)
+{
+    start(0);
+    bw_finish(2, "bad input");
+}
+
+static void leaves_for_a_while(void)
+{
+    start(0);
+    bw_temporary_exit(60, "the device is busy");
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    assert_exits(finishes, 2);
+    remove_folder();
+    assert_exits(leaves_for_a_while, tc_exit_code(TC_TRY_LATER));
+    remove_folder();
+}
+
+/* --- which side ------------------------------------------------------------- */
+
+static const char slot_file[] =
+    "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n"
+    "<gpu_type>intel_gpu</gpu_type>\n<gpu_device_num>2</gpu_device_num>\n"
+    "<gpu_opencl_dev_index>1</gpu_opencl_dev_index>\n<gpu_usage>1</gpu_usage>\n"
+    "<ncpus>3.900000</ncpus>\n<checkpoint_period>60</checkpoint_period>\n</app_init_data>\n";
+
+static void command_in_a_slot(void)
+{
+    write_file("init_data.xml", slot_file);
+    start(0);
+    CHECK(access("boinc_lockfile", F_OK) != 0);
+    CHECK(access("stderr.txt", F_OK) != 0);
+}
+
+static void no_command_outside_a_slot(void)
+{
+    const bw_options options = { .standalone_command = false };
+    CHECK(bw_init(&options, true, NULL) == TC_OK);
+    CHECK(!bw_has_client());
+    CHECK(access("boinc_lockfile", F_OK) != 0);
+    CHECK(access("stderr.txt", F_OK) != 0);
+}
+
+static void test_no_client(void **state)
+{
+    (void)state;
+    assert_exits(command_in_a_slot, 0);
+    remove_folder();
+    assert_exits(no_command_outside_a_slot, 0);
+    remove_folder();
+}
+
+#ifdef BW_WITH_BOINC
+/* A slot whose client cannot be reached: BOINC's runtime still works on the
+ * slot's files. */
+static void start_in_a_slot(void)
+{
+    write_file("init_data.xml", slot_file);
+    write_file("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
+    setenv("TEXCELL_TEST_QUIT_AFTER_POLLS", "1", 1); /* not for tasks */
+    const bw_options options = { .standalone_command = false };
+    CHECK(bw_init(&options, false, NULL) == TC_OK);
+    CHECK(bw_has_client());
+}
+
+static void reads_the_slot(void)
+{
+    start_in_a_slot();
+    char *path = NULL;
+    CHECK(bw_resolve("workunit", &path, NULL) == TC_OK);
+    CHECK(strcmp(path, "../../projects/p/wu_1.zip") == 0);
+    free(path);
+    CHECK(bw_ncpus() == 3);
+    bw_gpu gpu;
+    bw_get_gpu(&gpu);
+    CHECK(gpu.assigned && strcmp(gpu.vendor, "intel_gpu") == 0);
+    CHECK(gpu.opencl_index == 1 && gpu.device_number == 2);
+    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(!bw_time_to_checkpoint());
+}
+
+static void task_leaves_for_a_while(void)
+{
+    start_in_a_slot();
+    bw_temporary_exit(90, "the device\nis busy");
+}
+
+static void task_gives_no_reason(void)
+{
+    start_in_a_slot();
+    bw_temporary_exit(5, " ");
+}
+
+static void task_finishes(void)
+{
+    start_in_a_slot();
+    bw_finish(2, "wu.zip: job.json: \"analysis\" is missing\n");
+}
+
+static void task_gets_a_signal(void)
+{
+    start_in_a_slot();
+    raise(SIGTERM);
+    CHECK(bw_poll() == BW_QUIT);
+    bw_checkpoint_completed();
+    bw_exit_on_request();
+}
+
+static void test_slot(void **state)
+{
+    (void)state;
+    assert_exits(reads_the_slot, 0);
+    remove_folder();
+    assert_exits(task_leaves_for_a_while, 0);
+    assert_file_is("boinc_temporary_exit", "90\nthe device is busy\n");
+    remove_folder();
+    assert_exits(task_gives_no_reason, 0);
+    assert_file_is("boinc_temporary_exit", "5\nno reason given\n");
+    remove_folder();
+    assert_exits(task_finishes, 2);
+    assert_file_is("boinc_finish_called", "2\nwu.zip: job.json: \"analysis\" is missing \n\n");
+    remove_folder();
+    assert_killed(task_gets_a_signal, SIGTERM);
+    remove_folder();
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_assigned),
+        cmocka_unit_test(test_quit_after_polls),
+        cmocka_unit_test(test_kill_after_polls),
+        cmocka_unit_test(test_odd_numbers),
+        cmocka_unit_test(test_checkpoints),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_no_client),
+#ifdef BW_WITH_BOINC
+        cmocka_unit_test(test_slot),
+#endif
+    };
+    return cmocka_run_group_tests_name("bw", tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* Chooses the side (bw_side.h), forwards to it, and catches signals for both. */
+#include "wrapper/bw.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "wrapper/bw_side.h"
+
+/* One job a process, as in BOINC: this is the seam's only state beside what
+ * the sides keep. */
+static const bw_side *side = &bw_null_side;
+static bw_request answer = BW_GO_ON;
+static char why_buffer[64];
+static const char *why = "";
+static volatile sig_atomic_t signal_number;
+
+/* The second signal of a kind meets the default action and ends the process:
+ * a person who presses Ctrl-C twice means it. */
+static void on_signal(int number)
+{
+    signal_number = number;
+    signal(number, SIG_DFL);
+}
+
+int bw_signal_caught(void)
+{
+    return (int)signal_number;
+}
+
+/* A client's task gets these too: Ctrl-C in the terminal of a client and the
+ * shutdown of a system reach every process of the group, and a checkpoint is
+ * worth the moment it takes. */
+static void catch_signals(void)
+{
+    static const int numbers[] = {
+        SIGINT, SIGTERM,
+#ifdef SIGHUP
+        SIGHUP,
+#endif
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        /* nohup stays in force */
+        if (signal(numbers[i], on_signal) == SIG_IGN)
+            signal(numbers[i], SIG_IGN);
+    }
+}
+
+tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err)
+{
+    (void)multi_thread;
+    catch_signals();
+#ifdef BW_WITH_BOINC
+    if (!options->standalone_command) {
+        const bw_side *const boinc = bw_boinc_side();
+        if (boinc)
+            side = boinc;
+    }
+#endif
+    return side->init(options, err);
+}
+
+bool bw_has_client(void)
+{
+    return side->has_client;
+}
+
+tc_status bw_resolve(const char *logical, char **path, tc_err *err)
+{
+    return side->resolve(logical, path, err);
+}
+
+int bw_ncpus(void)
+{
+    return side->ncpus();
+}
+
+void bw_get_gpu(bw_gpu *gpu)
+{
+    side->get_gpu(gpu);
+}
+
+void bw_fraction_done(double fraction)
+{
+    side->fraction_done(fraction);
+}
+
+bool bw_time_to_checkpoint(void)
+{
+    return side->time_to_checkpoint();
+}
+
+void bw_checkpoint_completed(void)
+{
+    side->checkpoint_completed();
+}
+
+void bw_begin_critical(void)
+{
+    side->begin_critical();
+}
+
+void bw_end_critical(void)
+{
+    side->end_critical();
+}
+
+bw_request bw_poll(void)
+{
+    if (answer == BW_GO_ON)
+        answer = side->poll(&why);
+    if (answer == BW_GO_ON && bw_signal_caught()) {
+        answer = BW_QUIT;
+        snprintf(why_buffer, sizeof why_buffer, "interrupted by signal %d", bw_signal_caught());
+        why = why_buffer;
+    }
+    return answer;
+}
+
+const char *bw_why(void)
+{
+    return answer == BW_GO_ON ? "" : why;
+}
+
+void bw_exit_on_request(void)
+{
+    side->exit_on_request(answer);
+    abort();
+}
+
+void bw_temporary_exit(int delay, const char *reason)
+{
+    side->temporary_exit(delay, reason);
+    abort();
+}
+
+void bw_finish(int code, const char *message)
+{
+    side->finish(code, message);
+    abort();
+}

@@ -1,0 +1,201 @@
+// The side with a client, over the BOINC API. The project's only C++ file: a
+// part of that API has C++ linkage.
+//
+// The runtime gets direct_process_action = 0: its timer thread reads the
+// client's messages, sends ours and sets flags, but never stops or ends this
+// process. We act on the flags in boinc_poll, where no other thread works and
+// no launch is under way. docs/BOINC.md says what follows from that.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <boinc_api.h>
+#include <common_defs.h>
+#include <error_numbers.h>
+#include <filesys.h>
+#include <util.h>
+
+extern "C" {
+#include "app/status.h"
+}
+#include "wrapper/bw_side.h"
+
+namespace {
+
+// Ends the process without exit handlers: an OpenCL driver's may hang or
+// crash. The slot's lock is a lock of the system's and ends with the process.
+void leave(int code)
+{
+    fflush(nullptr);
+    _Exit(code);
+}
+
+// The files that carry a message to the client hold one line of it, which the
+// client reads into 256 bytes. An empty reason would hide the whole file.
+std::string one_line(const char *text)
+{
+    std::string line(text ? text : "");
+    if (line.size() > 250)
+        line.resize(250);
+    for (char &c : line)
+        if (c == '\n' || c == '\r')
+            c = ' ';
+    return line.find_first_not_of(" \t") == std::string::npos ? "no reason given" : line;
+}
+
+tc_status boinc_side_init(const bw_options *, tc_err *err)
+{
+    BOINC_OPTIONS o;
+    memset(&o, 0, sizeof o);
+    boinc_options_defaults(o);
+    o.direct_process_action = 0;
+    // On Windows: our worker threads have this priority within the low class
+    // that the client gives the process; the main thread must not lag behind.
+    o.normal_thread_priority = 1;
+    const int failed = boinc_init_options(&o);
+    if (failed)
+        return tc_fail(err, TC_TRY_LATER, "the BOINC runtime does not start: error %d", failed);
+    return TC_OK;
+}
+
+tc_status boinc_side_resolve(const char *logical, char **path, tc_err *err)
+{
+    std::string physical;
+    const int failed = boinc_resolve_filename_s(logical, physical);
+    if (failed)
+        return tc_fail(err, TC_BAD_INPUT, "%s: BOINC does not resolve this name: error %d",
+                       logical, failed);
+    *path = static_cast<char *>(malloc(physical.size() + 1));
+    if (!*path)
+        return tc_no_memory(err, "a file name");
+    memcpy(*path, physical.c_str(), physical.size() + 1);
+    return TC_OK;
+}
+
+int boinc_side_ncpus(void)
+{
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    if (!(data.ncpus > 0 && data.ncpus < 1e6))
+        return 0;
+    return data.ncpus < 1 ? 1 : static_cast<int>(data.ncpus);
+}
+
+void boinc_side_get_gpu(bw_gpu *gpu)
+{
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    memset(gpu, 0, sizeof *gpu);
+    gpu->opencl_index = -1;
+    gpu->device_number = -1;
+    if (!data.gpu_type[0])
+        return;
+    gpu->assigned = true;
+    snprintf(gpu->vendor, sizeof gpu->vendor, "%s", data.gpu_type);
+    gpu->opencl_index = data.gpu_opencl_dev_index;
+    gpu->device_number = data.gpu_device_num;
+}
+
+void boinc_side_fraction_done(double fraction)
+{
+    boinc_fraction_done(fraction);
+}
+
+bool boinc_side_time_to_checkpoint(void)
+{
+    return boinc_time_to_checkpoint() != 0;
+}
+
+void boinc_side_checkpoint_completed(void)
+{
+    boinc_checkpoint_completed();
+}
+
+bw_request boinc_side_poll(const char **why)
+{
+    for (;;) {
+        BOINC_STATUS status;
+        memset(&status, 0, sizeof status);
+        boinc_get_status(&status);
+        if (status.abort_request) {
+            *why = "the client aborted the task";
+            return BW_ABORT;
+        }
+        if (status.quit_request) {
+            *why = "the client asked to quit";
+            return BW_QUIT;
+        }
+        if (status.no_heartbeat) {
+            *why = "the client is gone";
+            return BW_QUIT;
+        }
+        // A signal ends the wait too: bw_poll answers it.
+        if (!status.suspended || bw_signal_caught())
+            return BW_GO_ON;
+        boinc_sleep(0.1);
+    }
+}
+
+void boinc_side_exit_on_request(bw_request request)
+{
+    if (request == BW_ABORT)
+        leave(EXIT_ABORTED_BY_CLIENT);
+    // The CPU time as of the checkpoint just written. The timer thread would
+    // send it only at its next full second.
+    double cpu_time = 0;
+    boinc_wu_cpu_time(cpu_time);
+    const double fraction = boinc_get_fraction_done(); // -1 before the first
+    boinc_report_app_status(cpu_time, cpu_time, fraction > 0 ? fraction : 0);
+    // The client starts a task that a signal ended again without counting it
+    // among those that keep exiting for no reason.
+    const int number = bw_signal_caught();
+    if (number) {
+        fflush(nullptr);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    leave(0);
+}
+
+void boinc_side_temporary_exit(int delay, const char *reason)
+{
+    boinc_temporary_exit(delay, one_line(reason).c_str(), false);
+    leave(0); // it returns when it cannot write its file; the client restarts us anyway
+}
+
+void boinc_side_finish(int code, const char *message)
+{
+    if (message)
+        boinc_finish_message(code, one_line(message).c_str(), false);
+    else
+        boinc_finish(code);
+    leave(code);
+}
+
+const bw_side boinc_side = {
+    true,
+    boinc_side_init,
+    boinc_side_resolve,
+    boinc_side_ncpus,
+    boinc_side_get_gpu,
+    boinc_side_fraction_done,
+    boinc_side_time_to_checkpoint,
+    boinc_side_checkpoint_completed,
+    boinc_begin_critical_section,
+    boinc_end_critical_section,
+    boinc_side_poll,
+    boinc_side_exit_on_request,
+    boinc_side_temporary_exit,
+    boinc_side_finish,
+};
+
+} // namespace
+
+// The runtime itself would go on without this file, but only after it had
+// left a lock file and a stderr.txt in a folder that is no slot.
+extern "C" const bw_side *bw_boinc_side(void)
+{
+    return boinc_file_exists(INIT_DATA_FILE) ? &boinc_side : nullptr;
+}

@@ -1,0 +1,44 @@
+/*
+ * What stands behind the seam: one table of functions for each side. Private
+ * to this folder. The functions are those of bw.h; see there.
+ */
+#ifndef BW_SIDE_H
+#define BW_SIDE_H
+
+#include "wrapper/bw.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bw_side {
+    bool has_client;
+    tc_status (*init)(const bw_options *options, tc_err *err);
+    tc_status (*resolve)(const char *logical, char **path, tc_err *err);
+    int (*ncpus)(void);
+    void (*get_gpu)(bw_gpu *gpu);
+    void (*fraction_done)(double fraction);
+    bool (*time_to_checkpoint)(void);
+    void (*checkpoint_completed)(void);
+    void (*begin_critical)(void);
+    void (*end_critical)(void);
+    /* *why points to a string that lasts, set with BW_QUIT and BW_ABORT. */
+    bw_request (*poll)(const char **why);
+    void (*exit_on_request)(bw_request request);
+    void (*temporary_exit)(int delay, const char *reason);
+    void (*finish)(int code, const char *message);
+} bw_side;
+
+/* The number of the signal that bw.c caught, 0 before one. */
+int bw_signal_caught(void);
+
+extern const bw_side bw_null_side;
+/* Only in a build with BOINC: its side if this process was started in a slot
+ * folder, else NULL. */
+const bw_side *bw_boinc_side(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
