@@ -1,0 +1,166 @@
+"""Runs texcell on a glcm work unit and compares everything in the result with
+the oracle."""
+import os
+
+import numpy as np
+
+import tap
+from oracle import glcm_oracle, workunit
+
+TOLERANCE = 1e-9          # relative, or absolute below 1
+# A map is stored as float32: half a unit in its last place on top.
+MAP_TOLERANCE = 2.0 ** -24 + 2 * TOLERANCE
+
+_scratch = None
+
+
+def folder():
+    global _scratch
+    if _scratch is None:
+        _scratch = tap.scratch()
+    return _scratch
+
+
+def texcell(unit, result, threads=1, extra=()):
+    """One standalone run; a CompletedProcess."""
+    return tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu",
+                    "--threads", str(threads), "--quiet"] + list(extra))
+
+
+class Comparison:
+    """Collects differences, in units of the tolerance."""
+
+    def __init__(self):
+        self.worst = 0.0
+        self.lines = []
+        self.n = 0
+
+    def values(self, what, got, expected, tolerance=TOLERANCE):
+        got = np.asarray(got, np.float64)
+        expected = np.asarray(expected, glcm_oracle.REAL)
+        if got.shape != expected.shape:
+            self.fault("%s: shape %s, expected %s" % (what, got.shape, expected.shape))
+            return
+        self.n += got.size
+        both_nan = np.isnan(got) & np.isnan(expected)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - expected) / np.maximum(1, np.abs(expected)) / tolerance
+        error = np.where(both_nan, 0, np.where(np.isnan(error), np.inf, error))
+        self.worst = max(self.worst, float(error.max(initial=0)))
+        for at in np.argwhere(error > 1)[:3]:
+            at = tuple(at)
+            self.lines.append("%s%s: got %.17g, expected %.20g (%.3g times the tolerance)" %
+                              (what, list(at) if at else "", got[at], expected[at], error[at]))
+
+    def fault(self, text):
+        self.worst = float("inf")
+        self.lines.append(text)
+
+
+def compare(result, parameters, items, answers):
+    """A Comparison of the result file with the oracle's answers."""
+    c = Comparison()
+    full = glcm_oracle.complete(parameters)
+    with np.load(result) as r:
+        names = [str(n) for n in r["feature_names"]]
+        if [str(n) for n in r["item_names"]] != [it["name"] for it in items]:
+            c.fault("item_names: %s" % r["item_names"])
+        if sorted(names) != sorted(answers[0].features):
+            c.fault("feature_names differ: only there %s, only here %s" %
+                    (sorted(set(names) - set(answers[0].features))[:5],
+                     sorted(set(answers[0].features) - set(names))[:5]))
+            return c
+        if r["features"].dtype != np.float64:
+            c.fault("features: dtype %s" % r["features"].dtype)
+        table = r["features"]
+        if table.shape != (len(items), len(names)):
+            c.fault("features: shape %s" % (table.shape,))
+            return c
+        for index, answer in enumerate(answers):
+            for column, name in enumerate(names):
+                c.values("%s %s" % (items[index]["name"], name), table[index, column],
+                         answer.features[name])
+        if full["per_offset"]:
+            _compare_offsets(c, r, full, items, answers)
+        elif "offset_features" in r.files:
+            c.fault("offset_features is there, unasked")
+        _compare_maps(c, r, items, answers)
+    return c
+
+
+def _compare_offsets(c, r, full, items, answers):
+    # Within a distance offsets stand by dy, then dx.
+    every = [o for d in full["distances"]
+             for o in sorted(answers[0].offsets[d], key=lambda o: (o[1], o[0]))]
+    expected = np.array([[[a.per_offset[(levels,) + o] for o in every]
+                          for levels in full["levels"]] for a in answers])
+    c.values("offset_features", r["offset_features"], expected)
+
+
+def _compare_maps(c, r, items, answers):
+    expected = {}
+    for it, answer in zip(items, answers):
+        for (feature, levels, dx, dy), picture in answer.maps.items():
+            name = "map_%s_%s_L%d_%d_%d" % (it["name"], feature, levels, dx, dy)
+            expected[name] = picture if it["stack"] else picture[0]
+    found = {n for n in r.files if n.startswith("map_")}
+    if found != set(expected):
+        c.fault("maps differ: found %s, expected %s" % (sorted(found), sorted(expected)))
+        return
+    for name, picture in expected.items():
+        if r[name].dtype != np.float32:
+            c.fault("%s: dtype %s" % (name, r[name].dtype))
+        c.values(name, r[name], picture, MAP_TOLERANCE)
+
+
+def check(name, parameters, items, threads=1):
+    """One test point: the program agrees with the oracle."""
+    unit = os.path.join(folder(), "unit.zip")
+    result = os.path.join(folder(), "result.npz")
+    if os.path.exists(result):
+        os.remove(result)
+    workunit.write(unit, "glcm", parameters, items)
+    run = texcell(unit, result, threads)
+    if run.returncode != 0 or not os.path.exists(result):
+        return tap.ok(False, name, "exit %d\n%s" % (run.returncode, run.stderr))
+    answers = [glcm_oracle.analyse(it["slices"], parameters, it["masks"]) for it in items]
+    c = compare(result, parameters, items, answers)
+    title = "%s (%d values, worst %.2g of the tolerance)" % (name, c.n, c.worst)
+    return tap.ok(c.worst <= 1, title,
+                  "parameters %s\n%s" % (parameters, "\n".join(c.lines[:12])))
+
+
+def refused(name, parameters, items, words):
+    """One test point: the program refuses with one line that has these words,
+    exit code 2, and leaves no result."""
+    unit = os.path.join(folder(), "unit.zip")
+    result = os.path.join(folder(), "result.npz")
+    if os.path.exists(result):
+        os.remove(result)
+    workunit.write(unit, "glcm", parameters, items)
+    run = texcell(unit, result)
+    good = (run.returncode == 2 and not os.path.exists(result) and
+            any(line.startswith("texcell: error: ") and all(w in line for w in words)
+                for line in run.stderr.splitlines()))
+    return tap.ok(good, name, "exit %d\n%s" % (run.returncode, run.stderr))
+
+
+# --- pictures with known matrices ----------------------------------------------------
+
+def product_row(multiplicity):
+    """A row of levels 0, 1, ... in which every ordered pair (i, j) of
+    neighbours occurs exactly m[i] * m[j] times: p is the product of its
+    marginals (an Eulerian circuit by Hierholzer's method)."""
+    k = len(multiplicity)
+    left = [[multiplicity[i] * multiplicity[j] for j in range(k)] for i in range(k)]
+    stack, row = [0], []
+    while stack:
+        here = stack[-1]
+        for there in range(k):
+            if left[here][there]:
+                left[here][there] -= 1
+                stack.append(there)
+                break
+        else:
+            row.append(stack.pop())
+    return np.array(row[::-1], np.uint8)

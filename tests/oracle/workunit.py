@@ -1,0 +1,66 @@
+"""Work units and results for the tests, by means that are not the program's:
+zipfile, json and a PNG writer of a few lines."""
+import json
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+
+
+def png(image):
+    """A PNG of grey 8/16 bit [h,w] or RGB 8 bit [h,w,3]."""
+    image = np.ascontiguousarray(image)
+    height, width = image.shape[:2]
+    bits = image.dtype.itemsize * 8
+    data = image.astype(image.dtype.newbyteorder(">")).reshape(height, -1)
+    raw = b"".join(b"\0" + row.tobytes() for row in data)
+
+    def chunk(kind, body):
+        return (struct.pack(">I", len(body)) + kind + body +
+                struct.pack(">I", zlib.crc32(kind + body)))
+    header = struct.pack(">IIBBBBB", width, height, bits, 2 if image.ndim == 3 else 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+            chunk(b"IDAT", zlib.compress(raw, 6)) + chunk(b"IEND", b""))
+
+
+def mask_png(mask):
+    return png(np.where(np.asarray(mask) != 0, 255, 0).astype(np.uint8))
+
+
+def item(name, slices, masks=None, stack=None, spacing=None):
+    """An item from a list of pictures; a stack when there are several (or
+    stack=True)."""
+    return {"name": name, "slices": slices, "masks": masks,
+            "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing}
+
+
+def write(path, analysis, parameters, items):
+    """The work unit of these items."""
+    members, described = [], []
+    for it in items:
+        name = it["name"]
+        entry = {"name": name}
+        files = []
+        for z, picture in enumerate(it["slices"]):
+            files.append("images/%s_%04d.png" % (name, z))
+            members.append((files[-1], png(picture)))
+        masks = []
+        for z, mask in enumerate(it["masks"] or []):
+            masks.append("masks/%s_%04d.png" % (name, z))
+            members.append((masks[-1], mask_png(mask)))
+        if it["stack"]:
+            entry["stack"] = files
+            entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
+        else:
+            entry["image"] = files[0]
+        if masks:
+            entry["mask"] = masks if it["stack"] else masks[0]
+        described.append(entry)
+    job = {"format": "texcell-workunit", "version": 1, "analysis": analysis,
+           "parameters": parameters, "items": described}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("job.json", json.dumps(job))
+        for name, data in members:
+            z.writestr(name, data)
+    return path

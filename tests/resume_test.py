@@ -1,0 +1,286 @@
+"""Interrupted at random moments, by kill -9 and by polite signals, with
+checkpoints then damaged, swapped or missing: the result is always the
+undisturbed run's, byte for byte, and nothing else is left behind."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import skimage.data
+
+import tap
+from oracle import workunit
+from oracle.workunit import item
+
+SEED = int(os.environ.get("TEXCELL_SEED", "0")) or random.SystemRandom().randrange(1, 10 ** 6)
+KILLS = int(os.environ.get("TEXCELL_KILLS", "50"))
+PATIENCE = 600      # seconds for a run to end by itself
+RNG = random.Random(SEED)
+
+
+class Job:
+    """A work unit in a folder of its own, and the bytes it must give."""
+
+    def __init__(self, root, name, parameters, items, options):
+        self.name = name
+        self.folder = os.path.join(root, name)
+        os.mkdir(self.folder)
+        self.unit = os.path.join(self.folder, "unit.zip")
+        self.result = os.path.join(self.folder, "result.npz")
+        self.options = options
+        self.errors = os.path.join(root, name + ".stderr")
+        workunit.write(self.unit, "glcm", parameters, items)
+        begin = time.monotonic()
+        code = self.start().wait(PATIENCE)
+        self.seconds = time.monotonic() - begin
+        if not tap.ok(code == 0, "%s: undisturbed" % name, self.stderr()):
+            tap.done()
+        self.expected = self.bytes()
+        os.remove(self.result)
+        tap.note("%s: %.1f s undisturbed" % (name, self.seconds))
+
+    def start(self):
+        with open(self.errors, "w") as errors:
+            return subprocess.Popen([tap.TEXCELL, "run", self.unit, "-o", self.result,
+                                     "--device", "cpu"] + self.options, stderr=errors)
+
+    def stderr(self):
+        with open(self.errors) as f:
+            return f.read()
+
+    def bytes(self):
+        with open(self.result, "rb") as f:
+            return f.read()
+
+    def files(self):
+        return sorted(os.listdir(self.folder))
+
+    def finish(self, title):
+        """Runs to the end; one test point."""
+        code = self.start().wait(PATIENCE)
+        return self.judge(title, code)
+
+    def judge(self, title, code):
+        """Exit 0, the right bytes, no file too many. Clears the result away."""
+        good = code == 0 and os.path.exists(self.result)
+        same = good and self.bytes() == self.expected
+        clean = self.files() == ["result.npz", "unit.zip"]
+        tap.ok(good and same and clean, "%s: %s" % (self.name, title),
+               "exit %s, bytes %s, files %s\n%s" %
+               (code, "equal" if same else "differ", self.files(), self.stderr()))
+        self.clear()
+        return good and same and clean
+
+    def clear(self):
+        for name in self.files():
+            if name != "unit.zip":
+                os.remove(os.path.join(self.folder, name))
+
+    def kill_after(self, seconds, sig=signal.SIGKILL):
+        """Starts, and sends the signal unless it was done before. The exit
+        status, and whether the signal came in time."""
+        process = self.start()
+        try:
+            return process.wait(seconds), False
+        except subprocess.TimeoutExpired:
+            process.send_signal(sig)
+            return process.wait(PATIENCE), True
+
+    def half_done(self):
+        """Leaves a checkpoint behind, from about the middle."""
+        for share in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8) * 3:
+            self.clear()
+            self.kill_after(share * self.seconds)
+            if len(self.files()) > 1 and not os.path.exists(self.result):
+                return True
+        return tap.ok(False, "%s: a killed run leaves a checkpoint" % self.name, self.files())
+
+
+def pictures():
+    return {"camera": skimage.data.camera(), "brick": skimage.data.brick(),
+            "gravel": skimage.data.gravel(), "coins": skimage.data.coins()}
+
+
+def one_long_item(root):
+    return Job(root, "one_item", {"preset": "hcc", "roi": {"type": "disc", "r": 40}},
+               [item("camera", [pictures()["camera"]])],
+               ["--threads", "1", "--checkpoint-every", "0.2"])
+
+
+def many_items(root, threads="2", every="0.05"):
+    """Small items with arrays of their own: what is spooled grows."""
+    items = []
+    for name, p in pictures().items():
+        for k in range(6):
+            crop = p[40 * k:40 * k + 60, 30 * k:30 * k + 60]
+            items.append(item("%s_%d" % (name, k), [crop]))
+    parameters = {"levels": [16, 32], "distances": [1, 2, 3, 4, 5, 6], "per_offset": True,
+                  "window": {"shape": "disc", "radius": 16}, "roi": {"type": "disc", "r": 16},
+                  "maps": [{"feature": "entropy", "levels": 32, "offset": [1, 0]},
+                           {"feature": "asm", "levels": 16, "offset": [-1, 1]}]}
+    return Job(root, "many_items", parameters, items,
+               ["--threads", threads, "--checkpoint-every", every])
+
+
+def stacks(root):
+    p = pictures()
+    rng = np.random.default_rng(3)
+    stack = [p["camera"][80 * z:80 * z + 70, 100:170] for z in range(5)]
+    masks = [rng.random(s.shape) < 0.5 for s in stack]
+    parameters = {"levels": [16, 64, 256], "distances": [1, 3, 5], "directions": "four",
+                  "window": {"shape": "square", "radius": 9}, "roi": {"type": "mask"},
+                  "maps": [{"feature": "imc2", "levels": 256, "offset": [3, 0]}]}
+    return Job(root, "stacks", parameters,
+               [item("a", stack, masks), item("b", stack[::-1], masks)],
+               ["--threads", "3", "--checkpoint-every", "0.01"])
+
+
+def kill_nine(job, kills):
+    """So many kills; whenever a run gets to its end in between, its result is
+    compared and the job begins anew."""
+    killed = ends = 0
+    resumed = False
+    while killed < kills:
+        code, in_time = job.kill_after(RNG.uniform(0.02, 1.2 * min(job.seconds, 1.0)))
+        resumed = resumed or "resum" in job.stderr().lower()
+        if in_time:
+            killed += 1
+        else:
+            ends += 1
+            if not job.judge("result after kills, no. %d" % ends, code):
+                return
+    job.finish("result after %d kills" % killed)
+    tap.ok(resumed, "%s: runs went on from checkpoints and said so" % job.name, job.stderr())
+
+
+def polite(job, sig):
+    """SIGTERM or SIGINT: exit 3 with a sentence, soon, and nothing lost."""
+    name = signal.Signals(sig).name
+    begin = time.monotonic()
+    wait = 0.5 * job.seconds
+    code, in_time = job.kill_after(wait, sig)
+    late = time.monotonic() - begin - wait
+    errors = job.stderr()
+    tap.ok(in_time and code == 3, "%s: %s ends it with exit code 3" % (job.name, name),
+           "exit %s\n%s" % (code, errors))
+    tap.ok(late < 5, "%s: %s is answered soon" % (job.name, name), "%.1f s" % late)
+    tap.ok(any(line.startswith("texcell: ") and "signal" in line for line in errors.splitlines()),
+           "%s: %s is named on stderr" % (job.name, name), errors)
+    tap.ok(not os.path.exists(job.result) and len(job.files()) > 1,
+           "%s: %s leaves a checkpoint and no result" % (job.name, name), job.files())
+    begin = time.monotonic()
+    job.finish("result after %s" % name)
+    spent = time.monotonic() - begin
+    tap.ok(spent < 0.8 * job.seconds + 0.5, "%s: the work before %s is not done again" %
+           (job.name, name), "%.1f s of %.1f s" % (spent, job.seconds))
+
+
+def damaged(job, other):
+    """Checkpoint and spool flipped, cut, emptied, swapped, removed."""
+    if not job.half_done():
+        return
+    saved = {n: open(os.path.join(job.folder, n), "rb").read()
+             for n in job.files() if n != "unit.zip"}
+    tap.note("left by a kill: %s" % {n: len(b) for n, b in saved.items()})
+    checkpoint = "result.npz.checkpoint"
+    if not tap.ok(checkpoint in saved, "%s: the checkpoint's name" % job.name, sorted(saved)):
+        return
+
+    def flip(data):
+        at = RNG.randrange(len(data))
+        return data[:at] + bytes([data[at] ^ (1 << RNG.randrange(8))]) + data[at + 1:]
+
+    def cut(data):
+        return data[:RNG.randrange(len(data))]
+
+    def trial(title, changes, must_say):
+        job.clear()
+        for n, data in dict(saved, **changes).items():
+            if data is not None:
+                with open(os.path.join(job.folder, n), "wb") as f:
+                    f.write(data)
+        job.finish(title)
+        if must_say:
+            said = job.stderr()
+            tap.ok("texcell: " in said and "over" in said,
+                   "%s: %s: it says that it starts over" % (job.name, title), said)
+
+    for n, data in saved.items():
+        ours = n == checkpoint
+        for k in range(4):
+            trial("%s with a flipped bit, %d" % (n, k), {n: flip(data)}, ours)
+        if ours:
+            # the head, where lengths and counts stand
+            for k in range(6):
+                trial("%s with a flipped bit in its head, %d" % (n, k),
+                      {n: flip(data[:64]) + data[64:]}, True)
+        for k in range(2):
+            trial("%s cut short, %d" % (n, k), {n: cut(data)}, ours)
+        trial("%s with a tail" % n, {n: data + b"tail"}, False)
+        trial("%s empty" % n, {n: b""}, ours)
+        trial("%s gone" % n, {n: None}, False)
+        trial("%s full of noise" % n, {n: RNG.randbytes(len(data))}, ours)
+    if other.half_done():
+        foreign = {n: open(os.path.join(other.folder, n), "rb").read()
+                   for n in other.files() if n != "unit.zip"}
+        trial("the checkpoint of another work unit", foreign, True)
+        trial("the checkpoint alone of another work unit",
+              {checkpoint: foreign.get(checkpoint)}, True)
+        other.clear()
+
+
+def elsewhere(job):
+    """--checkpoint-dir: the files are there, and gone at the end."""
+    place = os.path.join(os.path.dirname(job.folder), "elsewhere")
+    os.mkdir(place)
+    options = job.options
+    job.options = options + ["--checkpoint-dir", place]
+    for share in (0.5, 0.7, 0.9):
+        job.kill_after(share * job.seconds)
+        if os.listdir(place):
+            break
+    tap.ok(os.listdir(place) and job.files() == ["unit.zip"],
+           "%s: checkpoints go to --checkpoint-dir" % job.name,
+           "%s, %s" % (os.listdir(place), job.files()))
+    job.finish("result after a kill, with --checkpoint-dir")
+    tap.ok(not os.listdir(place), "%s: --checkpoint-dir is empty at the end" % job.name,
+           os.listdir(place))
+    job.options = options
+
+
+def other_threads(job):
+    """Begun with some threads, ended with others."""
+    options = job.options
+    for n in ("1", "7", "2"):
+        if not job.half_done():
+            return
+        job.options = ["--threads", n, "--checkpoint-every", "0.2"]
+        job.finish("resumed with %s threads" % n)
+        job.options = options
+
+
+def main():
+    tap.note("seed %d (TEXCELL_SEED repeats it), %d kills" % (SEED, KILLS))
+    root = tap.scratch()
+    long_job = one_long_item(root)
+    many = many_items(root)
+    deep = stacks(root)
+    share = KILLS // 5
+    kill_nine(long_job, 2 * share)
+    kill_nine(many, 2 * share)
+    kill_nine(deep, KILLS - 4 * share)
+    for job in (long_job, many):
+        polite(job, signal.SIGTERM)
+        polite(job, signal.SIGINT)
+    damaged(many, deep)
+    elsewhere(many)
+    other_threads(many)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
