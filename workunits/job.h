@@ -21,19 +21,19 @@
 #define WU_FORMAT_NAME "texcell-workunit"
 #define WU_FORMAT_VERSION 1
 
-/* Limits of a work unit; FORMAT.md states them. */
+/* Limits of a work unit; FORMAT.md states them, and those of every archive
+ * (workunits/archive.h). */
 #define WU_MAX_SIDE 65535u                      /* width, height, slices */
 #define WU_MAX_VOXELS ((uint64_t)1 << 30)       /* pixels or voxels of one item */
 #define WU_MAX_ITEMS 100000u
-#define WU_MAX_JSON ((uint64_t)64 << 20)        /* bytes of job.json */
 #define WU_MAX_NAME 128u                        /* bytes of an item's name */
 
 typedef struct wu_item {
     char *name;              /* unique; letters, digits, '.', '_', '-' */
     bool is_stack;           /* "stack" (3D) rather than "image" (2D) */
     size_t n_images;         /* 1, or the number of slices */
-    char **images;           /* members of the archive, z ascending */
-    size_t n_masks;          /* 0 (no mask) or n_images */
+    char **images;           /* members of the archive, z ascending; the list is */
+    size_t n_masks;          /*   owned, the names are the archive's. 0 (no mask) or n_images */
     char **masks;
     bool has_spacing;
     double spacing[3];       /* z, y, x in micrometres; 1,1,1 when absent */
@@ -50,6 +50,7 @@ typedef struct wu_job {
     json_t *parameters;      /* an object (owned) */
     size_t n_items;
     wu_item *items;
+    struct wu_archive *archive; /* the list of members (workunits/archive.h) */
 } wu_job;
 
 /* The pixels of one item: grey, 8 or 16 bit, x fastest, then y, then z. RGB
