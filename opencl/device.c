@@ -1,0 +1,513 @@
+#include "opencl/device.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };   /* of a machine, of a platform */
+
+/* --- what a device says of itself ------------------------------------------ */
+
+/* Copies text from a driver: printable ASCII, no space at the ends. */
+static void clean_copy(char *out, size_t size, const char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t n = 0;
+    for (; text[n] != '\0' && n + 1 < size; n++)
+        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+    while (n > 0 && out[n - 1] == ' ')
+        n--;
+    out[n] = '\0';
+}
+
+static void refuse(ocl_info *info, const char *format, ...)
+{
+    va_list args;
+    if (info->refusal[0] != '\0')
+        return;                        /* the first reason stays */
+    va_start(args, format);
+    vsnprintf(info->refusal, sizeof info->refusal, format, args);
+    va_end(args);
+}
+
+/* One question to the driver. A failure refuses the device and leaves *value
+ * zeroed, so that the questions can go on without a check after each. */
+static void ask(const ocl_api *api, ocl_info *info, cl_device_info what, const char *what_name,
+                void *value, size_t size)
+{
+    memset(value, 0, size);
+    const cl_int code = api->clGetDeviceInfo(info->id, what, size, value, NULL);
+    if (code != CL_SUCCESS) {
+        memset(value, 0, size);
+        refuse(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+    }
+}
+#define ASK(what, value) ask(api, info, what, #what, &(value), sizeof(value))
+
+static void ask_text(const ocl_api *api, ocl_info *info, cl_device_info what,
+                     const char *what_name, char *out, size_t out_size)
+{
+    char text[1024] = "";
+    const cl_int code = api->clGetDeviceInfo(info->id, what, sizeof text - 1, text, NULL);
+    text[sizeof text - 1] = '\0';
+    clean_copy(out, out_size, code == CL_SUCCESS ? text : "");
+    if (code != CL_SUCCESS)
+        refuse(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+}
+#define ASK_TEXT(what, out) ask_text(api, info, what, #what, out, sizeof(out))
+
+/* "OpenCL 1.2 ..." with prefix "OpenCL ": whether it is 1.2 or later. */
+static bool is_12(const char *version, const char *prefix)
+{
+    unsigned major = 0, minor = 0;
+    const size_t n = strlen(prefix);
+    if (strncmp(version, prefix, n) != 0 || sscanf(version + n, "%3u.%3u", &major, &minor) != 2)
+        return false;
+    return major > 1 || (major == 1 && minor >= 2);
+}
+
+static void check_versions(const ocl_api *api, ocl_info *info, const char *platform_version)
+{
+    char version[64], c_version[64], profile[64];
+    ASK_TEXT(CL_DEVICE_VERSION, version);
+    ASK_TEXT(CL_DEVICE_OPENCL_C_VERSION, c_version);
+    ASK_TEXT(CL_DEVICE_PROFILE, profile);
+    if (!is_12(platform_version, "OpenCL "))
+        refuse(info, "its platform is \"%.40s\", OpenCL 1.2 is needed", platform_version);
+    if (!is_12(version, "OpenCL "))
+        refuse(info, "it is \"%.40s\", OpenCL 1.2 is needed", version);
+    if (!is_12(c_version, "OpenCL C "))
+        refuse(info, "it compiles \"%.40s\", OpenCL C 1.2 is needed", c_version);
+    if (strcmp(profile, "FULL_PROFILE") != 0)
+        refuse(info, "its profile is \"%.40s\", the full profile is needed", profile);
+}
+
+static void check_switches(const ocl_api *api, ocl_info *info)
+{
+    cl_bool available, compiler, little;
+    ASK(CL_DEVICE_AVAILABLE, available);
+    ASK(CL_DEVICE_COMPILER_AVAILABLE, compiler);
+    ASK(CL_DEVICE_ENDIAN_LITTLE, little);
+    if (!available)
+        refuse(info, "it is not available");
+    if (!compiler)
+        refuse(info, "it has no compiler");
+    if (!little)
+        refuse(info, "it is not little-endian");
+}
+
+static void check_sizes(const ocl_api *api, ocl_info *info)
+{
+    /* Devices have three dimensions at the least; some say more. */
+    size_t along[16];
+    cl_device_local_mem_type local_type;
+    ASK(CL_DEVICE_MAX_COMPUTE_UNITS, info->compute_units);
+    ASK(CL_DEVICE_MAX_CLOCK_FREQUENCY, info->clock_mhz);
+    ASK(CL_DEVICE_GLOBAL_MEM_SIZE, info->global_bytes);
+    ASK(CL_DEVICE_MAX_MEM_ALLOC_SIZE, info->max_alloc_bytes);
+    ASK(CL_DEVICE_LOCAL_MEM_SIZE, info->local_bytes);
+    ASK(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
+    ASK(CL_DEVICE_MAX_WORK_GROUP_SIZE, info->max_group);
+    ASK(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
+    ASK(CL_DEVICE_SINGLE_FP_CONFIG, info->single_fp);
+    info->local_is_global = local_type != CL_LOCAL;
+    if (info->max_group > along[0])
+        info->max_group = along[0];
+    if (info->local_bytes < OCL_LOCAL_FLOOR)
+        refuse(info, "it has %llu bytes of local memory, %d are needed",
+               (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
+    if (info->max_group < OCL_GROUP_FLOOR)
+        refuse(info, "its work-groups have %zu work-items at most, %d are needed",
+               info->max_group, OCL_GROUP_FLOOR);
+}
+
+static void describe(const ocl_api *api, ocl_info *info, const char *platform_version)
+{
+    ASK_TEXT(CL_DEVICE_NAME, info->name);
+    if (info->name[0] == '\0')
+        snprintf(info->name, sizeof info->name, "a device without a name");
+    ASK_TEXT(CL_DEVICE_VENDOR, info->vendor);
+    ASK_TEXT(CL_DRIVER_VERSION, info->driver);
+    ASK(CL_DEVICE_TYPE, info->type);
+    check_versions(api, info, platform_version);
+    check_switches(api, info);
+    check_sizes(api, info);
+}
+
+/* --- the list --------------------------------------------------------------- */
+
+typedef struct listing {
+    ocl_info *entries;
+    size_t count;
+} listing;
+
+static tc_status add_entry(listing *list, const ocl_info *entry, tc_err *err)
+{
+    size_t bytes;
+    if (!tc_mul_size(list->count + 1, sizeof *list->entries, &bytes))
+        return tc_no_memory(err, "the list of devices");
+    ocl_info *grown = realloc(list->entries, bytes);
+    if (grown == NULL)
+        return tc_no_memory(err, "the list of devices");
+    list->entries = grown;
+    grown[list->count++] = *entry;
+    return TC_OK;
+}
+
+/* The platform's devices of some types; a platform without such devices has
+ * none of them, which is no error. */
+static cl_int get_devices(const ocl_api *api, cl_platform_id platform, cl_device_type types,
+                          cl_device_id ids[DEVICES_MAX], cl_uint *count)
+{
+    *count = 0;
+    const cl_int code = api->clGetDeviceIDs(platform, types, DEVICES_MAX, ids, count);
+    if (*count > DEVICES_MAX)
+        *count = DEVICES_MAX;
+    if (code != CL_SUCCESS)
+        *count = 0;
+    return code == CL_DEVICE_NOT_FOUND ? CL_SUCCESS : code;
+}
+
+static void platform_text(const ocl_api *api, cl_platform_id platform, cl_platform_info what,
+                          char *out, size_t out_size)
+{
+    char text[1024] = "";
+    const cl_int code = api->clGetPlatformInfo(platform, what, sizeof text - 1, text, NULL);
+    text[sizeof text - 1] = '\0';
+    clean_copy(out, out_size, code == CL_SUCCESS ? text : ocl_error_name(code));
+}
+
+static tc_status add_platform(const ocl_api *api, listing *list, cl_platform_id platform,
+                              unsigned index, tc_err *err)
+{
+    cl_device_id all[DEVICES_MAX], gpus[DEVICES_MAX];
+    cl_uint count, gpu_count;
+    char version[64];
+    ocl_info base = {.platform_index = index, .gpu_index = -1, .platform = platform};
+
+    platform_text(api, platform, CL_PLATFORM_NAME, base.platform_name, sizeof base.platform_name);
+    platform_text(api, platform, CL_PLATFORM_VERSION, version, sizeof version);
+    cl_int code = get_devices(api, platform, CL_DEVICE_TYPE_ALL, all, &count);
+    if (code == CL_SUCCESS)
+        code = get_devices(api, platform, CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR, gpus,
+                           &gpu_count);
+    if (code != CL_SUCCESS) {
+        snprintf(base.name, sizeof base.name, "platform %.80s", base.platform_name);
+        refuse(&base, "it does not list its devices: %s", ocl_error_name(code));
+        return add_entry(list, &base, err);
+    }
+    for (cl_uint d = 0; d < count; d++) {
+        ocl_info info = base;
+        info.device_index = d;
+        info.id = all[d];
+        for (cl_uint g = 0; g < gpu_count; g++)
+            if (gpus[g] == all[d])
+                info.gpu_index = (int)g;
+        describe(api, &info, version);
+        const tc_status status = add_entry(list, &info, err);
+        if (status != TC_OK)
+            return status;
+    }
+    return TC_OK;
+}
+
+tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err)
+{
+    cl_platform_id platforms[PLATFORMS_MAX];
+    cl_uint platform_count = 0;
+    listing found = {NULL, 0};
+
+    *list = NULL;
+    *count = 0;
+    const cl_int code = api->clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count);
+    if (code == -1001 /* CL_PLATFORM_NOT_FOUND_KHR */
+        || (code == CL_SUCCESS && platform_count == 0))
+        return tc_fail(err, TC_DEVICE, "no OpenCL device: no driver for one is installed");
+    if (code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "OpenCL: clGetPlatformIDs: %s", ocl_error_name(code));
+    if (platform_count > PLATFORMS_MAX)
+        platform_count = PLATFORMS_MAX;
+    for (cl_uint p = 0; p < platform_count; p++) {
+        const tc_status status = add_platform(api, &found, platforms[p], p, err);
+        if (status != TC_OK) {
+            free(found.entries);
+            return status;
+        }
+    }
+    *list = found.entries;
+    *count = found.count;
+    return TC_OK;
+}
+
+/* --- the choice --------------------------------------------------------------- */
+
+tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
+{
+    unsigned platform, device;
+    int length = 0;
+    memset(wish, 0, sizeof *wish);
+    wish->opencl_index = wish->device_number = -1;
+    if (strcmp(spec, "auto") == 0) {
+        wish->kind = OCL_WISH_AUTO;
+    } else if (strcmp(spec, "cpu") == 0) {
+        wish->kind = OCL_WISH_CPU;
+    } else if (strcmp(spec, "opencl") == 0) {
+        wish->kind = OCL_WISH_ANY;
+    } else if (isdigit((unsigned char)spec[0]) && strspn(spec, "0123456789:") == strlen(spec)
+               && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2
+               && spec[length] == '\0') {
+        wish->kind = OCL_WISH_INDEX;
+        wish->platform = platform;
+        wish->device = device;
+    } else {
+        return tc_fail(err, TC_USAGE, "--device: \"%s\" is none of auto, cpu, opencl, P:D", spec);
+    }
+    return TC_OK;
+}
+
+const char *ocl_float_refusal(const ocl_info *info, bool waive_rounding)
+{
+    if (!(info->single_fp & CL_FP_DENORM))
+        return "it has no denormal numbers, which this analysis needs";
+    if (!(info->single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) && !waive_rounding)
+        return "its division is not correctly rounded, which this analysis needs";
+    return NULL;
+}
+
+/* Why this device cannot serve the wish, or NULL. */
+static const char *refusal_of(const ocl_info *info, const ocl_wish *wish)
+{
+    if (info->refusal[0] != '\0')
+        return info->refusal;
+    return wish->floats ? ocl_float_refusal(info, wish->waive_rounding) : NULL;
+}
+
+/* 3 GPU, 2 accelerator, 1 anything else. What says that it is a CPU is one,
+ * whatever else it says (simulators say all). */
+static int class_of(const ocl_info *info)
+{
+    if (info->type & CL_DEVICE_TYPE_CPU)
+        return 1;
+    if (info->type & CL_DEVICE_TYPE_GPU)
+        return 3;
+    return info->type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
+}
+
+static bool better(const ocl_info *a, const ocl_info *b)
+{
+    const int class_a = class_of(a), class_b = class_of(b);
+    if (class_a != class_b)
+        return class_a > class_b;
+    return (uint64_t)a->compute_units * a->clock_mhz > (uint64_t)b->compute_units * b->clock_mhz;
+}
+
+/* Adds "; P:D NAME: why" to a message as far as it fits. */
+static void add_reason(char *text, size_t size, const ocl_info *info, const char *why)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%u:%u %s: %s", used > 0 ? "; " : "",
+             info->platform_index, info->device_index, info->name, why);
+}
+
+static tc_status choose_best(const ocl_info *list, size_t count, const ocl_wish *wish,
+                             size_t *chosen, tc_err *err)
+{
+    const bool cpu_too = wish->kind == OCL_WISH_ANY;
+    char reasons[700] = "";
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        const char *why = refusal_of(&list[i], wish);
+        if (why == NULL && !cpu_too && class_of(&list[i]) == 1)
+            why = "it is not a GPU";
+        if (why != NULL) {
+            add_reason(reasons, sizeof reasons, &list[i], why);
+        } else if (!found || better(&list[i], &list[*chosen])) {
+            *chosen = i;
+            found = true;
+        }
+    }
+    if (found)
+        return TC_OK;
+    return tc_fail(err, TC_DEVICE, "no usable OpenCL %s (%s)", cpu_too ? "device" : "GPU",
+                   count > 0 ? reasons : "there is no device");
+}
+
+static tc_status accept(const ocl_info *list, size_t index, const ocl_wish *wish, size_t *chosen,
+                        tc_err *err)
+{
+    const char *why = refusal_of(&list[index], wish);
+    if (why != NULL)
+        return tc_fail(err, TC_DEVICE, "OpenCL device %u:%u, %s, cannot be used: %s",
+                       list[index].platform_index, list[index].device_index, list[index].name,
+                       why);
+    *chosen = index;
+    return TC_OK;
+}
+
+static tc_status choose_index(const ocl_info *list, size_t count, const ocl_wish *wish,
+                              size_t *chosen, tc_err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].platform_index == wish->platform && list[i].device_index == wish->device)
+            return accept(list, i, wish, chosen, err);
+    return tc_fail(err, TC_DEVICE, "there is no OpenCL device %u:%u", wish->platform, wish->device);
+}
+
+/* Whether text holds a lower-case word, in whatever case. */
+static bool mentions(const char *text, const char *word)
+{
+    for (; *text != '\0'; text++) {
+        size_t n = 0;
+        while (word[n] != '\0' && tolower((unsigned char)text[n]) == word[n])
+            n++;
+        if (word[n] == '\0')
+            return true;
+    }
+    return false;
+}
+
+/* The BOINC client's type for a vendor name that OpenCL gives; a vendor that
+ * it has no type for is its own type. */
+static const char *client_type(const char *vendor)
+{
+    if (mentions(vendor, "nvidia"))
+        return "NVIDIA";
+    /* As written: "ati" in lower case is in "Corporation". */
+    if (strstr(vendor, "ATI") != NULL || strstr(vendor, "AMD") != NULL
+        || strstr(vendor, "Advanced Micro Devices") != NULL)
+        return "ATI";
+    if (mentions(vendor, "intel"))
+        return "intel_gpu";
+    if (mentions(vendor, "apple"))
+        return "apple_gpu";
+    return vendor;
+}
+
+static bool has_own_type(const char *type)
+{
+    return strcmp(type, "NVIDIA") == 0 || strcmp(type, "ATI") == 0
+           || strcmp(type, "intel_gpu") == 0 || strcmp(type, "apple_gpu") == 0;
+}
+
+/* The names that people write for a type. */
+static const char *canonical_type(const char *type)
+{
+    if (strcmp(type, "AMD") == 0)
+        return "ATI";
+    if (strcmp(type, "Intel") == 0)
+        return "intel_gpu";
+    return strcmp(type, "Apple") == 0 ? "apple_gpu" : type;
+}
+
+static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_wish *wish,
+                                 size_t *chosen, tc_err *err)
+{
+    const char *type = canonical_type(wish->vendor);
+    const bool by_platform = has_own_type(type);
+    int ordinal = 0;                   /* of this device among the vendor's, all platforms */
+    size_t first = count;              /* the first candidate */
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
+            continue;
+        const int index = by_platform ? list[i].gpu_index : ordinal;
+        const bool candidate = wish->opencl_index >= 0 ? index == wish->opencl_index
+                                                       : ordinal == wish->device_number;
+        if (candidate && (first == count || ordinal == wish->device_number))
+            first = i;
+        ordinal++;
+    }
+    if (first < count)
+        return accept(list, first, wish, chosen, err);
+    return tc_fail(err, TC_DEVICE,
+                   "the GPU that the BOINC client assigned (type \"%s\", OpenCL index %d, number "
+                   "%d) is not among the OpenCL devices",
+                   wish->vendor, wish->opencl_index, wish->device_number);
+}
+
+tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
+                     tc_err *err)
+{
+    switch (wish->kind) {
+    case OCL_WISH_AUTO:
+    case OCL_WISH_ANY: return choose_best(list, count, wish, chosen, err);
+    case OCL_WISH_INDEX: return choose_index(list, count, wish, chosen, err);
+    case OCL_WISH_ASSIGNED: return choose_assigned(list, count, wish, chosen, err);
+    case OCL_WISH_CPU: break;
+    }
+    return tc_fail(err, TC_INTERNAL, "an OpenCL device was to be chosen where none is wanted");
+}
+
+/* --- an open device ------------------------------------------------------------ */
+
+tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_err *err)
+{
+    return tc_fail(err, TC_DEVICE, "%s: %s: %s", device->info.name, call, ocl_error_name(code));
+}
+
+tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
+                          tc_err *err)
+{
+    const cl_context_properties properties[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)info->platform, 0};
+    cl_int code = CL_SUCCESS;
+    tc_status status = TC_OK;
+
+    *device = NULL;
+    ocl_device *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return tc_no_memory(err, "an OpenCL device");
+    d->api = *api;
+    d->info = *info;
+    d->memory_limit = info->global_bytes / 2;
+    d->context = api->clCreateContext(properties, 1, &info->id, NULL, NULL, &code);
+    if (d->context == NULL || code != CL_SUCCESS) {
+        status = ocl_fail(d, "clCreateContext", code, err);
+        goto done;
+    }
+    d->queue = api->clCreateCommandQueue(d->context, info->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    if (d->queue == NULL || code != CL_SUCCESS)
+        status = ocl_fail(d, "clCreateCommandQueue", code, err);
+done:
+    if (status != TC_OK)
+        ocl_device_close(&d);
+    *device = d;
+    return status;
+}
+
+tc_status ocl_device_find(const ocl_wish *wish, ocl_device **device, tc_err *err)
+{
+    ocl_api api;
+    ocl_info *list = NULL;
+    size_t count = 0, chosen = 0;
+
+    *device = NULL;
+    if (wish->kind == OCL_WISH_CPU)
+        return TC_OK;
+    tc_status status = ocl_load(&api, err);
+    if (status != TC_OK)
+        return status;
+    status = ocl_enumerate(&api, &list, &count, err);
+    if (status == TC_OK)
+        status = ocl_choose(list, count, wish, &chosen, err);
+    if (status == TC_OK)
+        status = ocl_device_open(&api, &list[chosen], device, err);
+    free(list);
+    return status;
+}
+
+void ocl_device_close(ocl_device **device)
+{
+    ocl_device *d = *device;
+    *device = NULL;
+    if (d == NULL)
+        return;
+    if (d->queue != NULL) {
+        d->api.clFinish(d->queue);
+        d->api.clReleaseCommandQueue(d->queue);
+    }
+    if (d->context != NULL)
+        d->api.clReleaseContext(d->context);
+    free(d);
+}

@@ -1,0 +1,133 @@
+/*
+ * OpenCL devices: which there are, which one to use, and holding one open.
+ *
+ * Three steps, so that each can be tested by itself: list what there is
+ * (ocl_enumerate), choose (ocl_choose, pure), open (ocl_device_open). A caller
+ * that wants a device uses ocl_device_find, which does them in turn.
+ *
+ * A failure of OpenCL is always TC_DEVICE, with a message that begins with the
+ * device's name: the caller may then go on without a device.
+ */
+#ifndef OCL_DEVICE_H
+#define OCL_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "opencl/loader.h"
+
+/* The least local memory that a device must have; kernels may count on it. */
+enum { OCL_LOCAL_FLOOR = 16 * 1024 };
+/* The least work-group size that a device must allow; kernels may count on it. */
+enum { OCL_GROUP_FLOOR = 64 };
+
+/* What a device says of itself. Strings are ASCII, trimmed, cut if too long. */
+typedef struct ocl_info {
+    unsigned platform_index;   /* P of "P:D" */
+    unsigned device_index;     /* D: among all devices of the platform */
+    int gpu_index;             /* among the platform's GPUs and accelerators, -1 if not one */
+    cl_platform_id platform;
+    cl_device_id id;           /* NULL: the platform's devices cannot be listed */
+    char platform_name[64];
+    char name[96];
+    char vendor[64];
+    char driver[64];
+    cl_device_type type;
+    cl_uint compute_units;
+    cl_uint clock_mhz;
+    cl_ulong global_bytes;
+    cl_ulong max_alloc_bytes;  /* the largest single buffer */
+    cl_ulong local_bytes;      /* for one work-group */
+    bool local_is_global;      /* local memory is no faster than global (CPUs) */
+    size_t max_group;          /* work-items of a group: in all, and along x */
+    cl_device_fp_config single_fp;
+    char refusal[160];         /* why it cannot be used; "" if it can */
+} ocl_info;
+
+typedef enum ocl_wish_kind {
+    OCL_WISH_AUTO,             /* the best GPU or accelerator; never a CPU */
+    OCL_WISH_CPU,              /* no OpenCL */
+    OCL_WISH_ANY,              /* the best device, an OpenCL CPU if need be */
+    OCL_WISH_INDEX,            /* P:D */
+    OCL_WISH_ASSIGNED          /* the one the BOINC client assigned */
+} ocl_wish_kind;
+
+typedef struct ocl_wish {
+    ocl_wish_kind kind;
+    unsigned platform, device; /* OCL_WISH_INDEX */
+    /* OCL_WISH_ASSIGNED, as in the client's init_data.xml: */
+    char vendor[64];           /* gpu_type */
+    int opencl_index;          /* gpu_opencl_dev_index, -1 if not given */
+    int device_number;         /* gpu_device_num, -1 if not given */
+    bool floats;               /* the analysis computes with fp32 (see ocl_float_refusal) */
+    bool waive_rounding;       /* for tests under Oclgrind only, which divides correctly but
+                                  does not say so; never for a task of a client */
+} ocl_wish;
+
+/* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
+ * otherwise zeroed wish. TC_USAGE if it is none of these. */
+tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err);
+
+/*
+ * Lists every device of every platform, in the order of OpenCL. Devices that
+ * cannot be used are in the list, with the reason. A platform that fails to
+ * list its devices has one entry without a device.
+ * *list: count entries, the caller frees it; NULL when there are none.
+ * TC_DEVICE: OpenCL has no platform at all, or fails to list them.
+ */
+tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
+
+/* Why a usable device cannot do exact fp32 arithmetic (correctly rounded
+ * division and square root, denormals); NULL if it can. Analyses in integers
+ * don't ask. */
+const char *ocl_float_refusal(const ocl_info *info, bool waive_rounding);
+
+/*
+ * Chooses from the list; *chosen becomes an index into it. Pure.
+ *
+ * The client's numbers: gpu_opencl_dev_index is the position among the GPUs
+ * and accelerators of one platform, whoever made them; every platform with such
+ * a device of the right vendor is a candidate, and gpu_device_num (which counts
+ * a vendor's devices through all platforms) decides between several. For
+ * vendors that the client has no type of its own for, gpu_type is the vendor's
+ * name as OpenCL gives it, and the index counts that vendor's devices through
+ * all platforms. Clients before 7.0.12 give gpu_device_num alone.
+ *
+ * TC_DEVICE: nothing suits, or the one asked for is refused; the message says
+ * why. TC_INTERNAL for OCL_WISH_CPU, which wants no device.
+ */
+tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
+                     tc_err *err);
+
+/* An open device: a context and one in-order queue with profiling. Belongs to
+ * one thread at a time. */
+typedef struct ocl_device {
+    ocl_api api;
+    ocl_info info;
+    cl_context context;
+    cl_command_queue queue;
+    uint64_t memory_used;      /* bytes of the buffers held now */
+    uint64_t memory_limit;     /* the most they may come to: half of global_bytes */
+} ocl_device;
+
+/* Opens a device of the list. *device: free with ocl_device_close. */
+tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
+                          tc_err *err);
+
+/* Loads OpenCL, lists, chooses, opens. For OCL_WISH_CPU: TC_OK and *device is
+ * NULL. The self-test (selftest.h) is the caller's next step. */
+tc_status ocl_device_find(const ocl_wish *wish, ocl_device **device, tc_err *err);
+
+/* Waits for what is under way, releases everything; *device becomes NULL. */
+void ocl_device_close(ocl_device **device);
+
+/* TC_DEVICE with the message "DEVICE NAME: CALL: ERROR NAME". */
+tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_err *err);
+
+/* `texcell devices`: a list for people of every OpenCL device: P:D, name,
+ * vendor, driver, memory, usable or why not. A machine without OpenCL gets a
+ * sentence that says so and TC_OK. TC_IO if it cannot be written. */
+tc_status ocl_list_devices(FILE *out, tc_err *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* `texcell devices`. */
+#include <stdlib.h>
+
+#include "opencl/device.h"
+
+static void print_device(FILE *out, const ocl_info *info)
+{
+    if (info->id == NULL) {
+        fprintf(out, "%u:-  %s\n     not usable: %s\n", info->platform_index, info->name,
+                info->refusal);
+        return;
+    }
+    fprintf(out, "%u:%u  %s\n", info->platform_index, info->device_index, info->name);
+    fprintf(out, "     vendor %s, platform %s, driver %s\n", info->vendor, info->platform_name,
+            info->driver);
+    fprintf(out, "     %s, %u compute units at %u MHz, %llu MiB of memory, %llu KiB local\n",
+            info->type & CL_DEVICE_TYPE_CPU           ? "CPU"
+            : info->type & CL_DEVICE_TYPE_GPU         ? "GPU"
+            : info->type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator"
+                                                      : "other type",
+            info->compute_units, info->clock_mhz, (unsigned long long)(info->global_bytes >> 20),
+            (unsigned long long)(info->local_bytes >> 10));
+    const char *no_floats = ocl_float_refusal(info, false);
+    if (info->refusal[0] != '\0')
+        fprintf(out, "     not usable: %s\n", info->refusal);
+    else if (no_floats != NULL)
+        fprintf(out, "     usable for analyses in integers; for the others %s\n", no_floats);
+    else
+        fprintf(out, "     usable\n");
+}
+
+tc_status ocl_list_devices(FILE *out, tc_err *err)
+{
+    ocl_api api;
+    ocl_info *list = NULL;
+    size_t count = 0;
+    tc_err why;
+
+    tc_status status = ocl_load(&api, &why);
+    if (status == TC_OK)
+        status = ocl_enumerate(&api, &list, &count, &why);
+    if (status == TC_DEVICE) {
+        fprintf(out, "%s\n", why.message);
+    } else if (status != TC_OK) {
+        return tc_fail(err, status, "%s", why.message);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            print_device(out, &list[i]);
+        if (count == 0)
+            fprintf(out, "no OpenCL device: the drivers that are installed have none\n");
+    }
+    free(list);
+    if (fflush(out) != 0 || ferror(out))
+        return tc_fail(err, TC_IO, "the list of devices could not be written");
+    return TC_OK;
+}

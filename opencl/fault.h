@@ -1,0 +1,26 @@
+/*
+ * For tests: OpenCL calls that fail on demand.
+ *
+ *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
+ *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
+ *                              had been lost
+ *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, written at exit
+ *
+ * Calls that can fail are all but the releases, counted over the process in the
+ * order they are made. A call made to fail is not passed on. The error is
+ * CL_MEM_OBJECT_ALLOCATION_FAILURE where memory is created,
+ * CL_BUILD_PROGRAM_FAILURE for a build and CL_OUT_OF_RESOURCES elsewhere.
+ *
+ * The shim is always compiled in, so that tests exercise the very executable
+ * that is shipped; without these variables it does nothing.
+ */
+#ifndef OCL_FAULT_H
+#define OCL_FAULT_H
+
+#include "opencl/loader.h"
+
+/* Puts the shim between the program and *api if the environment asks for it.
+ * TC_USAGE: the variable's value is not a number. */
+tc_status ocl_fault_install(ocl_api *api, tc_err *err);
+
+#endif

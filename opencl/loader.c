@@ -1,0 +1,142 @@
+#include "opencl/loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl/fault.h"
+
+#ifdef _WIN32
+#include <windows.h>
+static const char default_library[] = "OpenCL.dll";
+#elif defined(__APPLE__)
+#include <dlfcn.h>
+static const char default_library[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";
+#else
+#include <dlfcn.h>
+static const char default_library[] = "libOpenCL.so.1";
+#endif
+
+/* A function's address is kept in a function pointer throughout: C has no
+ * conversion between those and void *. */
+typedef void (*any_function)(void);
+
+#ifdef _WIN32
+typedef HMODULE library;
+
+static library open_library(const char *name)
+{
+    return LoadLibraryA(name);
+}
+
+static library preloaded_library(void)
+{
+    return NULL;
+}
+
+static any_function find(library lib, const char *name)
+{
+    return (any_function)GetProcAddress(lib, name);
+}
+#else
+typedef void *library;
+
+static library open_library(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+static any_function find(library lib, const char *name)
+{
+    /* POSIX wants dlsym's answer to be usable as a function; going through
+     * memcpy says so without a cast that ISO C leaves undefined. */
+    void *object = dlsym(lib, name);
+    any_function function = NULL;
+    _Static_assert(sizeof function == sizeof object, "POSIX function pointers are object-sized");
+    memcpy(&function, &object, sizeof function);
+    return function;
+}
+
+/* The process itself, if something in it offers OpenCL. */
+static library preloaded_library(void)
+{
+    library self = dlopen(NULL, RTLD_NOW);
+    return self != NULL && find(self, "clGetPlatformIDs") != NULL ? self : NULL;
+}
+#endif
+
+/* Resolves every entry point; answers the name of the first that is missing,
+ * or NULL. */
+static const char *resolve(library lib, ocl_api *api)
+{
+    any_function found;
+#define RESOLVE(name)                  \
+    found = find(lib, #name);          \
+    if (found == NULL)                 \
+        return #name;                  \
+    memcpy(&api->name, &found, sizeof found);
+#define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
+#define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
+    OCL_CALLS(RESOLVE_STATUS, RESOLVE_OBJECT, RESOLVE_STATUS)
+#undef RESOLVE
+#undef RESOLVE_STATUS
+#undef RESOLVE_OBJECT
+    return NULL;
+}
+
+tc_status ocl_load(ocl_api *api, tc_err *err)
+{
+    memset(api, 0, sizeof *api);
+    const char *name = getenv("TEXCELL_OPENCL_LIBRARY");
+    if (name == NULL || name[0] == '\0')
+        name = default_library;
+    library lib = preloaded_library();
+    if (lib == NULL)
+        lib = open_library(name);
+    if (lib == NULL)
+        return tc_fail(err, TC_DEVICE, "no OpenCL on this machine: %s could not be opened", name);
+    const char *missing = resolve(lib, api);
+    if (missing != NULL) {
+        memset(api, 0, sizeof *api);
+        return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name, missing);
+    }
+    return ocl_fault_install(api, err);
+}
+
+const char *ocl_error_name(cl_int code)
+{
+    static const struct {
+        cl_int code;
+        const char *name;
+    } names[] = {
+#define NAME(code) {code, #code}
+        NAME(CL_SUCCESS), NAME(CL_DEVICE_NOT_FOUND), NAME(CL_DEVICE_NOT_AVAILABLE),
+        NAME(CL_COMPILER_NOT_AVAILABLE), NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+        NAME(CL_OUT_OF_RESOURCES), NAME(CL_OUT_OF_HOST_MEMORY),
+        NAME(CL_PROFILING_INFO_NOT_AVAILABLE), NAME(CL_MEM_COPY_OVERLAP),
+        NAME(CL_BUILD_PROGRAM_FAILURE), NAME(CL_MAP_FAILURE),
+        NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET), NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+        NAME(CL_COMPILE_PROGRAM_FAILURE), NAME(CL_LINKER_NOT_AVAILABLE),
+        NAME(CL_LINK_PROGRAM_FAILURE), NAME(CL_DEVICE_PARTITION_FAILED),
+        NAME(CL_KERNEL_ARG_INFO_NOT_AVAILABLE), NAME(CL_INVALID_VALUE),
+        NAME(CL_INVALID_DEVICE_TYPE), NAME(CL_INVALID_PLATFORM), NAME(CL_INVALID_DEVICE),
+        NAME(CL_INVALID_CONTEXT), NAME(CL_INVALID_QUEUE_PROPERTIES),
+        NAME(CL_INVALID_COMMAND_QUEUE), NAME(CL_INVALID_HOST_PTR), NAME(CL_INVALID_MEM_OBJECT),
+        NAME(CL_INVALID_BINARY), NAME(CL_INVALID_BUILD_OPTIONS), NAME(CL_INVALID_PROGRAM),
+        NAME(CL_INVALID_PROGRAM_EXECUTABLE), NAME(CL_INVALID_KERNEL_NAME),
+        NAME(CL_INVALID_KERNEL_DEFINITION), NAME(CL_INVALID_KERNEL), NAME(CL_INVALID_ARG_INDEX),
+        NAME(CL_INVALID_ARG_VALUE), NAME(CL_INVALID_ARG_SIZE), NAME(CL_INVALID_KERNEL_ARGS),
+        NAME(CL_INVALID_WORK_DIMENSION), NAME(CL_INVALID_WORK_GROUP_SIZE),
+        NAME(CL_INVALID_WORK_ITEM_SIZE), NAME(CL_INVALID_GLOBAL_OFFSET),
+        NAME(CL_INVALID_EVENT_WAIT_LIST), NAME(CL_INVALID_EVENT), NAME(CL_INVALID_OPERATION),
+        NAME(CL_INVALID_BUFFER_SIZE), NAME(CL_INVALID_GLOBAL_WORK_SIZE),
+        NAME(CL_INVALID_PROPERTY), NAME(CL_INVALID_COMPILER_OPTIONS),
+        NAME(CL_INVALID_LINKER_OPTIONS),
+#undef NAME
+        {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
+        {-9999, "NVIDIA: illegal read or write to a buffer"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].code == code)
+            return names[i].name;
+    return "an OpenCL error without a name";
+}

@@ -1,0 +1,147 @@
+#include "opencl/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400 };
+
+/* The build log, or NULL; the caller frees it. */
+static char *build_log(ocl_device *device, cl_program program)
+{
+    size_t length = 0;
+    if (device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG, 0, NULL,
+                                          &length) != CL_SUCCESS
+        || length == 0 || length > LOG_MAX)
+        return NULL;
+    char *log = calloc(length + 1, 1);
+    if (log != NULL
+        && device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG,
+                                             length, log, NULL) != CL_SUCCESS) {
+        free(log);
+        return NULL;
+    }
+    return log;
+}
+
+/* Whole log to stderr, its beginning on one line into the message. */
+static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_program program,
+                              cl_int code, tc_err *err)
+{
+    char shown[LOG_SHOWN] = "";
+    char *log = build_log(device, program);
+    if (log != NULL) {
+        fprintf(stderr, "texcell: build log of %s on %s:\n%s\n", source->name, device->info.name,
+                log);
+        snprintf(shown, sizeof shown, "%s", log);
+        for (char *c = shown; *c != '\0'; c++)
+            if (*c < ' ' || *c > '~')
+                *c = ' ';
+    }
+    free(log);
+    return tc_fail(err, TC_DEVICE, "%s: build of %s: %s%s%s", device->info.name, source->name,
+                   ocl_error_name(code), shown[0] != '\0' ? ": " : "", shown);
+}
+
+static tc_status flags_for(const ocl_device *device, const ocl_source *source,
+                           const char *defines, bool floats, char *out, size_t size, tc_err *err)
+{
+    const bool rounding =
+        floats && (device->info.single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    const int length = snprintf(out, size, "-cl-std=CL1.2%s%s%s",
+                                rounding ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+                                defines != NULL ? " " : "", defines != NULL ? defines : "");
+    if (length < 0 || (size_t)length >= size)
+        return tc_fail(err, TC_INTERNAL, "%s: the build flags are too long", source->name);
+    return TC_OK;
+}
+
+/* Lines to one array that the API takes (it wants pointers to non-const). */
+static const char **lines_of(const ocl_source *source)
+{
+    size_t bytes;
+    if (!tc_mul_size(source->count, sizeof(char *), &bytes))
+        return NULL;
+    const char **lines = malloc(bytes);
+    if (lines != NULL)
+        memcpy(lines, source->lines, bytes);
+    return lines;
+}
+
+tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const char *defines,
+                            bool floats, cl_program *program, tc_err *err)
+{
+    char flags[1024];
+    cl_int code = CL_SUCCESS;
+
+    *program = NULL;
+    tc_status status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
+    if (status != TC_OK)
+        return status;
+    const char **lines = lines_of(source);
+    if (lines == NULL)
+        return tc_no_memory(err, source->name);
+    cl_program made = device->api.clCreateProgramWithSource(
+        device->context, (cl_uint)source->count, lines, NULL, &code);
+    free(lines);
+    if (made == NULL || code != CL_SUCCESS)
+        return ocl_fail(device, "clCreateProgramWithSource", code, err);
+    code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        status = build_failed(device, source, made, code, err);
+        device->api.clReleaseProgram(made);
+        return status;
+    }
+    *program = made;
+    return TC_OK;
+}
+
+void ocl_program_free(ocl_device *device, cl_program *program)
+{
+    if (*program != NULL)
+        device->api.clReleaseProgram(*program);
+    *program = NULL;
+}
+
+tc_status ocl_kernel_new(ocl_device *device, cl_program program, const char *name,
+                         ocl_kernel *kernel, tc_err *err)
+{
+    const struct {
+        cl_kernel_work_group_info what;
+        void *value;
+        size_t size;
+    } questions[] = {
+        {CL_KERNEL_WORK_GROUP_SIZE, &kernel->max_group, sizeof kernel->max_group},
+        {CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, &kernel->multiple, sizeof kernel->multiple},
+        {CL_KERNEL_LOCAL_MEM_SIZE, &kernel->local_bytes, sizeof kernel->local_bytes},
+    };
+    cl_int code = CL_SUCCESS;
+
+    memset(kernel, 0, sizeof *kernel);
+    kernel->name = name;
+    cl_kernel handle = device->api.clCreateKernel(program, name, &code);
+    if (handle == NULL || code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "%s: kernel %s: %s", device->info.name, name,
+                       ocl_error_name(code));
+    kernel->handle = handle;
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
+        code = device->api.clGetKernelWorkGroupInfo(handle, device->info.id, questions[i].what,
+                                                    questions[i].size, questions[i].value, NULL);
+        if (code != CL_SUCCESS) {
+            ocl_kernel_free(device, kernel);
+            return ocl_fail(device, "clGetKernelWorkGroupInfo", code, err);
+        }
+    }
+    if (kernel->max_group > device->info.max_group)
+        kernel->max_group = device->info.max_group;
+    if (kernel->multiple == 0)
+        kernel->multiple = 1;
+    return TC_OK;
+}
+
+void ocl_kernel_free(ocl_device *device, ocl_kernel *kernel)
+{
+    if (kernel->handle != NULL)
+        device->api.clReleaseKernel(kernel->handle);
+    memset(kernel, 0, sizeof *kernel);
+}

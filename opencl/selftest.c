@@ -1,0 +1,148 @@
+#include "opencl/selftest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl/selftest_core.h"
+
+extern const ocl_source ocl_source_selftest;
+
+enum {
+    TOTALS = 4,                        /* after the bins of all groups */
+    ATOMICS = ST_GROUPS * ST_BINS + TOTALS
+};
+
+/* --- what the CPU gets ---------------------------------------------------------- */
+
+static void expect_integers(void *to)
+{
+    uint64_t *out = to;
+    for (uint32_t i = 0; i < ST_ITEMS; i++)
+        for (uint32_t k = 0; k < ST_INTEGERS; k++)
+            out[i * ST_INTEGERS + k] = st_integer(i, k);
+}
+
+static void start_atomics(void *to)
+{
+    uint32_t *out = to;
+    memset(out, 0, ATOMICS * sizeof *out);
+    out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX;       /* the minimum so far */
+}
+
+static void expect_atomics(void *to)
+{
+    uint32_t *out = to;
+    uint32_t *totals = out + ST_GROUPS * ST_BINS;
+    start_atomics(out);
+    for (uint32_t i = 0; i < ST_ITEMS; i++) {
+        const uint32_t hash = (uint32_t)st_mix(i);
+        totals[0] += out[i / ST_GROUP * ST_BINS + hash % ST_BINS]++;
+        totals[1] = hash < totals[1] ? hash : totals[1];
+        totals[2] = hash > totals[2] ? hash : totals[2];
+        totals[3] ^= hash;
+    }
+}
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void expect_floats(void *to)
+{
+    uint32_t *out = to;
+    for (uint32_t i = 0; i < ST_ITEMS; i++) {
+        const float a = from_bits(st_float_bits(i, 0)), b = from_bits(st_float_bits(i, 1));
+        const float results[ST_FLOATS] = {a + b, a - b, a * b, a / b, sqrtf(b), a * b + a};
+        memcpy(out + i * ST_FLOATS, results, sizeof results);
+    }
+}
+
+/* --- the tests ------------------------------------------------------------------- */
+
+typedef struct test {
+    const char *kernel;
+    const char *subject;               /* for messages */
+    size_t word;                       /* bytes of one result */
+    size_t count;                      /* results */
+    void (*start)(void *to);           /* the buffer before the launch; NULL: zeros */
+    void (*expect)(void *to);          /* and after it */
+    size_t local_bytes;                /* local memory handed to the kernel */
+    bool floats;
+} test;
+
+static const test tests[] = {
+    {"selftest_integers", "integer arithmetic", sizeof(uint64_t), ST_ITEMS * ST_INTEGERS,
+     NULL, expect_integers, 0, false},
+    {"selftest_atomics", "atomic arithmetic", sizeof(uint32_t), ATOMICS, start_atomics,
+     expect_atomics, ST_BINS * sizeof(uint32_t), false},
+    {"selftest_floats", "fp32 arithmetic", sizeof(uint32_t), ST_ITEMS * ST_FLOATS, NULL,
+     expect_floats, 0, true},
+};
+
+/* Runs the kernel once on a buffer that begins as `got` and ends up there. */
+static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_buffer *buffer,
+                     void *got, tc_err *err)
+{
+    const size_t global = ST_ITEMS, local = ST_GROUP;
+    ocl_kernel kernel;
+    ocl_batch batch = {0};
+    double ms;
+
+    tc_status status = ocl_kernel_new(device, program, t->kernel, &kernel, err);
+    if (status != TC_OK)
+        return status;
+    const ocl_arg args[] = {OCL_BUFFER(*buffer), OCL_LOCAL(t->local_bytes)};
+    status = ocl_set_args(device, &kernel, args, t->local_bytes > 0 ? 2 : 1, err);
+    if (status == TC_OK)
+        status = ocl_write(device, buffer, 0, got, buffer->bytes, err);
+    if (status == TC_OK)
+        status = ocl_launch(device, &kernel, 1, NULL, &global, &local, &batch, err);
+    if (status == TC_OK)
+        status = ocl_batch_wait(device, &batch, 0, &ms, err);
+    if (status == TC_OK)
+        status = ocl_read(device, buffer, 0, got, buffer->bytes, err);
+    ocl_batch_drop(device, &batch);
+    ocl_kernel_free(device, &kernel);
+    return status;
+}
+
+static tc_status run_test(ocl_device *device, cl_program program, const test *t, tc_err *err)
+{
+    const size_t bytes = t->word * t->count;
+    ocl_buffer buffer = {0};
+    unsigned char *got = calloc(2, bytes);
+    tc_status status = TC_OK;
+
+    if (got == NULL)
+        return tc_no_memory(err, "the self-test");
+    unsigned char *expected = got + bytes;
+    if (t->start != NULL)
+        t->start(got);
+    t->expect(expected);
+    status = ocl_buffer_new(device, bytes, CL_MEM_READ_WRITE, "the self-test", &buffer, err);
+    if (status == TC_OK)
+        status = run(device, program, t, &buffer, got, err);
+    for (size_t i = 0; status == TC_OK && i < t->count; i++)
+        if (memcmp(got + i * t->word, expected + i * t->word, t->word) != 0)
+            status = tc_fail(err, TC_DEVICE, "%s: the self-test of %s gives a wrong answer (%zu)",
+                             device->info.name, t->subject, i);
+    ocl_buffer_free(device, &buffer);
+    free(got);
+    return status;
+}
+
+tc_status ocl_selftest(ocl_device *device, bool floats, tc_err *err)
+{
+    cl_program program = NULL;
+    tc_status status =
+        ocl_program_build(device, &ocl_source_selftest, NULL, floats, &program, err);
+    for (size_t i = 0; status == TC_OK && i < sizeof tests / sizeof tests[0]; i++)
+        if (floats || !tests[i].floats)
+            status = run_test(device, program, &tests[i], err);
+    ocl_program_free(device, &program);
+    return status;
+}

@@ -1,0 +1,243 @@
+#include "opencl/work.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- buffers ------------------------------------------------------------------ */
+
+tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,
+                         ocl_buffer *buffer, tc_err *err)
+{
+    cl_int code = CL_SUCCESS;
+    const double mib = 1.0 / (1 << 20);
+
+    memset(buffer, 0, sizeof *buffer);
+    if (bytes == 0)
+        return tc_fail(err, TC_INTERNAL, "an empty device buffer for %s", what);
+    if (bytes > device->info.max_alloc_bytes)
+        return tc_fail(err, TC_DEVICE, "%s: %.1f MiB for %s, but a buffer can have %.1f MiB at most",
+                       device->info.name, (double)bytes * mib, what,
+                       (double)device->info.max_alloc_bytes * mib);
+    /* memory_used never exceeds memory_limit, so the difference doesn't wrap. */
+    if (bytes > device->memory_limit - device->memory_used)
+        return tc_fail(err, TC_DEVICE,
+                       "%s: %.1f MiB for %s are too much: %.1f of the %.1f MiB that this program "
+                       "allows itself are in use",
+                       device->info.name, (double)bytes * mib, what,
+                       (double)device->memory_used * mib, (double)device->memory_limit * mib);
+    cl_mem memory = device->api.clCreateBuffer(device->context, flags, bytes, NULL, &code);
+    if (memory == NULL || code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "%s: no %.1f MiB of device memory for %s: %s",
+                       device->info.name, (double)bytes * mib, what, ocl_error_name(code));
+    device->memory_used += bytes;
+    buffer->memory = memory;
+    buffer->bytes = bytes;
+    return TC_OK;
+}
+
+void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer)
+{
+    if (buffer->memory != NULL) {
+        device->api.clReleaseMemObject(buffer->memory);
+        device->memory_used -= buffer->bytes;
+    }
+    memset(buffer, 0, sizeof *buffer);
+}
+
+static tc_status check_range(const ocl_buffer *buffer, size_t offset, size_t bytes, tc_err *err)
+{
+    if (buffer->memory == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return tc_fail(err, TC_INTERNAL, "bytes %zu to %zu+%zu of a device buffer of %zu", offset,
+                       offset, bytes, buffer->bytes);
+    return TC_OK;
+}
+
+tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
+                    size_t bytes, tc_err *err)
+{
+    const tc_status status = check_range(buffer, offset, bytes, err);
+    if (status != TC_OK || bytes == 0)
+        return status;
+    const cl_int code = device->api.clEnqueueWriteBuffer(
+        device->queue, buffer->memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
+    return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
+}
+
+tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
+                   size_t bytes, tc_err *err)
+{
+    const tc_status status = check_range(buffer, offset, bytes, err);
+    if (status != TC_OK || bytes == 0)
+        return status;
+    const cl_int code = device->api.clEnqueueReadBuffer(
+        device->queue, buffer->memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
+    return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueReadBuffer", code, err);
+}
+
+tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
+{
+    void *zeros = calloc(1, buffer->bytes > 0 ? buffer->bytes : 1);
+    if (zeros == NULL)
+        return tc_no_memory(err, "clearing device memory");
+    const tc_status status = ocl_write(device, buffer, 0, zeros, buffer->bytes, err);
+    free(zeros);
+    return status;
+}
+
+/* --- launches ------------------------------------------------------------------ */
+
+tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
+                       size_t count, tc_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const cl_int code = device->api.clSetKernelArg(kernel->handle, (cl_uint)i, args[i].bytes,
+                                                       args[i].value);
+        if (code != CL_SUCCESS)
+            return tc_fail(err, TC_DEVICE, "%s: argument %zu of kernel %s: %s", device->info.name,
+                           i, kernel->name, ocl_error_name(code));
+    }
+    return TC_OK;
+}
+
+static double clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,
+                     const size_t *start, const size_t *global, const size_t *local,
+                     ocl_batch *batch, tc_err *err)
+{
+    cl_event event = NULL;
+    for (cl_uint i = 0; i < dimensions; i++)
+        if (global[i] == 0)
+            return TC_OK;
+    const cl_int code = device->api.clEnqueueNDRangeKernel(
+        device->queue, kernel->handle, dimensions, start, global, local, 0, NULL, &event);
+    if (code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "%s: launch of kernel %s: %s", device->info.name,
+                       kernel->name, ocl_error_name(code));
+    if (batch->first == NULL) {
+        batch->first = event;
+        batch->queued_ms = clock_ms();
+        return TC_OK;
+    }
+    if (batch->last != NULL)
+        device->api.clReleaseEvent(batch->last);
+    batch->last = event;
+    return TC_OK;
+}
+
+static void sleep_ms(double ms)
+{
+    const struct timespec time = {0, (long)(ms * 1e6)};
+    if (ms > 0)
+        nanosleep(&time, NULL);        /* a signal may end it early; so be it */
+}
+
+/* Lets the processor rest until the event is about to be complete. Errors are
+ * left to the wait proper. */
+static void doze(ocl_device *device, cl_event event, double expected_ms)
+{
+    const double poll_ms = 0.2;
+    cl_int state = CL_QUEUED;
+    if (device->api.clFlush(device->queue) != CL_SUCCESS)
+        return;
+    sleep_ms(expected_ms < 100 ? expected_ms * 0.75 : 75);
+    while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                                      &state, NULL) == CL_SUCCESS
+           && state > CL_COMPLETE)
+        sleep_ms(poll_ms);
+}
+
+/* Time between two events; a driver that cannot tell gives a clock's time. */
+static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event last, double *ms,
+                            tc_err *err)
+{
+    cl_ulong start = 0, end = 0;
+    cl_int code = device->api.clGetEventProfilingInfo(batch->first, CL_PROFILING_COMMAND_START,
+                                                      sizeof start, &start, NULL);
+    if (code == CL_SUCCESS)
+        code = device->api.clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end,
+                                                   &end, NULL);
+    if (code != CL_SUCCESS && code != CL_PROFILING_INFO_NOT_AVAILABLE)
+        return ocl_fail(device, "clGetEventProfilingInfo", code, err);
+    *ms = code == CL_SUCCESS && end > start ? (double)(end - start) * 1e-6
+                                            : clock_ms() - batch->queued_ms;
+    return TC_OK;
+}
+
+tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_ms, double *ms,
+                         tc_err *err)
+{
+    tc_status status = TC_OK;
+    const cl_event last = batch->last != NULL ? batch->last : batch->first;
+
+    *ms = 0;
+    if (last == NULL)
+        return TC_OK;
+    if (expected_ms >= 2 && !(device->info.type & CL_DEVICE_TYPE_CPU))
+        doze(device, last, expected_ms);
+    const cl_int code = device->api.clWaitForEvents(1, &last);
+    if (code != CL_SUCCESS)
+        status = ocl_fail(device, "clWaitForEvents", code, err);
+    else
+        status = batch_time(device, batch, last, ms, err);
+    ocl_batch_drop(device, batch);
+    return status;
+}
+
+void ocl_batch_drop(ocl_device *device, ocl_batch *batch)
+{
+    if (batch->first != NULL)
+        device->api.clReleaseEvent(batch->first);
+    if (batch->last != NULL)
+        device->api.clReleaseEvent(batch->last);
+    memset(batch, 0, sizeof *batch);
+}
+
+size_t ocl_round_up(size_t n, size_t multiple)
+{
+    const size_t more = n % multiple;
+    return more == 0 ? n : n + (multiple - more);
+}
+
+/* --- slices -------------------------------------------------------------------- */
+
+void ocl_slice_init(ocl_slice *slice, double target_ms, uint64_t first, uint64_t most)
+{
+    slice->target_ms = target_ms > 0.1 ? target_ms : 0.1;
+    slice->most = most > 0 ? most : 1;
+    slice->now = first > 0 ? first : 1;
+    if (slice->now > slice->most)
+        slice->now = slice->most;
+    slice->last_ms = 0;
+}
+
+uint64_t ocl_slice_next(const ocl_slice *slice, uint64_t left)
+{
+    return left < slice->now ? left : slice->now;
+}
+
+void ocl_slice_took(ocl_slice *slice, uint64_t work, double ms)
+{
+    /* Aims a little below the target: launches of equal work vary. */
+    const double aim = 0.8 * slice->target_ms;
+    slice->last_ms = ms;
+    if (work == 0)
+        return;
+    if (ms > slice->target_ms) {
+        const uint64_t fits = (uint64_t)((double)work * (aim / ms));
+        if (fits < slice->now)
+            slice->now = fits > 0 ? fits : 1;
+    } else if (work >= slice->now && ms < aim) {
+        const uint64_t limit = slice->now <= slice->most / 2 ? slice->now * 2 : slice->most;
+        /* Below half the aim the quotient is more than 2: no need to compute it. */
+        const uint64_t fits =
+            ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
+        slice->now = fits < limit ? (fits > slice->now ? fits : slice->now) : limit;
+    }
+}
