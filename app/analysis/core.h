@@ -1,0 +1,135 @@
+/*
+ * What the *_core.h headers stand on: the same names for integers, mul_hi and
+ * address spaces in C and in OpenCL C, so that arithmetic is written once.
+ */
+#ifndef AN_CORE_H
+#define AN_CORE_H
+
+#ifdef __OPENCL_VERSION__
+
+typedef uchar tc_u8;
+typedef ushort tc_u16;
+typedef uint tc_u32;
+typedef ulong tc_u64;
+typedef int tc_i32;
+typedef long tc_i64;
+#define TC_GLOBAL __global
+#define TC_INLINE static inline
+#define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
+#define tc_clz64(a) ((int)clz((tc_u64)(a)))
+
+#else
+
+#include <stdint.h>
+
+typedef uint8_t tc_u8;
+typedef uint16_t tc_u16;
+typedef uint32_t tc_u32;
+typedef uint64_t tc_u64;
+typedef int32_t tc_i32;
+typedef int64_t tc_i64;
+#define TC_GLOBAL
+#define TC_INLINE static inline
+/* Upper half of the 128-bit product. */
+TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
+{
+    return (tc_u64)(((unsigned __int128)a * b) >> 64);
+}
+/* Leading zeros of a nonzero value. */
+#define tc_clz64(a) __builtin_clzll(a)
+
+#endif
+
+/* A divisor and its reciprocal floor((2^64-1)/den). */
+typedef struct tc_divisor {
+    tc_u64 den;
+    tc_u64 rec;
+} tc_divisor;
+
+/* floor(num/den), exactly: the estimate from the reciprocal is at most 2 too
+ * small. */
+TC_INLINE tc_u64 tc_div(tc_u64 num, tc_divisor d)
+{
+    tc_u64 q = tc_mulhi(num, d.rec);
+    tc_u64 r = num - q * d.den;
+
+    if (r >= d.den) {
+        q++;
+        r -= d.den;
+    }
+    if (r >= d.den)
+        q++;
+    return q;
+}
+
+/* num/den to the nearest integer, halves up; num + den/2 must fit 64 bits. */
+TC_INLINE tc_u64 tc_div_round(tc_u64 num, tc_divisor d)
+{
+    return tc_div(num + (d.den >> 1), d);
+}
+
+/* num * 2^32 / den to the nearest integer, halves up. den < 2^32 and the
+ * result must fit 64 bits. */
+TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
+{
+    tc_u64 whole = 0;
+
+    if (num >> 31) {
+        whole = tc_div(num, d);
+        num -= whole * d.den;
+    }
+    return (whole << 32) + tc_div_round(num << 32, d);
+}
+
+/* num * 2^32 / den to the nearest integer, halves up, for any two numbers with
+ * num <= den, 0 < den < 2^62. */
+TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
+{
+    const int shift = tc_clz64(den);
+    /* A divisor not smaller than the upper half of den: the quotient is short
+     * by a few at the most. The remainder is exact modulo 2^64. */
+    const tc_u64 upper = ((den << shift) >> 32) + 1;
+    tc_u64 q = (num << shift) / upper;
+    tc_u64 r = (num << 32) - q * den;
+
+    while (r >= den) {
+        q++;
+        r -= den;
+    }
+    return q + (2 * r >= den ? 1 : 0);
+}
+
+/* Square root of a, to the nearest integer: exact, so the two ways agree. */
+TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
+{
+#ifdef __OPENCL_VERSION__
+    tc_u64 root = 0, rest = a;
+    tc_u64 bit = (tc_u64)1 << 62;
+
+    while (bit != 0) {
+        if (rest >= root + bit) {
+            rest -= root + bit;
+            root = (root >> 1) + bit;
+        } else {
+            root >>= 1;
+        }
+        bit >>= 2;
+    }
+#else
+    /* An estimate from the hardware, put right by integers. */
+    tc_u64 root = (tc_u64)__builtin_sqrt((double)a);
+    tc_u64 rest;
+
+    if (root > UINT32_MAX)
+        root = UINT32_MAX;
+    while (root * root > a)
+        root--;
+    while (a - root * root > 2 * root && root < UINT32_MAX)
+        root++;
+    rest = a - root * root;
+#endif
+    /* rest = a - root^2, and (root + 1/2)^2 = root^2 + root + 1/4 */
+    return root + (rest > root ? 1 : 0);
+}
+
+#endif
