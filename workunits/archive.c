@@ -83,8 +83,8 @@ cleanup:
     return st;
 }
 
-/* Says what is wrong with a file that minizip does not open. */
-static tc_status check_signature(const char *path, uint64_t *size, tc_err *err)
+/* What minizip would not say or not notice about the file as a whole. */
+static tc_status check_head(const char *path, uint64_t *size, tc_err *err)
 {
     unsigned char head[4];
     FILE *file = NULL;
@@ -98,10 +98,33 @@ static tc_status check_signature(const char *path, uint64_t *size, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot read: %s", path, strerror(saved));
     if (n == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", path);
-    if (n < 4 || memcmp(head, "PK", 2) != 0 ||
-        (memcmp(head + 2, "\3\4", 2) != 0 && memcmp(head + 2, "\5\6", 2) != 0))
+    if (n == 4 && memcmp(head, "PK\5\6", 4) == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive has no members", path);
+    if (n < 4 || memcmp(head, "PK\3\4", 4) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a ZIP archive", path);
+    if (*size > WU_MAX_ARCHIVE)
+        return tc_fail(err, TC_BAD_INPUT, "%s: larger than 4 GiB", path);
     return TC_OK;
+}
+
+/* The end record and its comment must be the last thing in the file: minizip
+ * overlooks a few missing bytes, and anything that follows. */
+static tc_status check_end(const char *path, uint64_t comment, tc_err *err)
+{
+    unsigned char record[22];
+    FILE *file = NULL;
+    uint64_t size = 0;
+    bool good = false;
+    tc_status st = open_regular(path, &file, &size, err);
+    if (st != TC_OK)
+        return st;
+    if (size >= sizeof record + comment &&
+        fseeko(file, (off_t)(size - comment - sizeof record), SEEK_SET) == 0 &&
+        fread(record, 1, sizeof record, file) == sizeof record)
+        good = memcmp(record, "PK\5\6", 4) == 0 && (record[20] | (uint64_t)record[21] << 8) == comment;
+    fclose(file);
+    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not "
+                                  "end where its last record ends", path);
 }
 
 /* --- the list of members ---------------------------------------------------------- */
@@ -140,6 +163,8 @@ static const char *name_fault(const char *name, size_t length)
 /* Why a member cannot be read, or NULL. */
 static const char *member_fault(const unz_file_info64 *info)
 {
+    if (info->uncompressed_size > WU_MAX_ARCHIVE || info->compressed_size > WU_MAX_ARCHIVE)
+        return "it is larger than 4 GiB";
     if (info->flag & (FLAG_ENCRYPTED | FLAG_STRONG_ENCRYPTION | FLAG_MASKED_DIRECTORY))
         return "it is encrypted";
     if (info->compression_method != 0 && info->compression_method != Z_DEFLATED)
@@ -207,6 +232,9 @@ static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
     uint64_t packed = 0;
     if (unzGetGlobalInfo64(zip, &global) != UNZ_OK)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged: the list of members cannot be read", a->path);
+    tc_status st = check_end(a->path, global.size_comment, err);
+    if (st != TC_OK)
+        return st;
     if (global.number_entry > WU_MAX_MEMBERS)
         return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
                        (unsigned long long)WU_MAX_MEMBERS);
@@ -215,7 +243,7 @@ static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
         if (rc != UNZ_OK)
             return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list has %llu members, but ends after %llu",
                            a->path, (unsigned long long)global.number_entry, (unsigned long long)i);
-        tc_status st = reserve_member(a, &room, err);
+        st = reserve_member(a, &room, err);
         if (st == TC_OK)
             st = add_member(a, zip, &packed, err);
         if (st != TC_OK)
@@ -258,7 +286,7 @@ tc_status wu_archive_read(const char *path, wu_archive **out, tc_err *err)
     unzFile zip = NULL;
     uint64_t size = 0;
     *out = NULL;
-    tc_status st = check_signature(path, &size, err);
+    tc_status st = check_head(path, &size, err);
     if (st != TC_OK)
         return st;
     wu_archive *a = calloc(1, sizeof *a);

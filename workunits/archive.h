@@ -4,10 +4,12 @@
  * wu_unzip reads them one after another. minizip does the unpacking; this adds
  * the checks that hostile input needs.
  *
- * What is refused: a file that is not a ZIP or is cut short; names that are
- * not plain relative paths of printable ASCII; two members of one name;
- * encryption; methods other than store and deflate; sizes that the packed
- * bytes cannot hold; members that share their bytes in the file.
+ * What is refused: a file that is not a ZIP, is cut short or goes on after its
+ * end; names that are not plain relative paths of printable ASCII; two members
+ * of one name; encryption; methods other than store and deflate; sizes that the
+ * packed bytes cannot hold; members that share their bytes in the file; files
+ * and members of 4 GiB or more (minizip 1.1, as Debian has it, misreads the
+ * ZIP64 sizes of members on 64-bit systems).
  */
 #ifndef WU_ARCHIVE_H
 #define WU_ARCHIVE_H
@@ -19,6 +21,7 @@
 #include "app/status.h"
 
 /* Limits of every archive; FORMAT.md states them. */
+#define WU_MAX_ARCHIVE ((uint64_t)0xfffffffe)    /* bytes of the file, or of a member */
 #define WU_MAX_MEMBERS ((uint64_t)1 << 20)
 #define WU_MAX_MEMBER_NAME 512u                 /* bytes */
 #define WU_MAX_JSON ((uint64_t)64 << 20)        /* bytes of a JSON member */

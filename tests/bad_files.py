@@ -1,0 +1,517 @@
+"""Work units that must be refused, made here one by one, and outputs that
+cannot be written: each with the message it must give. The program has to end
+with the right exit code and one plain line, and must leave nothing behind."""
+import io
+import json
+import os
+import resource
+import signal
+import stat
+import struct
+import subprocess
+import zipfile
+import zlib
+
+import tap
+
+BAD_INPUT, OUTPUT_FAILED = 2, 3
+
+
+# --- PNG and ZIP, byte by byte ------------------------------------------------
+
+def chunk(kind, body=b""):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def png(width=16, height=12, bits=8, colour=0, data=None, head=b"", size=None):
+    """A PNG of a small pattern. head: chunks before IDAT; size: what the header
+    claims instead of the truth; data: the unpacked rows."""
+    samples = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
+    row = (width * samples * bits + 7) // 8
+    if data is None:
+        data = b"".join(b"\0" + bytes((7 * x + 31 * y) % 251 for x in range(row)) for y in range(height))
+    w, h = size or (width, height)
+    palette = chunk(b"PLTE", bytes(range(256)) * 3) if colour == 3 else b""
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, bits, colour, 0, 0, 0)) +
+            palette + head + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND"))
+
+
+def job(**changes):
+    """job.json of a work unit that is good but for the changes; a value of
+    None takes the key out."""
+    whole = {"format": "texcell-workunit", "version": 1, "analysis": "glcm",
+             "parameters": {"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2}},
+             "items": [{"name": "x", "image": "images/x.png"}]}
+    whole.update(changes)
+    return json.dumps({k: v for k, v in whole.items() if v is not None})
+
+
+def pack(members, method=zipfile.ZIP_DEFLATED):
+    """A ZIP of (name, bytes) pairs."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as z:
+        for name, body in members:
+            z.writestr(zipfile.ZipInfo(name), body, method)
+    return out.getvalue()
+
+
+def unit(json_text=None, more=(), image=None, method=zipfile.ZIP_DEFLATED):
+    return pack([("job.json", json_text if json_text is not None else job()),
+                 ("images/x.png", image if image is not None else png())] + list(more), method)
+
+
+def item(**keys):
+    """A work unit whose one item has these keys beside its name."""
+    more = [("s/0.png", png()), ("s/1.png", png()), ("s/wide.png", png(17, 12)), ("s/16.png", png(bits=16)),
+            ("s/rgb.png", png(colour=2))]
+    used = json.dumps(keys)
+    return pack([("job.json", job(items=[dict({"name": "x"}, **keys)])), ("images/x.png", png())] +
+                [m for m in more if m[0] in used])
+
+
+def directory(data):
+    """Offsets of the central directory's entries."""
+    end = data.rindex(b"PK\5\6")
+    at, found = struct.unpack_from("<I", data, end + 16)[0], []
+    while data[at:at + 4] == b"PK\1\2":
+        found.append(at)
+        at += 46 + sum(struct.unpack_from("<HHH", data, at + 28))
+    return found
+
+
+def patch(data, at, form, value):
+    data = bytearray(data)
+    struct.pack_into(form, data, at, value)
+    return bytes(data)
+
+
+def entry(data, index, field, form, value):
+    """Changes a field of a member's entry in the central directory."""
+    return patch(data, directory(data)[index] + field, form, value)
+
+
+def local(data, index):
+    return struct.unpack_from("<I", data, directory(data)[index] + 42)[0]
+
+
+def body(data, index):
+    """Where the packed bytes of a member begin."""
+    at = local(data, index)
+    return at + 30 + sum(struct.unpack_from("<HH", data, at + 26))
+
+
+def renamed(name, length=None):
+    """A work unit with one more member, whose name zipfile might not write."""
+    raw = name.encode("latin-1")
+    data = unit(more=[("Q" * len(raw), b"")])
+    return data.replace(b"Q" * len(raw), raw)
+
+
+FLAGS, METHOD, CRC, PACKED, SIZE, OFFSET = 8, 10, 16, 20, 24, 42
+
+
+def resized(data, index, size):
+    """A member that claims to have another unpacked size, in both places."""
+    data = entry(data, index, SIZE, "<I", size)
+    return patch(data, local(data, index) + 22, "<I", size)
+
+
+def damaged(data, index, shift=0):
+    """A member with one byte of its packed data changed."""
+    at = body(data, index) + shift
+    return patch(data, at, "B", data[at] ^ 0x55)
+
+
+def overlapping():
+    """Two members that share one run of bytes (a ZIP bomb of David Fifield's kind)."""
+    data = unit(more=[("images/y.png", png() + bytes(300))], method=zipfile.ZIP_STORED)
+    size = len(data)
+    return entry(entry(data, 2, PACKED, "<I", size), 2, SIZE, "<I", size)
+
+
+def many_entries():
+    data = unit()
+    end = data.rindex(b"PK\5\6")
+    return patch(patch(data, end + 8, "<H", 9), end + 10, "<H", 9)
+
+
+def zip64_bomb():
+    """A directory that claims 2^40 members."""
+    data = unit()
+    end = data.rindex(b"PK\5\6")
+    at = struct.unpack_from("<I", data, end + 16)[0]
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1 << 40, 1 << 40, end - at, at)
+    locator = struct.pack("<4sIQI", b"PK\6\7", 0, end, 1)
+    tail = patch(patch(data[end:], 8, "<H", 0xffff), 10, "<H", 0xffff)
+    return data[:end] + record + locator + tail
+
+
+def huge_member():
+    """An image of 5 GiB unpacked by its entry, with bytes enough to be believed."""
+    data = pack([("job.json", job()), ("images/x.png", bytes(6 << 20))], zipfile.ZIP_STORED)
+    at = directory(data)[1]
+    name = b"images/x.png"
+    new = bytearray(data[at:at + 46 + len(name)])
+    struct.pack_into("<H", new, METHOD, 8)
+    struct.pack_into("<I", new, SIZE, 0xffffffff)
+    extra = struct.pack("<HHQ", 1, 8, 5 << 30)
+    struct.pack_into("<H", new, 30, len(extra))
+    end = data.rindex(b"PK\5\6")
+    tail = patch(data[end:], 12, "<I", end - directory(data)[0] + len(extra))
+    return data[:at] + bytes(new) + extra + tail
+
+
+def deep(n):
+    return "[" * n + "]" * n
+
+
+# --- the bad work units ---------------------------------------------------------
+
+GOOD = unit()
+STORED = unit(method=zipfile.ZIP_STORED)
+TRUNCATED = "truncated or damaged"
+LONG = "n" * 129
+
+
+def text_job(text):
+    return unit(text)
+
+
+def image_is(data):
+    return unit(image=data)
+
+
+def bad_archives():
+    yield "an empty file", b"", "is empty"
+    yield "a text file", b"hello, this is no archive\n", "not a ZIP archive"
+    yield "a PNG in place of a work unit", png(), "not a ZIP archive"
+    yield "a RAR archive", b"Rar!\x1a\7\0" + bytes(100), "not a ZIP archive"
+    for keep, what in ((4, "4 bytes"), (30, "the first header"), (len(GOOD) // 2, "half"),
+                       (directory(GOOD)[0] + 10, "the list of members"), (len(GOOD) - 22, "the end record"),
+                       (len(GOOD) - 1, "the last byte")):
+        yield "truncated at " + what, GOOD[:keep], TRUNCATED
+    yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], ""
+    yield "an end record that lists too many members", many_entries(), "its list has 9 members, but ends after 2"
+    yield "an end record that lists 2^40 members", zip64_bomb(), "more than 1048576 members"
+    yield "a list of members that is zeros", GOOD[:directory(GOOD)[0]] + \
+        bytes(len(GOOD) - 22 - directory(GOOD)[0]) + GOOD[-22:], "damaged"
+    yield "an empty archive", pack([]), "the ZIP archive has no members"
+    yield "bytes after the end", GOOD + bytes(10), TRUNCATED
+    yield "a program in front of the archive", b"\x7fELF" + bytes(60) + GOOD, "not a ZIP archive"
+    yield "a comment that is cut short", patch(GOOD, len(GOOD) - 2, "<H", 7), TRUNCATED
+    yield "a flipped byte in a stored picture", damaged(STORED, 1, 60), 'member "images/x.png" is corrupt'
+    yield "a flipped byte in a deflated picture", damaged(GOOD, 1, 20), 'member "images/x.png" is corrupt'
+    yield "a flipped byte in a stored job.json", damaged(STORED, 0, 3), 'member "job.json" is corrupt: its CRC is wrong'
+    yield "a wrong CRC of a picture", entry(GOOD, 1, CRC, "<I", 1), 'member "images/x.png" is corrupt'
+    yield "a wrong CRC of job.json", entry(GOOD, 0, CRC, "<I", 1), 'member "job.json" is corrupt'
+    yield "a member without its local header", damaged(GOOD, 1, -30 - 12), 'member "images/x.png" is corrupt: its header'
+    yield "a member that begins beyond the end", entry(GOOD, 1, OFFSET, "<I", 0x7fffffff), 'member "images/x.png" is corrupt'
+    yield "a member that is shorter than it says", resized(GOOD, 1, len(png()) + 10), "its data end after"
+    yield "a member that is longer than it says", resized(GOOD, 1, len(png()) - 10), 'member "images/x.png" is corrupt'
+    yield "a stored member of two sizes", entry(STORED, 1, SIZE, "<I", 5000), "its two sizes differ"
+    yield "a ZIP bomb by its header", entry(GOOD, 1, SIZE, "<I", 1 << 31), "claims to unpack to more bytes"
+    yield "a ZIP bomb of 5 GiB", huge_member(), 'member "images/x.png" is refused: it is larger than 4 GiB'
+    yield "a ZIP bomb of zeros as a picture", image_is(bytes(50 << 20)), "images/x.png: damaged PNG"
+    yield "a ZIP bomb of overlapping members", overlapping(), "overlaps another member"
+    yield "an encrypted member", entry(GOOD, 1, FLAGS, "<H", 1), 'member "images/x.png" is refused: it is encrypted'
+    yield "strong encryption", entry(GOOD, 1, FLAGS, "<H", 0x41), "it is encrypted"
+    yield "a masked directory", entry(GOOD, 1, FLAGS, "<H", 0x2000), "it is encrypted"
+    yield "bzip2 compression", unit(method=zipfile.ZIP_BZIP2), "neither store nor deflate"
+    yield "LZMA compression", unit(method=zipfile.ZIP_LZMA), "neither store nor deflate"
+
+
+def bad_names():
+    outside = "leads out of the archive"
+    yield "a name with ..", renamed("../x.png"), outside
+    yield "a name with .. inside", renamed("images/../../x.png"), outside
+    yield "a name that is ..", renamed(".."), outside
+    yield "a name with .", renamed("./x.png"), outside
+    yield "an absolute name", renamed("/etc/passwd"), "absolute path"
+    yield "a name with a backslash", renamed("images\\x.png"), "backslash"
+    yield "a name with a drive letter", renamed("C:x.png"), "drive letter"
+    yield "a name with an empty part", renamed("images//x.png"), "empty part"
+    yield "a name with a line feed", renamed("a\nb.png"), 'member "a?b.png"'
+    yield "a name with a NUL", renamed("a\0b.png"), "not printable ASCII"
+    yield "a name with an escape", renamed("a\x1b[31mb.png"), "not printable ASCII"
+    yield "a name that is not ASCII", renamed("h\xe9.png"), "not printable ASCII"
+    yield "a name that is too long", renamed("n" * 513), "too long"
+    yield "a name that is very long", renamed("n" * 60000), "too long"
+    yield "an empty name", entry(unit(more=[("", b"")]), 2, 28, "<H", 0), "its name is empty"
+    yield "two members of one name", renamed("images/x.png"), 'two members are named "images/x.png"'
+    yield "a member that nothing names", unit(more=[("notes.txt", b"hello")]), \
+        'member "notes.txt" is not named in job.json'
+    yield "a folder with data", unit(more=[("folder/", b"data")]), "folder with data"
+
+
+def bad_json():
+    missing = pack([("images/x.png", png())])
+    yield "no job.json", missing, 'no member "job.json"'
+    yield "job.json in a folder", pack([("w/job.json", job()), ("w/images/x.png", png())]), 'no member "job.json"'
+    yield "job.json of 65 MiB", text_job(" " * (65 << 20)), "job.json: 68157440 bytes, more than the limit"
+    yield "job.json of too many values", text_job("[" + "0," * (1 << 21) + "0]"), "more than 2097152 values"
+    yield "job.json that is empty", text_job(""), "job.json: line 1, column 0"
+    yield "job.json that is not JSON", text_job('{\n "format": texcell\n}'), "job.json: line 2, column"
+    yield "job.json that is cut short", text_job(job()[:-5]), "job.json: line 1, column"
+    yield "job.json that goes on", text_job(job() + "{}"), "job.json: line 1, column"
+    yield "job.json in Latin-1", text_job(job().replace("glcm", "gl\xe9m").encode("latin-1")), "line 1, column"
+    yield "job.json with control characters", text_job('{"a\x01\x1b[31m": 1}'), "job.json: line 1, column"
+    yield "job.json that is very deep", text_job(deep(100000)), "job.json: line 1, column"
+    yield "a number that is too large", text_job(job()[:-1] + ', "a": 1e999}'), "line 1, column"
+    yield "a key given twice", text_job(job()[:-1] + ', "version": 1}'), "duplicate object key"
+    yield "a list at the top", text_job("[]"), "job.json: must be a JSON object"
+    yield "a string at the top", text_job('"x"'), "job.json:"
+    yield "no format", text_job(job(format=None)), "job.json: format: missing"
+    yield "another format", text_job(job(format="texcell-result")), 'format: must be "texcell-workunit", not "texcell-result"'
+    yield "a format that is a number", text_job(job(format=1)), "format: must be a string, not an integer"
+    yield "no version", text_job(job(version=None)), "version: missing"
+    yield "a later version", text_job(job(version=2, colour="red")), "this program reads version 1, not 2"
+    yield "a version that is a string", text_job(job(version="1")), "version: must be an integer, not a string"
+    yield "a version with a fraction", text_job(job(version=1.0)), "version: must be an integer, not a number"
+    yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'
+    yield "an unknown key with control characters", text_job(job(**{"a\n\x1b[31m": 1})), 'unknown key "a??[31m"'
+    yield "no analysis", text_job(job(analysis=None)), "analysis: missing"
+    yield "an empty analysis", text_job(job(analysis="")), "analysis: must not be empty"
+    yield "an analysis that is a number", text_job(job(analysis=3)), "analysis: must be a string, not an integer"
+    yield "an analysis that there is not", text_job(job(analysis="tasseography")), "tasseography"
+    yield "parameters that are a list", text_job(job(parameters=[])), "parameters: must be an object, not a list"
+    yield "an unknown parameter", text_job(job(parameters={"levelz": [16]})), "levelz"
+    yield "a parameter of the wrong type", text_job(job(parameters={"levels": "many"})), "levels"
+    yield "no items", text_job(job(items=None)), "items: missing"
+    yield "items that are an object", text_job(job(items={})), "items: must be a list, not an object"
+    yield "an empty list of items", text_job(job(items=[])), "items: must have 1 to 100000 items, not 0"
+    yield "too many items", text_job(job(items=[0] * 100001)), "items: must have 1 to 100000 items, not 100001"
+
+
+def bad_items():
+    x = {"name": "x", "image": "images/x.png"}
+    yield "an item that is a string", text_job(job(items=["images/x.png"])), "items[0]: must be an object, not a string"
+    yield "an unknown key of an item", text_job(job(items=[x, dict(x, name="y", colour=1)])), 'items[1]: unknown key "colour"'
+    yield "an item without a name", text_job(job(items=[{"image": "images/x.png"}])), "items[0].name: missing"
+    yield "a name that is a number", text_job(job(items=[dict(x, name=7)])), "items[0].name: must be a string"
+    yield "an item's empty name", text_job(job(items=[dict(x, name="")])), "items[0].name: must not be empty"
+    for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
+        yield "an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])), "items[0].name: \""
+    yield "two items of one name", text_job(job(items=[x, dict(x, name="y"), x])), 'items: two items are named "x"'
+    yield "an item with neither image nor stack", item(), 'items[0]: must have either "image" or "stack", not neither'
+    yield "an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]), "not both"
+    yield "an image that is a number", item(image=5), "items[0].image: must be a string, not an integer"
+    yield "an image that is null", item(image=None), "items[0].image: must be a string, not null"
+    yield "an image that is missing", item(image="images/y.png"), 'items[0].image: no member "images/y.png"'
+    yield "an image outside", item(image="../../etc/passwd"), 'no member "../../etc/passwd"'
+    yield "an image that is job.json", item(image="job.json"), 'items[0].image: "job.json" is not a picture'
+    yield "an image that is a folder", unit(job(items=[dict(x, image="f/")]), [("f/", b"")]), 'no member "f/"'
+    yield "a stack that is a string", item(stack="s/0.png"), "items[0].stack: must be a list"
+    yield "a stack without slices", item(stack=[]), "items[0].stack: must have 1 to 65535 slices, not 0"
+    yield "a stack of too many slices", item(stack=["images/x.png"] * 65536), "must have 1 to 65535 slices, not 65536"
+    yield "a slice that is a number", item(stack=["s/0.png", 1]), "items[0].stack[1]: must be a string, not an integer"
+    yield "a slice that is missing", item(stack=["s/0.png", "s/9.png"]), 'items[0].stack[1]: no member "s/9.png"'
+    yield "slices of two sizes", item(stack=["s/0.png", "s/wide.png"]), "items[0].stack[1]: 17 x 12 pixels, but the first"
+    yield "slices of two depths", item(stack=["s/0.png", "s/16.png"]), "items[0].stack[1]: 16 bits, but the first"
+    yield "a colour slice", item(stack=["s/0.png", "s/rgb.png"]), "items[0].stack[1]: the slices of a stack must be grey"
+    yield "a colour slice at the front", item(stack=["s/rgb.png"]), "items[0].stack[0]: the slices of a stack must be grey"
+    for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, "1", 1], "1,1,1", None):
+        yield "a spacing of %s" % json.dumps(spacing), item(stack=["s/0.png"], spacing=spacing), \
+            "items[0].spacing: must be three positive numbers"
+    yield "a spacing for an image", item(image="images/x.png", spacing=[1, 1, 1]), "items[0].spacing: only a stack"
+    yield "a list as the mask of an image", item(image="images/x.png", mask=["s/0.png"]), "items[0].mask: the mask of an image"
+    yield "a string as the mask of a stack", item(stack=["s/0.png"], mask="s/1.png"), "items[0].mask: the mask of a stack"
+    yield "a mask that is null", item(image="images/x.png", mask=None), "items[0].mask: the mask of an image"
+    yield "too few masks", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png"]), "items[0].mask: 1 masks for a stack of 2"
+    yield "a mask that is missing", item(image="images/x.png", mask="m.png"), 'items[0].mask: no member "m.png"'
+    yield "a mask of a stack that is missing", item(stack=["s/0.png", "s/1.png"], mask=["s/0.png", "m.png"]), \
+        'items[0].mask[1]: no member "m.png"'
+    yield "a mask of another size", item(image="images/x.png", mask="s/wide.png"), "items[0].mask: the mask has 17 x 12"
+    yield "a colour mask", item(image="images/x.png", mask="s/rgb.png"), "items[0].mask: a mask must be grey"
+
+
+def bad_pictures():
+    whole = png()
+    kinds = "must be 8- or 16-bit grey or 8-bit RGB"
+    idat = whole.index(b"IDAT")
+    yield "a picture that is text", image_is(b"not a picture at all"), "images/x.png: damaged PNG"
+    yield "a picture that is empty", image_is(b""), "images/x.png: damaged PNG: it ends too early"
+    yield "a picture that ends in its header", image_is(whole[:20]), "images/x.png: damaged PNG: it ends too early"
+    yield "a picture with a damaged header", image_is(patch(whole, 19, "B", 99)), "images/x.png: damaged PNG: IHDR: CRC error"
+    yield "a JPEG under a PNG's name", image_is(b"\xff\xd8\xff\xe0" + bytes(100)), "images/x.png: damaged PNG"
+    for bits, colour, what in ((1, 0, "1-bit grey"), (2, 0, "2-bit grey"), (4, 0, "4-bit grey"), (8, 3, "8-bit palette"),
+                               (8, 4, "8-bit grey with alpha"), (16, 2, "16-bit RGB"), (8, 6, "8-bit RGB with alpha")):
+        yield "a picture of %s" % what, image_is(png(bits=bits, colour=colour)), "images/x.png: the PNG is %s, and %s" % (what, kinds)
+    yield "a picture of 3 bits", image_is(png(bits=3)), "images/x.png: damaged PNG"
+    yield "a picture without pixels", image_is(png(size=(0, 12))), "images/x.png: damaged PNG"
+    yield "a PNG bomb", image_is(png(size=(60000, 60000))), "claims 60000x60000 pixels, more than its"
+    yield "a PNG bomb of 2^31 by 2^31", image_is(png(size=(0x7fffffff, 0x7fffffff))), "pixels, more than its"
+    wide = png(70000, 1, data=bytes(70001))
+    yield "a picture that is too wide", image_is(wide), "items[0].image: 70000 x 1 pixels; a side may have at most 65535"
+    big = png(4096, 4096, data=bytes(4097 * 4096))
+    yield "a stack of too many voxels", unit(job(items=[{"name": "x", "stack": ["images/x.png"] * 65}]), image=big), \
+        "items[0].stack: 4096 x 4096 x 65 pixels, more than the limit of 1073741824"
+    # What only decoding can find.
+    yield "a picture cut off in its data", image_is(whole[:idat + 40]), "images/x.png: damaged PNG"
+    yield "a picture without an end", image_is(whole[:-12]), "images/x.png: damaged PNG: it ends too early"
+    yield "a picture with damaged data", image_is(patch(whole, idat + 20, "B", whole[idat + 20] ^ 1)), \
+        "images/x.png: damaged PNG: IDAT"
+    yield "a picture with a wrong CRC", image_is(patch(whole, len(whole) - 13, "B", whole[-13] ^ 1)), \
+        "images/x.png: damaged PNG: IDAT: CRC error"
+    yield "a picture with too few rows", image_is(png(height=12, data=bytes(17 * 11))), "images/x.png: damaged PNG"
+    yield "a picture with a bad row filter", image_is(png(data=b"\x09" + bytes(17 * 12 - 1))), "images/x.png: damaged PNG"
+    yield "a mask with damaged data", unit(
+        job(items=[{"name": "x", "image": "images/x.png", "mask": "m.png"}]), [("m.png", whole[:-20])]), "m.png: damaged PNG"
+    yield "a last slice with damaged data", unit(
+        job(items=[{"name": "x", "stack": ["images/x.png", "m.png"]}],
+            parameters={"levels": [16], "distances": [1], "window": {"shape": "roi"}}),
+        [("m.png", whole[:-20])]), "m.png: damaged PNG"
+
+
+# --- running ------------------------------------------------------------------------
+
+WORK = tap.scratch()
+
+
+def errors(text):
+    return [line for line in text.splitlines() if line.startswith("texcell: error: ")]
+
+
+def refused(number, what, data, words):
+    """Runs one bad file in a folder of its own. The output is there already, of
+    an earlier run: it must stay as it is."""
+    folder = os.path.join(WORK, "bad%d" % number)
+    os.mkdir(folder)
+    with open(os.path.join(folder, "bad.zip"), "wb") as f:
+        f.write(data)
+    p = tap.run([tap.TEXCELL, "run", "bad.zip", "-o", "out.npz"], cwd=folder)
+    left = sorted(os.listdir(folder))
+    lines = p.stderr.splitlines()
+    good = p.returncode == BAD_INPUT and len(lines) == 1 and lines[0].startswith("texcell: error: bad.zip: ") and \
+        words in lines[0] and not lines[0].endswith(".") and len(lines[0]) < 1100 and left == ["bad.zip"]
+    tap.ok(good, "refused: " + what, "exit code %d (expected %d), left %s, expected words: %s\n%s" % (
+        p.returncode, BAD_INPUT, left, words, p.stderr[-2000:]))
+    os.remove(os.path.join(folder, "bad.zip"))
+
+
+def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
+    """Runs a good work unit where something around it is wrong."""
+    p = subprocess.run(list(wrap) + [tap.TEXCELL, "run", unit_path, "-o", out], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, universal_newlines=True, cwd=WORK, preexec_fn=prepare)
+    found = errors(p.stderr)
+    left = [path for path in absent if os.path.lexists(path)]
+    tap.ok(p.returncode == code and len(found) == 1 and words in found[0] and not left, what,
+           "exit code %d (expected %d), left %s, expected words: %s\n%s" % (
+               p.returncode, code, left, words, p.stderr[-2000:]))
+
+
+def small_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+
+
+def check_inputs(good):
+    out = os.path.join(WORK, "none.npz")
+    absent = [out, out + ".tmp"]
+    fails("a work unit that is not there", BAD_INPUT, "missing.zip: cannot open: No such file", "missing.zip", out, absent)
+    fails("a folder as the work unit", BAD_INPUT, "is a folder", WORK, out, absent)
+    fails("a file as the work unit's folder", BAD_INPUT, "cannot open: Not a directory", good + "/a.zip", out, absent)
+    fifo = os.path.join(WORK, "fifo")
+    os.mkfifo(fifo)
+    fails("a pipe as the work unit", BAD_INPUT, "not a regular file", fifo, out, absent)
+    fails("a device as the work unit", BAD_INPUT, "not a regular file", "/dev/zero", out, absent)
+    if os.getuid() == 0:
+        tap.skip("a work unit that may not be read", "root may read everything")
+    else:
+        locked = os.path.join(WORK, "locked.zip")
+        with open(locked, "wb") as f:
+            f.write(GOOD)
+        os.chmod(locked, 0)
+        fails("a work unit that may not be read", BAD_INPUT, "Permission denied", locked, out, absent)
+
+
+def check_outputs(good):
+    gone = os.path.join(WORK, "gone", "out.npz")
+    fails("an output folder that is not there", OUTPUT_FAILED, "cannot write: No such file", good, gone, [gone])
+    under = os.path.join(good, "out.npz")
+    fails("a file as the output's folder", OUTPUT_FAILED, "cannot write: Not a directory", good, under, [])
+    folder = os.path.join(WORK, "folder")
+    os.mkdir(folder)
+    fails("a folder as the output", OUTPUT_FAILED, "cannot write: Is a directory", good, folder, [folder + ".tmp"])
+    fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz: cannot write", good, "/proc/out.npz", [])
+    fails("a device as the output", OUTPUT_FAILED, "/dev/null: cannot write: not a regular file", good, "/dev/null",
+          ["/dev/null.tmp"])
+    tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
+    sealed = os.path.join(WORK, "sealed")
+    os.mkdir(sealed)
+    os.chmod(sealed, 0o555)
+    if os.getuid() == 0:
+        tap.skip("a folder that may not be written", "root may write everywhere")
+    else:
+        fails("a folder that may not be written", OUTPUT_FAILED, "cannot write: Permission denied", good,
+              os.path.join(sealed, "out.npz"), [])
+    link = os.path.join(WORK, "link.npz")
+    os.symlink("/dev/full", link + ".tmp")
+    fails("a link in place of the temporary file", OUTPUT_FAILED, "link.npz: cannot write", good, link, [link])
+    short = os.path.join(WORK, "short.npz")
+    fails("files limited to 400 bytes", OUTPUT_FAILED, "cannot write: File too large", good, short,
+          [short, short + ".tmp"], small_files)
+    check_full_disk(good)
+
+
+def check_full_disk(good):
+    """A file system of one page, in a name space of its own."""
+    disk = os.path.join(WORK, "disk")
+    os.mkdir(disk)
+    mount = 'mount -t tmpfs -o size=4k tmpfs "$0" && { "$@"; code=$?; ls -A "$0" >&2; exit $code; }'
+    wrap = ["unshare", "-rm", "sh", "-c", mount, disk]
+    try:
+        able = subprocess.run(wrap + ["true"], stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        able = False
+    if not able:
+        tap.skip("a full disk", "no name space with a file system of its own here")
+        return
+    big = os.path.join(WORK, "big.zip")
+    items = [{"name": "item_%04d" % i, "image": "images/x.png"} for i in range(400)]
+    with open(big, "wb") as f:
+        f.write(unit(job(items=items)))
+    p = tap.run(wrap + [tap.TEXCELL, "run", big, "-o", os.path.join(disk, "out.npz")], cwd=WORK)
+    found = errors(p.stderr)
+    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and "cannot write: No space left on device" in found[0] and
+           "out.npz" not in p.stderr.splitlines(), "a full disk", "exit code %d\n%s" % (p.returncode, p.stderr[-2000:]))
+
+
+def check_kept(good):
+    """A result of an earlier run outlives a run that fails."""
+    out = os.path.join(WORK, "kept.npz")
+    bad = os.path.join(WORK, "bad.zip")
+    with open(bad, "wb") as f:
+        f.write(image_is(png()[:-12]))
+    with open(out, "wb") as f:
+        f.write(b"an earlier result")
+    tap.run([tap.TEXCELL, "run", bad, "-o", out], cwd=WORK)
+    with open(out, "rb") as f:
+        kept = f.read() == b"an earlier result"
+    tap.ok(kept and not os.path.exists(out + ".tmp"), "an earlier result outlives a run that fails")
+    p = tap.run([tap.TEXCELL, "run", good, "-o", out], cwd=WORK)
+    tap.ok(p.returncode == 0 and zipfile.is_zipfile(out), "and is replaced by one that does not", p.stderr)
+
+
+def main():
+    good = os.path.join(WORK, "good.zip")
+    with open(good, "wb") as f:
+        f.write(GOOD)
+    p = tap.run([tap.TEXCELL, "run", good, "-o", os.path.join(WORK, "good.npz")], cwd=WORK)
+    tap.ok(p.returncode == 0 and zipfile.is_zipfile(os.path.join(WORK, "good.npz")),
+           "the work unit that the bad ones are made from is good", p.stderr)
+    number = 0
+    for group in (bad_archives, bad_names, bad_json, bad_items, bad_pictures):
+        for what, data, words in group():
+            refused(number, what, data, words)
+            number += 1
+    tap.note("%d bad work units" % number)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    tap.ok(peak < 600, "none of them took more than 600 MiB", "%d MiB" % peak)
+    tap.note("peak memory %d MiB" % peak)
+    check_inputs(good)
+    check_outputs(good)
+    check_kept(good)
+    tap.done()
+
+
+main()
