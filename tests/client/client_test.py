@@ -1,0 +1,242 @@
+"""A glcm task in the real BOINC client: progress, suspended in memory and out
+of it, client quit, a signal, client gone, upload; one task aborted, one with a
+work unit that is none. The first one's result is that of "texcell run", byte
+for byte, whatever happened on the way."""
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import skimage
+
+import tap
+from harness import Client, Server, Timeout, until
+
+SECONDS = 26        # wall time that the task should take undisturbed
+LIMIT = 400         # seconds after which the whole script gives up
+THREADS = 2
+PICTURES = ["camera", "brick", "grass", "gravel", "moon", "coins", "cell", "clock_motion",
+            "coffee", "astronaut", "chelsea"]
+
+
+def pack(path, pictures, radius):
+    folder = os.path.join(os.path.dirname(skimage.__file__), "data")
+    done = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[32]",
+                    "--param", "distances=[1,2,3]", "--param",
+                    'roi={"type":"disc","r":%d}' % radius, "-o", path]
+                   + [os.path.join(folder, name + ".png") for name in pictures])
+    if done.returncode != 0:
+        raise RuntimeError("texcell-wu pack: " + done.stderr)
+
+
+def run_alone(workunit, result):
+    """Wall seconds of an undisturbed run."""
+    begin = time.monotonic()
+    done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
+                    "--threads", str(THREADS)])
+    if done.returncode != 0:
+        raise RuntimeError("texcell run: " + done.stderr)
+    return time.monotonic() - begin
+
+
+def suited_workunit(folder):
+    """A work unit that takes about SECONDS here, and its result."""
+    path, result = os.path.join(folder, "wu1.zip"), os.path.join(folder, "alone.npz")
+    trial, seconds = 30, 0
+    while seconds < 0.5 and trial < 140:
+        trial = min(2 * trial, 140)
+        pack(path, PICTURES[:1], trial)
+        seconds = run_alone(path, result)
+    radius = trial * math.sqrt(SECONDS / (seconds * len(PICTURES)))
+    pack(path, PICTURES, max(4, min(int(radius), 145)))
+    tap.note("the work unit takes %.0f s by itself" % run_alone(path, result))
+    with open(result, "rb") as f:
+        return path, f.read()
+
+
+class Story:
+    """One task and what happens to it."""
+
+    def __init__(self, client, name):
+        self.client, self.name = client, name
+        self.process = client.task_process(name)
+        self.fraction = 0
+
+    def works_on(self, gain=0.02, seconds=60):
+        """Waits for progress."""
+        goal = self.fraction + gain
+        until(seconds, lambda: self.client.fraction(self.name) >= goal,
+              "%s gets to %.3f" % (self.name, goal))
+        self.fraction = self.client.fraction(self.name)
+
+    def state(self):
+        return self.client.task(self.name).get("active_task_state")
+
+    def said(self, sentence):
+        """How often stderr has it."""
+        return self.client.slot_stderr().count(sentence)
+
+    def restarts(self, what):
+        """A new process goes on from the checkpoint. The client shows an old
+        fraction until the process has reported its first."""
+        before = self.process
+        self.process = self.client.task_process(self.name)
+        old = self.client.fraction(self.name)
+        tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
+        until(20, lambda: self.client.fraction(self.name) != old, "the new process reports")
+        now = self.client.fraction(self.name)
+        tap.ok(now >= self.fraction, "%s: goes on where it was" % what,
+               "%.3f before, %.3f after" % (self.fraction, now))
+        self.works_on()
+
+    def stopped(self, what, sentence, times=1, seconds=30):
+        """The process ends by itself, having said why and kept a checkpoint."""
+        until(seconds, lambda: not self.process.alive(), "%s: the process ends" % what)
+        tap.ok(self.said(sentence) == times, "%s: stderr says \"%s\"" % (what, sentence),
+               self.client.slot_stderr())
+        self.fraction = max(self.fraction, self.client.fraction(self.name)
+                            if self.client.process else 0)
+
+
+    def sleeps(self):
+        """Suspends the task in memory and waits for it to fall asleep, which
+        needs the end of a step; the client's message may come after another."""
+        self.client.tell(self.name, "suspend")
+        until(10, lambda: self.state() == "SUSPENDED", "the task is suspended")
+        time.sleep(2.5)
+
+
+def suspend_in_memory(story):
+    process = story.process
+    story.sleeps()
+    before = process.cpu_seconds()
+    time.sleep(2)
+    used = process.cpu_seconds() - before
+    tap.ok(process.alive() and used < 0.1, "suspended in memory: no CPU time",
+           "%.2f s of CPU time in 2 s" % used)
+    story.client.tell(story.name, "resume")
+    story.works_on()
+    tap.ok(story.client.task_process(story.name).pid == process.pid,
+           "resumed in memory: the same process works on")
+
+
+def suspend_out_of_memory(story):
+    story.client.preferences(leave_in_memory=0)
+    story.client.tell(story.name, "suspend")
+    story.stopped("suspended out of memory", "the client asked to quit")
+    story.client.tell(story.name, "resume")
+    story.restarts("resumed out of memory")
+
+
+def client_quits(story):
+    begin = time.monotonic()
+    story.client.quit()
+    tap.ok(time.monotonic() - begin < 15, "client quit: it need not kill the task")
+    story.stopped("client quit", "the client asked to quit", times=2)
+    story.client.start()
+    story.restarts("client restarted")
+
+
+def a_signal(story):
+    story.process.signal(signal.SIGTERM)
+    story.stopped("SIGTERM", "interrupted by signal 15")
+    story.restarts("after SIGTERM")
+
+
+def client_gone(story):
+    """Suspended, so that the task cannot come to its end before it notices."""
+    client = story.client
+    client.preferences(leave_in_memory=1)
+    story.sleeps()
+    client.kill()
+    story.stopped("client gone", "the client is gone")
+    client.start()
+    client.tell(story.name, "resume")
+    story.restarts("client back")
+
+
+def long_story(client, server, expected):
+    story = Story(client, "wu1_0")
+    story.works_on()
+    first = story.fraction
+    story.works_on(0.1)
+    tap.ok(0 < first < story.fraction < 1, "the fraction done grows")
+    suspend_in_memory(story)
+    suspend_out_of_memory(story)
+    client_quits(story)
+    a_signal(story)
+    client_gone(story)
+    until(180, lambda: "wu1_0_0" in server.uploads, "the result is uploaded")
+    tap.ok(server.uploads["wu1_0_0"] == expected, "the uploaded result is the undisturbed one's",
+           "%d bytes, not %d" % (len(server.uploads["wu1_0_0"]), len(expected)))
+    result = until(20, lambda: "stderr_out" in client.result("wu1_0") and client.result("wu1_0"),
+                   "the task is over")
+    tap.ok(result["exit_status"] == "0", "exit status 0", result["exit_status"])
+    tap.note(result["stderr_out"])
+
+
+def aborted(client, server):
+    client.tell("wu2_0", "resume")
+    story = Story(client, "wu2_0")
+    story.works_on(0.01)
+    client.tell(story.name, "abort")
+    until(20, lambda: not story.process.alive(), "the aborted process ends")
+    result = until(20, lambda: "stderr_out" in client.result("wu2_0") and client.result("wu2_0"),
+                   "the aborted task is over")
+    tap.ok("the client aborted the task" in result["stderr_out"], "abort: stderr says so",
+           result["stderr_out"])
+    tap.ok("wu2_0_0" not in server.uploads, "abort: nothing is uploaded")
+
+
+def no_workunit(client, server):
+    client.tell("wu3_0", "resume")
+    result = until(60, lambda: "stderr_out" in client.result("wu3_0") and client.result("wu3_0"),
+                   "the task with the broken work unit is over")
+    tap.ok(result["exit_status"] == "2", "broken work unit: exit status 2", result["exit_status"])
+    tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr says so",
+           result["stderr_out"])
+    tap.ok("wu3_0_0" not in server.uploads, "broken work unit: nothing is uploaded")
+
+
+def main():
+    def give_up(*_):
+        raise Timeout("the whole test takes more than %d s" % LIMIT)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LIMIT)
+
+    folder = tap.scratch()
+    workunit, expected = suited_workunit(folder)
+    broken = os.path.join(folder, "wu3.zip")
+    with open(broken, "wb") as f:
+        f.write(b"PK\3\4, and then nothing")
+    begin = time.monotonic()
+    with Server() as server:
+        client = Client(os.path.join(folder, "data"), server)
+        try:
+            # As many CPUs a task as the client has: one task runs at a time.
+            client.add_app("texcell", tap.TEXCELL, ncpus=THREADS)
+            client.add_task("wu1", workunit)
+            client.add_task("wu2", workunit, suspended=True)
+            client.add_task("wu3", broken, suspended=True)
+            client.preferences(leave_in_memory=1)
+            client.start()
+            long_story(client, server, expected)
+            aborted(client, server)
+            no_workunit(client, server)
+            with open(client.log, errors="replace") as f:
+                tap.ok("exited with zero status but no" not in f.read(),
+                       "the client never missed a finish file")
+        except (Timeout, RuntimeError, subprocess.TimeoutExpired) as e:
+            tap.ok(False, "the story goes on", "%s\nstderr of the task:\n%s\nthe client's log:\n%s"
+                   % (e, client.slot_stderr(), client.log_tail()))
+        finally:
+            client.close()
+    tap.note("%.0f s with the client" % (time.monotonic() - begin))
+    tap.done()
+
+
+main()

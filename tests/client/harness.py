@@ -1,0 +1,391 @@
+"""The real BOINC client, alone on loopback: no project server, no installed
+client and no /var/lib/boinc is ever touched.
+
+    with Server() as server:
+        client = Client(folder, server)
+        client.add_app("texcell", "/path/of/texcell")
+        client.add_task("wu1", "/path/of/wu1.zip")
+        client.start()
+        ...
+        client.close()
+
+A client gets a data folder of its own, a state file written here as if a
+project had sent it work, and a free port. The upload handler is a small HTTP
+server in this process. Every wait has a limit; close() ends what was started
+and nothing else, and should this process die, the client dies with it and its
+task notices.
+"""
+import hashlib
+import http.server
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+
+class Timeout(Exception):
+    pass
+
+
+def until(seconds, condition, what):
+    """Waits for condition() to be true and returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Timeout("waited %g s in vain: %s" % (seconds, what))
+        time.sleep(0.2)
+
+
+class Process:
+    """A process that this module did not start itself. The start time tells it
+    from a later one with the same number."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.started = self._stat(19)
+
+    def _stat(self, field):
+        """A field of /proc/PID/stat, counted from 0 after the command's name;
+        None when the process is gone."""
+        try:
+            with open("/proc/%d/stat" % self.pid) as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            return None
+        return fields[field]
+
+    def alive(self):
+        return (self.started is not None and self._stat(19) == self.started
+                and self._stat(0) not in (None, "Z", "X"))
+
+    def cpu_seconds(self):
+        ticks = [self._stat(11), self._stat(12)]
+        if None in ticks:
+            return None
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def signal(self, number):
+        if self.alive():
+            os.kill(self.pid, number)
+
+
+class Server:
+    """Answers uploads on loopback, and keeps what came: uploads[file name].
+    Everything else gets a 404, so the client never reports a task."""
+
+    def __init__(self):
+        self.uploads = {}
+        uploads = self.uploads
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.0"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if "file_upload_handler" not in self.path:
+                    self.send_error(404)
+                    return
+                head, mark, data = body.partition(b"<data>\n")
+                name = re.search(rb"<name>([^<]*)</name>", head)
+                if mark and name:
+                    uploads[name.group(1).decode()] = data
+                answer = b"<data_server_reply><status>0</status></data_server_reply>\n"
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *args):
+                pass
+
+        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.port = self._http.server_address[1]
+        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def xml_lines(tag, *lines):
+    """The client reads its files line by line, one tag each."""
+    return "<%s>\n%s</%s>\n" % (tag, "".join(line if line.endswith("\n") else line + "\n"
+                                            for line in lines), tag)
+
+
+class Client:
+    """One data folder and the client that runs in it, one after another."""
+
+    CPUS = 2  # as the client is told, whatever the machine has
+
+    def __init__(self, folder, server):
+        self.dir = folder
+        self.url = "http://127.0.0.1:%d/proj/" % server.port
+        self.upload_url = "http://127.0.0.1:%d/proj_cgi/file_upload_handler" % server.port
+        self.project_dir = os.path.join(folder, "projects", "127.0.0.1_%d_proj" % server.port)
+        self.log = os.path.join(folder, "client.log")
+        self.process = None
+        self.port = None
+        self._files, self._app, self._work, self._results = [], "", "", ""
+        self._tasks_seen = {}
+        os.makedirs(self.project_dir)
+        os.makedirs(os.path.join(folder, "slots"))
+
+    # --- what the project "sent" ---------------------------------------------
+
+    def add_app(self, name, program, ncpus=1, files=()):
+        """files: libraries that the program needs beside it."""
+        self._app_name = name
+        shutil.copy(program, os.path.join(self.project_dir, name))
+        names = [name]
+        for path in files:
+            names.append(os.path.basename(path))
+            shutil.copy(path, os.path.join(self.project_dir, names[-1]))
+        refs = [xml_lines("file_ref", "<file_name>%s</file_name>" % n,
+                          *(["<main_program/>"] if n == name else [])) for n in names]
+        infos = [xml_lines("file_info", "<name>%s</name>" % n, "<executable/>") for n in names]
+        version = ["<app_name>%s</app_name>" % name, "<version_num>100</version_num>",
+                   "<api_version>7.20.5</api_version>", "<avg_ncpus>%d</avg_ncpus>" % ncpus]
+        self._write(os.path.join(self.project_dir, "app_info.xml"),
+                    xml_lines("app_info", xml_lines("app", "<name>%s</name>" % name), *infos,
+                              xml_lines("app_version", *version, *refs)))
+        self._app = xml_lines("app", "<name>%s</name>" % name)
+        self._app += "".join(xml_lines("file", "<name>%s</name>" % n, "<nbytes>0</nbytes>",
+                                       "<max_nbytes>0</max_nbytes>", "<status>1</status>",
+                                       "<executable/>") for n in names)
+        self._app += xml_lines("app_version", *version, "<platform>%s</platform>" % self.PLATFORM,
+                               "<flops>1e9</flops>", *refs)
+
+    PLATFORM = "x86_64-pc-linux-gnu"
+
+    def add_task(self, name, workunit, suspended=False):
+        """One work unit and one task of it, NAME_0, whose result is uploaded
+        as NAME_0_0. A suspended one waits until it is told to resume; the
+        client would run it whenever another leaves it a CPU."""
+        with open(workunit, "rb") as f:
+            content = f.read()
+        self._write(os.path.join(self.project_dir, name + ".zip"), content)
+        self._work += xml_lines(
+            "file", "<name>%s.zip</name>" % name, "<nbytes>%d</nbytes>" % len(content),
+            "<max_nbytes>0</max_nbytes>", "<status>1</status>",
+            "<md5_cksum>%s</md5_cksum>" % hashlib.md5(content).hexdigest())
+        self._work += xml_lines(
+            "file", "<name>%s_0_0</name>" % name, "<nbytes>0</nbytes>",
+            "<max_nbytes>100000000</max_nbytes>", "<status>0</status>",
+            "<upload_url>%s</upload_url>" % self.upload_url)
+        self._results += xml_lines(
+            "workunit", "<name>%s</name>" % name, "<app_name>%s</app_name>" % self._app_name,
+            "<version_num>100</version_num>", "<rsc_fpops_est>1e11</rsc_fpops_est>",
+            "<rsc_fpops_bound>1e16</rsc_fpops_bound>", "<rsc_memory_bound>1e9</rsc_memory_bound>",
+            "<rsc_disk_bound>1e9</rsc_disk_bound>",
+            xml_lines("file_ref", "<file_name>%s.zip</file_name>" % name,
+                      "<open_name>workunit</open_name>"))
+        self._results += xml_lines(
+            "result", "<name>%s_0</name>" % name, "<final_cpu_time>0</final_cpu_time>",
+            "<exit_status>0</exit_status>", "<state>2</state>",
+            "<platform>%s</platform>" % self.PLATFORM, "<version_num>100</version_num>",
+            "<wu_name>%s</wu_name>" % name, "<report_deadline>%d.0</report_deadline>" % (time.time() + 86400),
+            "<received_time>%d.0</received_time>" % time.time(),
+            *(["<suspended_via_gui/>"] if suspended else []),
+            xml_lines("file_ref", "<file_name>%s_0_0</file_name>" % name,
+                      "<open_name>result</open_name>"))
+
+    def preferences(self, leave_in_memory, checkpoint_seconds=2):
+        """Takes effect at the start, or at once in a client that runs."""
+        self._write(os.path.join(self.dir, "global_prefs_override.xml"), xml_lines(
+            "global_preferences", "<run_on_batteries>1</run_on_batteries>",
+            "<run_if_user_active>1</run_if_user_active>", "<run_gpu_if_user_active>1</run_gpu_if_user_active>",
+            "<disk_interval>%d</disk_interval>" % checkpoint_seconds,
+            "<leave_apps_in_memory>%d</leave_apps_in_memory>" % leave_in_memory,
+            "<max_ncpus_pct>100</max_ncpus_pct>", "<cpu_usage_limit>100</cpu_usage_limit>",
+            "<suspend_cpu_usage>0</suspend_cpu_usage>", "<disk_max_used_gb>0</disk_max_used_gb>",
+            "<disk_max_used_pct>100</disk_max_used_pct>", "<disk_min_free_gb>0</disk_min_free_gb>",
+            "<ram_max_used_busy_pct>100</ram_max_used_busy_pct>",
+            "<ram_max_used_idle_pct>100</ram_max_used_idle_pct>",
+            "<vm_max_used_pct>100</vm_max_used_pct>"))
+        if self.process:
+            self.command("--read_global_prefs_override")
+
+    def _write_state(self):
+        master = self.url
+        self._write(os.path.join(self.dir, "account_%s.xml" % os.path.basename(self.project_dir)),
+                    xml_lines("account", "<master_url>%s</master_url>" % master,
+                              "<authenticator>%s</authenticator>" % secrets.token_hex(16)))
+        # No priority change: a test machine has other work, and an idle
+        # priority would starve the task.
+        self._write(os.path.join(self.dir, "cc_config.xml"), xml_lines(
+            "cc_config",
+            xml_lines("log_flags", "<task>1</task>", "<task_debug>1</task_debug>",
+                      "<cpu_sched>1</cpu_sched>", "<checkpoint_debug>1</checkpoint_debug>"),
+            xml_lines("options", "<allow_multiple_clients>1</allow_multiple_clients>",
+                      "<skip_cpu_benchmarks>1</skip_cpu_benchmarks>",
+                      "<dont_contact_ref_site>1</dont_contact_ref_site>",
+                      "<no_info_fetch>1</no_info_fetch>", "<no_gpus>1</no_gpus>",
+                      "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS)))
+        self._write(os.path.join(self.dir, "gui_rpc_auth.cfg"), secrets.token_hex(16))
+        self._write(os.path.join(self.dir, "client_state.xml"), xml_lines(
+            "client_state", "<platform_name>%s</platform_name>" % self.PLATFORM,
+            "<core_client_major_version>7</core_client_major_version>",
+            "<core_client_minor_version>20</core_client_minor_version>",
+            "<core_client_release>5</core_client_release>",
+            "<user_run_request>1</user_run_request>", "<user_network_request>1</user_network_request>",
+            xml_lines("project", "<master_url>%s</master_url>" % master,
+                      "<project_name>proj</project_name>", "<dont_request_more_work/>",
+                      "<scheduler_url>%s</scheduler_url>" % master.replace("/proj/", "/proj_cgi/cgi")),
+            self._app, self._work, self._results))
+
+    @staticmethod
+    def _write(path, content):
+        if isinstance(content, str):
+            content = content.encode()
+        with open(path, "wb") as f:
+            f.write(content)
+
+    # --- the client -------------------------------------------------------------
+
+    def start(self):
+        """Starts a client on the folder; later starts go on from its state."""
+        if not os.path.exists(os.path.join(self.dir, "client_state.xml")):
+            self._write_state()
+        for attempt in range(3):
+            self.port = free_port()
+            with open(self.log, "ab") as log:
+                self.process = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", "boinc", "--dir", self.dir,
+                     "--allow_multiple_clients", "--gui_rpc_port", str(self.port)],
+                    cwd=self.dir, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True)
+            try:
+                until(20, lambda: self.process.poll() is not None or self._answers(),
+                      "the client answers on its port")
+            except Timeout:
+                if attempt == 2:
+                    raise
+            if self.process.poll() is None and self._answers():
+                return
+            self._end_group()
+        raise Timeout("the client does not start:\n" + self.log_tail())
+
+    def _answers(self):
+        return self._boinccmd("--get_cc_status").returncode == 0
+
+    def _boinccmd(self, *arguments):
+        """boinccmd finds the password in the folder it runs in."""
+        return subprocess.run(["boinccmd", "--host", "127.0.0.1:%d" % self.port] + list(arguments),
+                              cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, universal_newlines=True, timeout=20)
+
+    def command(self, *arguments):
+        done = self._boinccmd(*arguments)
+        if done.returncode != 0:
+            raise RuntimeError("boinccmd %s: %s" % (" ".join(arguments), done.stdout))
+        return done.stdout
+
+    def quit(self, seconds=60):
+        """Asks the client to quit, and waits for it."""
+        self.command("--quit")
+        self.process.wait(seconds)
+        self.process = None
+
+    def kill(self):
+        """Ends the client alone, as a crash would; its tasks stay behind."""
+        self.process.kill()
+        self.process.wait(20)
+        self.process = None
+
+    def _end_group(self):
+        """Client and tasks are one process group; the number is ours as long as
+        its leader has not been waited for."""
+        if self.process and self.process.returncode is None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.wait(20)
+        self.process = None
+
+    def close(self):
+        self._end_group()
+        for task in self._tasks_seen.values():
+            task.signal(signal.SIGKILL)
+
+    def log_tail(self, lines=40):
+        with open(self.log, errors="replace") as f:
+            return "".join(f.readlines()[-lines:])
+
+    # --- its tasks ----------------------------------------------------------------
+
+    def tasks(self):
+        """What boinccmd shows: name -> {key: text}."""
+        tasks, current = {}, {}
+        for line in self.command("--get_tasks").splitlines():
+            if re.match(r"\d+\) ---", line):
+                current = {}
+            key, colon, text = line.strip().partition(": ")
+            if colon:
+                current[key] = text
+                if key == "name":
+                    tasks[text] = current
+        return tasks
+
+    def task(self, name):
+        return self.tasks().get(name, {})
+
+    def fraction(self, name):
+        return float(self.task(name).get("fraction done", 0))
+
+    def tell(self, name, operation):
+        """suspend, resume or abort one task."""
+        self.command("--task", self.url, name, operation)
+
+    def task_process(self, name, seconds=30):
+        """The process of a task that runs, or is about to."""
+        def find():
+            task = self.task(name)
+            if task.get("active_task_state") != "EXECUTING" or int(task.get("PID", 0)) <= 0:
+                return None
+            process = Process(int(task["PID"]))
+            return process if process.alive() else None
+        process = until(seconds, find, "task %s runs" % name)
+        self._tasks_seen[process.pid, process.started] = process
+        return process
+
+    def slot(self, number=0):
+        return os.path.join(self.dir, "slots", str(number))
+
+    def slot_stderr(self, number=0):
+        """What a task that is not over has written to stderr so far."""
+        try:
+            with open(os.path.join(self.slot(number), "stderr.txt"), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def result(self, name):
+        """What the client's state file says of a task that is over:
+        {tag: text}, stderr_out among them; {} while it is not there."""
+        with open(os.path.join(self.dir, "client_state.xml"), errors="replace") as f:
+            for block in re.findall(r"<result>\n(.*?)\n</result>", f.read(), re.S):
+                fields = dict(re.findall(r"<(\w+)>(.*?)</\1>", block, re.S))
+                if fields.get("name") == name:
+                    return fields
+        return {}
