@@ -1,0 +1,24 @@
+/*
+ * The two halves of texcell-wu export.
+ */
+#ifndef WU_EXPORT_H
+#define WU_EXPORT_H
+
+#include "workunits/job.h"
+#include "workunits/result_file.h"
+
+/* Writes one CSV file per table into `folder`, and offset_features.csv where
+ * the result has that array. *written counts the files. used[i] is set for
+ * each array that was written. */
+tc_status wu_export_tables(const wu_result_file *file, const char *folder, bool *used,
+                           size_t *written, tc_err *err);
+
+/* Draws every array named map_*, labels_* and mask_* into `folder`; with a work
+ * unit (else NULL) over its pictures. */
+tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
+                             bool *used, size_t *written, tc_err *err);
+
+/* folder/name + end; the caller's (free()). NULL: no memory. */
+char *wu_export_path(const char *folder, const char *name, const char *end);
+
+#endif
