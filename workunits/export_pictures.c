@@ -240,22 +240,37 @@ static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint
     return ground(d, voxel(d, x, y, z), nothing);
 }
 
+/* The numbers beside the bar: least, middle, largest; one if all are equal. */
+typedef struct bar_text {
+    int n;
+    char text[3][32];
+    size_t longest;            /* characters */
+} bar_text;
+
+static bar_text bar_numbers(const map_view *v)
+{
+    bar_text b = { .n = v->min > v->max ? 0 : v->max > v->min ? 3 : 1 };
+    for (int i = 0; i < b.n; i++) {
+        snprintf(b.text[i], sizeof b.text[i], "%.4g", v->min + (v->max - v->min) * i / 2);
+        const size_t n = strlen(b.text[i]);
+        b.longest = n > b.longest ? n : b.longest;
+    }
+    return b;
+}
+
+enum { BAR_NX = 10, BAR_GAP = 3 };     /* in units of the text's scale */
+
 /* The bar beside a map: largest value at the top, least at the bottom. */
 static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height, unsigned scale,
-                     const map_view *v)
+                     const bar_text *b)
 {
-    const uint64_t width = 10 * scale, gap = 3 * scale;
-    char text[32];
     for (uint64_t y = 0; y < height; y++)
-        wu_canvas_fill(canvas, left, top + y, width, 1,
-                       wu_colour_map(height > 1 ? 1 - (double)y / (double)(height - 1) : 0.5));
-    const bool flat = !(v->max > v->min);
-    for (int i = 0; i < (flat ? 1 : 3); i++) {
-        const double share = flat ? 0.5 : i / 2.0;
-        const double value = flat ? v->min : v->min + (v->max - v->min) * share;
-        const uint64_t y = (uint64_t)((1 - share) * (double)(height - WU_CHAR_NY * scale));
-        snprintf(text, sizeof text, "%.4g", value);
-        wu_canvas_text(canvas, left + width + gap, top + y, scale, text, ink);
+        wu_canvas_fill(canvas, left, top + y, BAR_NX * scale, 1,
+                       wu_colour_map(b->n == 3 ? 1 - (double)y / (double)height : 0.5));
+    for (int i = 0; i < b->n; i++) {
+        const double share = b->n == 3 ? 1 - i / 2.0 : 0.5;
+        const uint64_t y = (uint64_t)(share * (double)(height - WU_CHAR_NY * scale));
+        wu_canvas_text(canvas, left + (BAR_NX + BAR_GAP) * scale, top + y, scale, b->text[i], ink);
     }
 }
 
@@ -279,16 +294,16 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
     const map_view v = look_at_map(d);
     const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
-    const bool empty = v.min > v.max;
     const uint64_t panels = d->pixels.nx > 0 ? 2 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
     const unsigned scale = larger > 3000 ? 10 : larger < 450 ? 2 : (unsigned)(larger / 300) + 1;
     const uint64_t pad = 6 * scale;
     const uint64_t top = pad + 2 * (WU_CHAR_NY + 3) * scale;
-    const uint64_t bar = (13 + 10 * WU_CHAR_NX) * scale;
+    const bar_text numbers = bar_numbers(&v);
+    const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
     const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
-    if (empty)
+    if (numbers.n == 0)
         wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
     wu_canvas canvas;
@@ -302,8 +317,8 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
             left += m.width + pad;
         }
         draw_montage(&canvas, left, top, d, &m, map_colour, &v);
-        if (!empty)
-            draw_bar(&canvas, left + m.width + pad, top, height, scale, &v);
+        if (numbers.n > 0)
+            draw_bar(&canvas, left + m.width + pad, top, height, scale, &numbers);
         status = write_canvas(&canvas, d, folder, err);
     }
     wu_canvas_free(&canvas);

@@ -21,7 +21,7 @@ const char wu_show_help[] =
     "  --all   every item and every value, not only the first\n";
 
 /* Lines and columns of a list that --all would show whole. */
-enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, CELL_WIDTH = 24 };
+enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
 
 /* Control characters of a stranger's file have no business on a terminal. */
 static void print_plain(const char *text)
@@ -59,11 +59,11 @@ static void print_item(const wu_item *item, int width)
     char size[64], type[32];
     snprintf(size, sizeof size, item->is_stack ? "%u x %u x %u" : "%u x %u", item->nx, item->ny, item->nz);
     snprintf(type, sizeof type, "%s %u bit", item->channels == 3 ? "RGB" : "grey", item->bits);
-    printf("    %-*s  %-6s %-20s %-12s", width, item->name, item->is_stack ? "stack" : "image", size, type);
+    printf("    %-*s  %-6s %-20s %s", width, item->name, item->is_stack ? "stack" : "image", size, type);
     if (item->n_masks > 0)
-        printf(" mask");
+        printf(", mask");
     if (item->has_spacing)
-        printf(" spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
+        printf(", spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
                item->spacing[2]);
     putchar('\n');
 }
@@ -157,45 +157,82 @@ static void print_arrays(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", n_arrays - n);
 }
 
-/* The text of a cell, cut to a column's width unless all is wanted. */
-static void print_cell(const char *text, bool all)
+/* The value as people read it: six digits, unless all is wanted. */
+static tc_status cell_text(const wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX],
+                           tc_err *err)
 {
-    char cut[CELL_WIDTH + 1];
-    snprintf(cut, sizeof cut, "%s", text);
-    fputs("  ", stdout);
-    print_plain(all ? text : cut);
-    for (size_t n = strlen(text); n < CELL_WIDTH; n++)
+    const tc_status status = wu_cursor_text(cursor, column, out, err);
+    const wu_column *c = &cursor->table->columns[column];
+    if (status != TC_OK || all || c->kind != WU_COLUMN_VALUE)
+        return status;
+    const wu_dtype dtype = cursor->arrays[c->source].info->dtype;
+    if (dtype == WU_F64 || dtype == WU_F32)
+        snprintf(out, WU_CELL_MAX, "%.6g", strtod(out, NULL));
+    return TC_OK;
+}
+
+static void print_padded(const char *text, size_t width)
+{
+    print_plain(text);
+    for (size_t n = strlen(text); n < width; n++)
         putchar(' ');
+}
+
+/* The first column holds names, and is wide. */
+static size_t column_width(const wu_table *table, size_t column)
+{
+    const size_t n = strlen(table->columns[column].title);
+    const size_t least = table->columns[column].kind == WU_COLUMN_VALUE ? NUMBER_WIDTH : NAME_WIDTH;
+    return n > least ? n : least;
+}
+
+/* A line of the table: its titles where there is no cursor. */
+static tc_status print_line(const wu_table *table, const wu_cursor *cursor, bool all, tc_err *err)
+{
+    char text[WU_CELL_MAX];
+    for (size_t c = 0; c < table->n_columns; c++) {
+        const tc_status status = cursor == NULL ? TC_OK : cell_text(cursor, c, all, text, err);
+        if (status != TC_OK)
+            return status;
+        fputs(c == 0 ? "    " : "  ", stdout);
+        print_padded(cursor == NULL ? table->columns[c].title : text,
+                     c + 1 < table->n_columns ? column_width(table, c) : 0);
+    }
+    putchar('\n');
+    return TC_OK;
 }
 
 /* A row for each row of the table. */
 static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
 {
-    wu_cursor cursor;
-    char text[WU_CELL_MAX];
     const uint64_t limit = all ? UINT64_MAX : SOME_ROWS;
-    fputs("  ", stdout);
-    for (size_t c = 0; c < table->n_columns; c++)
-        print_cell(table->columns[c].title, all);
-    putchar('\n');
-    tc_status status = wu_cursor_open(file, table, &cursor, err);
+    wu_cursor cursor;
+    tc_status status = print_line(table, NULL, all, err);
+    if (status == TC_OK)
+        status = wu_cursor_open(file, table, &cursor, err);
+    if (status != TC_OK)
+        return status;
     for (uint64_t row = 0; status == TC_OK && row < limit; row++) {
         bool more = false;
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        fputs("  ", stdout);
-        for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
-            status = wu_cursor_text(&cursor, c, text, err);
-            if (status == TC_OK)
-                print_cell(text, all);
-        }
-        putchar('\n');
+        status = print_line(table, &cursor, all, err);
     }
     wu_cursor_close(&cursor);
     if (status == TC_OK && table->rows > limit)
         printf("    ... and %" PRIu64 " more (--all)\n", table->rows - limit);
     return status;
+}
+
+static size_t title_width(const wu_table *table, size_t n_columns)
+{
+    size_t width = 0;
+    for (size_t c = 0; c < n_columns; c++) {
+        const size_t n = strlen(table->columns[c].title);
+        width = n > width ? n : width;
+    }
+    return width;
 }
 
 /* Wide tables lie on their side: a line for each column, as many items beside
@@ -204,6 +241,7 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
 {
     const size_t n_rows = table->rows < SOME_COLUMNS ? (size_t)table->rows : SOME_COLUMNS;
     const size_t n_lines = all || table->n_columns < SOME_ROWS ? table->n_columns : SOME_ROWS;
+    const size_t width = title_width(table, n_lines);
     wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
     tc_status status = TC_OK;
     for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
@@ -213,23 +251,22 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
             status = wu_cursor_next(&cursors[r], &more, err);
     }
     for (size_t c = 0; c < n_lines && status == TC_OK; c++) {
-        char text[WU_CELL_MAX];
-        fputs("  ", stdout);
-        for (size_t n = strlen(table->columns[c].title); n < 44; n++)
-            putchar(' ');
-        print_plain(table->columns[c].title);
+        fputs("    ", stdout);
+        print_padded(table->columns[c].title, width);
         for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
-            status = wu_cursor_text(&cursors[r], c, text, err);
+            char text[WU_CELL_MAX];
+            status = cell_text(&cursors[r], c, all, text, err);
+            fputs("  ", stdout);
             if (status == TC_OK)
-                print_cell(text, false);
+                print_padded(text, r + 1 < n_rows ? NAME_WIDTH : 0);
         }
         putchar('\n');
     }
     for (size_t r = 0; r < n_rows; r++)
         wu_cursor_close(&cursors[r]);
     if (status == TC_OK && (n_lines < table->n_columns || n_rows < table->rows))
-        printf("    ... %zu columns and %" PRIu64 " rows in all (--all; or export)\n", table->n_columns,
-               table->rows);
+        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows,
+               table->n_columns);
     return status;
 }
 
