@@ -74,7 +74,8 @@ typedef enum bw_request {
  * thread is made and any file read. With a client, stderr is the task's and
  * stdout leads nowhere, as the client set them. multi_thread: the program will
  * have threads of its own (nothing depends on it: see docs/BOINC.md).
- * TC_TRY_LATER when the BOINC runtime does not start. */
+ * TC_USAGE for an odd test variable. Under a client whose runtime does not
+ * start, it ends the process for a while instead of returning. */
 tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);

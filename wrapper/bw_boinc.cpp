@@ -45,7 +45,13 @@ std::string one_line(const char *text)
     return line.find_first_not_of(" \t") == std::string::npos ? "no reason given" : line;
 }
 
-tc_status boinc_side_init(const bw_options *, tc_err *err)
+void boinc_side_temporary_exit(int delay, const char *reason)
+{
+    boinc_temporary_exit(delay, one_line(reason).c_str(), false);
+    leave(0); // it returns when it cannot write its file; the client restarts us anyway
+}
+
+tc_status boinc_side_init(const bw_options *, tc_err *)
 {
     BOINC_OPTIONS o;
     memset(&o, 0, sizeof o);
@@ -54,9 +60,9 @@ tc_status boinc_side_init(const bw_options *, tc_err *err)
     // On Windows: our worker threads have this priority within the low class
     // that the client gives the process; the main thread must not lag behind.
     o.normal_thread_priority = 1;
-    const int failed = boinc_init_options(&o);
-    if (failed)
-        return tc_fail(err, TC_TRY_LATER, "the BOINC runtime does not start: error %d", failed);
+    // A failure that came back would end in an exit code, hence a failed job.
+    if (boinc_init_options(&o) != 0)
+        boinc_side_temporary_exit(300, "the BOINC runtime does not start");
     return TC_OK;
 }
 
@@ -157,12 +163,6 @@ void boinc_side_exit_on_request(bw_request request)
         raise(number);
     }
     leave(0);
-}
-
-void boinc_side_temporary_exit(int delay, const char *reason)
-{
-    boinc_temporary_exit(delay, one_line(reason).c_str(), false);
-    leave(0); // it returns when it cannot write its file; the client restarts us anyway
 }
 
 void boinc_side_finish(int code, const char *message)
