@@ -64,6 +64,19 @@ typedef struct an_backend {
     void (*close)(void **worker);
 } an_backend;
 
+/* An array that a result must hold, for those who check results. */
+#define AN_ANY_LENGTH UINT64_MAX
+typedef struct an_expected {
+    wu_array_info info;        /* name owned; a shape may be AN_ANY_LENGTH */
+    /* Whether the values are possible ones; NULL: any are. TC_BAD_INPUT with
+     * the first that is not. */
+    tc_status (*check)(const void *params, const wu_array_info *info, const void *data, tc_err *err);
+} an_expected;
+
+/* Appends to a list (*list: NULL at first) and frees it. */
+tc_status an_expected_add(an_expected **list, size_t *n, const an_expected *entry, tc_err *err);
+void an_expected_free(an_expected **list, size_t n);
+
 typedef struct an_analysis {
     const char *name;
     const char *summary;       /* one line for people */
@@ -83,6 +96,8 @@ typedef struct an_analysis {
                         wu_output *out, tc_err *err);
     /* The WU_ONCE arrays. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
+    /* The other arrays of a result of this job. *list: an_expected_free. */
+    tc_status (*expect)(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
     const an_backend *cpu;
     const an_backend *opencl;  /* NULL where there is none yet */
 } an_analysis;

@@ -445,6 +445,7 @@ const an_analysis an_glcm = {
     .init = init,
     .finish = glcm_finish,
     .constants = glcm_constants,
+    .expect = glcm_expect,
     .cpu = &glcm_cpu,
     .opencl = NULL
 };

@@ -173,6 +173,7 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
 tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
                       wu_output *out, tc_err *err);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
+tc_status glcm_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
 
 extern const an_backend glcm_cpu;
 

@@ -148,24 +148,32 @@ static tc_status add_offset_features(const glcm_params *p, const glcm_stat *stat
     return TC_OK;
 }
 
+static void map_info(const glcm_params *p, const glcm_map *map, const wu_item *item, char *name, size_t size,
+                     wu_array_info *info)
+{
+    const uint64_t shape[3] = { item->nz, item->ny, item->nx };
+
+    snprintf(name, size, "map_%s_%s_L%u_%d_%d", item->name, glcm_feature_names[map->feature],
+             p->levels[map->level], map->dx, map->dy);
+    *info = (wu_array_info){ .name = name, .dtype = WU_F32, .ndim = item->is_stack ? 3 : 2 };
+    memcpy(info->shape, item->is_stack ? shape : shape + 1, info->ndim * sizeof shape[0]);
+}
+
 static tc_status add_maps(const an_task *task, const void *state, wu_output *out, tc_err *err)
 {
     const glcm_params *const p = task->params;
     const wu_item *const item = task->item;
-    const uint64_t shape[3] = { item->nz, item->ny, item->nx };
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *plane = (const unsigned char *)state + glcm_state_maps_at(p);
 
     for (size_t i = 0; i < p->n_maps; i++, plane += bytes) {
-        const glcm_map *const map = &p->maps[i];
         char name[WU_MAX_NAME + 128];
+        wu_array_info info;
         void *data;
         tc_status st;
 
-        snprintf(name, sizeof name, "map_%s_%s_L%u_%d_%d", item->name,
-                 glcm_feature_names[map->feature], p->levels[map->level], map->dx, map->dy);
-        st = wu_output_add(out, WU_OWN, name, WU_F32, 0, item->is_stack ? 3 : 2,
-                           item->is_stack ? shape : shape + 1, &data, err);
+        map_info(p, &p->maps[i], item, name, sizeof name, &info);
+        st = wu_output_add(out, WU_OWN, name, info.dtype, 0, info.ndim, info.shape, &data, err);
         if (st != TC_OK)
             return st;
         memcpy(data, plane, bytes);
@@ -224,6 +232,116 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
         row[2] = (int32_t)p->distances[p->offsets[o].distance];
     }
     return TC_OK;
+}
+
+/* --- what a result may hold ---------------------------------------------------- */
+
+/* Bounds of each feature for L levels, the ends included. */
+static void bounds(int feature, double levels, double *lo, double *hi)
+{
+    const double span = levels - 1, bits = 8;       /* log2(256) */
+
+    *lo = 0;
+    *hi = 1;
+    switch (feature) {
+    case GLCM_CONTRAST: *hi = span * span; break;
+    case GLCM_CORRELATION: *lo = -1; break;
+    case GLCM_VARIANCE: *hi = span * span / 4; break;
+    case GLCM_SUM_AVERAGE: *lo = 2; *hi = 2 * levels; break;
+    case GLCM_SUM_VARIANCE: *hi = span * span; break;
+    case GLCM_SUM_ENTROPY: *hi = bits + 1; break;
+    case GLCM_ENTROPY: *hi = 2 * bits; break;
+    case GLCM_DIFFERENCE_VARIANCE: *hi = span * span / 4; break;
+    case GLCM_DIFFERENCE_ENTROPY: *hi = bits; break;
+    case GLCM_IMC1: *lo = -1; *hi = 0; break;
+    default: break;
+    }
+}
+
+/* min <= mean <= max within the feature's bounds, sd at most half the range of
+ * values, range not above it. Either all are NaN (no windows) or none is. */
+static bool possible(const double v[STATISTICS], int feature, unsigned levels)
+{
+    const double slack = 1e-9;
+    double lo, hi;
+    int nans = 0;
+
+    for (int i = 0; i < STATISTICS; i++)
+        nans += isnan(v[i]) != 0;
+    if (nans > 0)
+        return nans == STATISTICS;
+    bounds(feature, levels, &lo, &hi);
+    return v[MIN] >= lo - slack && v[MAX] <= hi + slack && v[MIN] <= v[MAX] &&
+           v[MEAN] >= v[MIN] - slack && v[MEAN] <= v[MAX] + slack &&
+           v[RANGE] >= 0 && v[RANGE] <= v[MAX] - v[MIN] + slack &&
+           v[SD] >= 0 && v[SD] <= (v[MAX] - v[MIN]) / 2 + slack;
+}
+
+static tc_status check_features(const void *params, const wu_array_info *info, const void *data, tc_err *err)
+{
+    const glcm_params *const p = params;
+    const double *row = data;
+
+    for (uint64_t item = 0; item < info->shape[0]; item++)
+        for (size_t level = 0; level < p->n_levels; level++)
+            for (size_t d = 0; d < p->n_distances; d++)
+                for (int f = 0; f < GLCM_FEATURES; f++, row += STATISTICS)
+                    if (!possible(row, f, p->levels[level]))
+                        return tc_fail(err, TC_BAD_INPUT, "item %llu: glcm_L%u_d%02u_%s: values that no picture gives",
+                                       (unsigned long long)item, p->levels[level], p->distances[d],
+                                       glcm_feature_names[f]);
+    return TC_OK;
+}
+
+static tc_status check_offset_features(const void *params, const wu_array_info *info, const void *data, tc_err *err)
+{
+    const glcm_params *const p = params;
+    const double *row = data;
+
+    for (uint64_t item = 0; item < info->shape[0]; item++)
+        for (size_t level = 0; level < p->n_levels; level++)
+            for (size_t o = 0; o < p->n_offsets; o++)
+                for (int f = 0; f < GLCM_FEATURES; f++, row += 4) {
+                    const double five[STATISTICS] = {
+                        [MEAN] = row[0], [SD] = sqrt(row[1]), [RANGE] = isnan(row[0]) ? row[0] : 0,
+                        [MIN] = row[2], [MAX] = row[3]
+                    };
+
+                    if (!possible(five, f, p->levels[level]))
+                        return tc_fail(err, TC_BAD_INPUT, "item %llu: L%u offset (%d,%d) %s: values that no "
+                                       "picture gives", (unsigned long long)item, p->levels[level],
+                                       p->offsets[o].dx, p->offsets[o].dy, glcm_feature_names[f]);
+                }
+    return TC_OK;
+}
+
+tc_status glcm_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err)
+{
+    const glcm_params *const p = params;
+    char features[] = "features", offset_features[] = "offset_features";
+    const an_expected all = {
+        { .name = features, .dtype = WU_F64, .ndim = 2,
+          .shape = { job->n_items, (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * STATISTICS } },
+        check_features
+    };
+    const an_expected each = {
+        { .name = offset_features, .dtype = WU_F64, .ndim = 5,
+          .shape = { job->n_items, p->n_levels, p->n_offsets, GLCM_FEATURES, 4 } },
+        check_offset_features
+    };
+    tc_status st = an_expected_add(list, n, &all, err);
+
+    if (st == TC_OK && p->per_offset)
+        st = an_expected_add(list, n, &each, err);
+    for (size_t i = 0; i < job->n_items; i++)
+        for (size_t m = 0; st == TC_OK && m < p->n_maps; m++) {
+            char name[WU_MAX_NAME + 128];
+            an_expected map = { .check = NULL };
+
+            map_info(p, &p->maps[m], &job->items[i], name, sizeof name, &map.info);
+            st = an_expected_add(list, n, &map, err);
+        }
+    return st;
 }
 
 /* --- one matrix of many pairs ------------------------------------------------- */

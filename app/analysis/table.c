@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analysis.h"
@@ -13,4 +14,27 @@ const an_analysis *an_find(const char *name)
         if (strcmp(an_table[i]->name, name) == 0)
             return an_table[i];
     return NULL;
+}
+
+tc_status an_expected_add(an_expected **list, size_t *n, const an_expected *entry, tc_err *err)
+{
+    an_expected *const grown = realloc(*list, (*n + 1) * sizeof *grown);
+
+    if (grown == NULL)
+        return tc_no_memory(err, "the arrays");
+    *list = grown;
+    grown[*n] = *entry;
+    grown[*n].info.name = strdup(entry->info.name);
+    if (grown[*n].info.name == NULL)
+        return tc_no_memory(err, "the arrays");
+    (*n)++;
+    return TC_OK;
+}
+
+void an_expected_free(an_expected **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free((*list)[i].info.name);
+    free(*list);
+    *list = NULL;
 }

@@ -1,0 +1,290 @@
+/*
+ * texcell: options and wiring. Started by the BOINC client it takes the work
+ * unit "workunit" of its slot and leaves "result"; "texcell run" does the same
+ * for named files at a command line.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/analysis/analysis.h"
+#include "app/run.h"
+#include "config.h"
+#include "wrapper/bw.h"
+
+enum { MAX_THREADS = 256 };
+
+typedef struct command {
+    const char *input, *output, *checkpoint_dir, *device;
+    double checkpoint_every, slice_ms;
+    unsigned threads;          /* 0: not given */
+    bool quiet;
+} command;
+
+static const char usage[] =
+    "usage: texcell run WU.zip -o RESULT.npz [options]\n"
+    "       texcell devices\n"
+    "       texcell --help | --version\n"
+    "\n"
+    "Computes the features of a work unit and writes them as a NumPy archive.\n"
+    "Interrupted, it goes on where it was when the same command is given again.\n"
+    "\n"
+    "  -o, --output FILE          the result\n"
+    "  --device D                 auto, cpu, opencl or P:D of `texcell devices` (default: auto)\n"
+    "  --threads N                CPU threads (default: one a processor)\n"
+    "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
+    "                             (default: beside the result)\n"
+    "  --checkpoint-every SECONDS (default: 60)\n"
+    "  --gpu-slice-ms MS          longest launch on a device (default: 50)\n"
+    "  --quiet                    only errors\n"
+    "\n"
+    "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 internal error.\n"
+    "Without arguments the BOINC client is expected to have started it.\n";
+
+/* --- command line ------------------------------------------------------------------ */
+
+static tc_status get_positive(const char *name, const char *text, double hi, double *value, tc_err *err)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtod(text, &end);
+    if (errno != 0 || end == text || *end != '\0' || !(*value > 0) || !(*value <= hi))
+        return tc_fail(err, TC_USAGE, "%s: \"%.64s\" is not a number above 0 and up to %g", name, text, hi);
+    return TC_OK;
+}
+
+static tc_status get_threads(const char *name, const char *text, unsigned *value, tc_err *err)
+{
+    char *end;
+    long n;
+
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || n < 1 || n > MAX_THREADS)
+        return tc_fail(err, TC_USAGE, "%s: \"%.64s\" is not a number of threads from 1 to %d", name, text, MAX_THREADS);
+    *value = (unsigned)n;
+    return TC_OK;
+}
+
+static tc_status take_option(command *c, const char *name, const char *value, tc_err *err)
+{
+    if (strcmp(name, "-o") == 0 || strcmp(name, "--output") == 0) {
+        c->output = value;
+        return TC_OK;
+    }
+    if (strcmp(name, "--device") == 0) {
+        c->device = value;
+        return TC_OK;
+    }
+    /* BOINC gives a multi-thread app version --nthreads. */
+    if (strcmp(name, "--threads") == 0 || strcmp(name, "--nthreads") == 0)
+        return get_threads(name, value, &c->threads, err);
+    if (strcmp(name, "--checkpoint-dir") == 0) {
+        c->checkpoint_dir = value;
+        return TC_OK;
+    }
+    if (strcmp(name, "--checkpoint-every") == 0)
+        return get_positive(name, value, 1e6, &c->checkpoint_every, err);
+    if (strcmp(name, "--gpu-slice-ms") == 0)
+        return get_positive(name, value, 10000, &c->slice_ms, err);
+    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell --help lists them", name);
+}
+
+static tc_status parse_options(int argc, char **argv, int first, bool run, command *c, tc_err *err)
+{
+    for (int i = first; i < argc; i++) {
+        const char *const arg = argv[i];
+        tc_status st;
+
+        if (strcmp(arg, "--quiet") == 0) {
+            c->quiet = true;
+            continue;
+        }
+        /* The client adds this for GPU tasks; init_data.xml says more. */
+        if (!run && strcmp(arg, "--device") == 0 && i + 1 < argc) {
+            i++;
+            continue;
+        }
+        if (arg[0] != '-' && run && c->input == NULL) {
+            c->input = arg;
+            continue;
+        }
+        if (arg[0] != '-')
+            return tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many; texcell --help", arg);
+        if (i + 1 >= argc)
+            return tc_fail(err, TC_USAGE, "unknown option or missing value: \"%.64s\"; texcell --help", arg);
+        st = take_option(c, arg, argv[++i], err);
+        if (st != TC_OK)
+            return st;
+    }
+    return TC_OK;
+}
+
+/* --- running ---------------------------------------------------------------------------- */
+
+static unsigned processors(void)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+/* FOLDER/NAME.SUFFIX, for the name of the output; caller frees. */
+static char *beside(const command *c, const char *suffix)
+{
+    const char *const slash = strrchr(c->output, '/');
+    const char *const name = slash != NULL && c->checkpoint_dir != NULL ? slash + 1 : c->output;
+    const char *const folder = c->checkpoint_dir != NULL ? c->checkpoint_dir : "";
+    const size_t size = strlen(folder) + strlen(name) + strlen(suffix) + 3;
+    char *const path = malloc(size);
+
+    if (path != NULL)
+        snprintf(path, size, "%s%s%s.%s", folder, c->checkpoint_dir != NULL ? "/" : "", name, suffix);
+    return path;
+}
+
+/* "texcell run": TC_OK leaves exit 0. Does not return when asked to stop. */
+static tc_status run_command(const command *c, tc_err *err)
+{
+    const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
+    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet, .slice_ms = c->slice_ms,
+                      .threads = c->threads != 0 ? c->threads : processors() };
+    char *checkpoint = NULL, *spool = NULL;
+    tc_status st;
+
+    if (c->input == NULL)
+        return tc_fail(err, TC_USAGE, "no work unit is given; texcell --help");
+    if (c->output == NULL)
+        return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
+    if (same_file(c->input, c->output))
+        return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be the result too", c->output);
+    st = ocl_wish_parse(c->device, &o.wish, err);
+    if (st == TC_OK)
+        st = bw_init(&seam, o.threads > 1, err);
+    if (st != TC_OK)
+        return st;
+    checkpoint = beside(c, "checkpoint");
+    spool = beside(c, "spool");
+    o.checkpoint = checkpoint;
+    o.spool = spool;
+    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name") : run_job(&o, err);
+    free(checkpoint);
+    free(spool);
+    if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
+        fprintf(stderr, "texcell: %s; the same command goes on from here\n", err->message);
+        bw_exit_on_request();
+    }
+    return st;
+}
+
+static void wish_of_client(ocl_wish *wish)
+{
+    bw_gpu gpu;
+
+    bw_get_gpu(&gpu);
+    memset(wish, 0, sizeof *wish);
+    wish->kind = gpu.assigned ? OCL_WISH_ASSIGNED : OCL_WISH_CPU;
+    snprintf(wish->vendor, sizeof wish->vendor, "%s", gpu.vendor);
+    wish->opencl_index = gpu.opencl_index;
+    wish->device_number = gpu.device_number;
+}
+
+/* A task of the client. Does not return. */
+static void run_task(const command *c)
+{
+    char *input = NULL, *output = NULL;
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms };
+    const int ncpus = bw_ncpus();
+    char line[TC_ERR_MAX + 64];
+    tc_err err;
+    tc_status st;
+
+    fprintf(stderr, "texcell %s\n", VERSION);
+    o.threads = c->threads != 0 ? c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
+    wish_of_client(&o.wish);
+    st = bw_resolve("workunit", &input, &err);
+    if (st == TC_OK)
+        st = bw_resolve("result", &output, &err);
+    o.input = input;
+    o.output = output;
+    if (st == TC_OK)
+        st = run_job(&o, &err);
+    free(input);
+    free(output);
+    if (st == TC_OK) {
+        fprintf(stderr, "texcell: done\n");
+        bw_finish(0, NULL);
+    }
+    if (bw_why()[0] != '\0') {
+        fprintf(stderr, "texcell: %s\n", err.message);
+        bw_exit_on_request();
+    }
+    snprintf(line, sizeof line, "texcell: error: %s", err.message);
+    fprintf(stderr, "%s\n", line);
+    if (tc_exit_code(st) == 3)
+        bw_temporary_exit(300, err.message);
+    bw_finish(tc_exit_code(st), line);
+}
+
+static tc_status dispatch(int argc, char **argv, tc_err *err)
+{
+    command c = { .device = "auto", .checkpoint_every = 60, .slice_ms = 50 };
+    const char *const verb = argc > 1 ? argv[1] : "";
+    tc_status st;
+
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
+        fputs(usage, stdout);
+        return TC_OK;
+    }
+    if (strcmp(verb, "--version") == 0) {
+        printf("texcell %s\n", VERSION);
+        return TC_OK;
+    }
+    if (strcmp(verb, "devices") == 0) {
+        if (argc > 2)
+            return tc_fail(err, TC_USAGE, "devices: takes no arguments");
+        return ocl_list_devices(stdout, err);
+    }
+    if (strcmp(verb, "run") == 0) {
+        st = parse_options(argc, argv, 2, true, &c, err);
+        return st == TC_OK ? run_command(&c, err) : st;
+    }
+    if (verb[0] != '\0' && verb[0] != '-')
+        return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"; texcell --help lists them", verb);
+    st = parse_options(argc, argv, 1, false, &c, err);
+    if (st == TC_OK)
+        st = bw_init(&(bw_options){ .checkpoint_every = 60 }, true, err);
+    if (st != TC_OK)
+        return st;
+    if (!bw_has_client() && access("workunit", R_OK) != 0)
+        return tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by "
+                       "itself; texcell --help");
+    run_task(&c);
+    return TC_INTERNAL;
+}
+
+int main(int argc, char **argv)
+{
+    tc_err err = { "" };
+    tc_status st;
+
+    /* Let writes report a full disk or a closed pipe instead of ending us. */
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    st = dispatch(argc, argv, &err);
+    if (st != TC_OK)
+        fprintf(stderr, "texcell: error: %s\n", err.message);
+    return tc_exit_code(st);
+}

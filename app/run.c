@@ -1,0 +1,458 @@
+#include "app/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/analysis/analysis.h"
+#include "app/checkpoint.h"
+#include "app/spool.h"
+#include "wrapper/bw.h"
+
+typedef struct job_run {
+    const run_options *options;
+    wu_job *job;
+    const an_analysis *analysis;
+    void *params;
+    spool *spool;
+    ocl_device *device;        /* NULL: the CPU works */
+    checkpoint mark;           /* whose checkpoint, and where the job is */
+    double *done_before;       /* [n_items + 1]: share of the work before each item */
+    bool warned;               /* of a checkpoint that could not be written */
+    bool terminal;             /* stderr is one: draw a progress bar */
+    double shown;              /* time of the last drawing */
+} job_run;
+
+/* The item being worked on. */
+typedef struct item_run {
+    size_t index;
+    an_task task;
+    wu_pixels pixels;
+    void *state;
+    const an_backend *backend;
+    void *worker;
+    double start;
+} item_run;
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- what people see --------------------------------------------------------------- */
+
+static void show_progress(job_run *r, const item_run *it, double fraction)
+{
+    enum { WIDTH = 30 };
+    const double time = now();
+    const int full = (int)(fraction * WIDTH);
+
+    bw_fraction_done(fraction);
+    if (!r->terminal || time - r->shown < 0.1)
+        return;
+    r->shown = time;
+    fprintf(stderr, "\r[%.*s%.*s] %5.1f%%  %s (%zu of %zu)\033[K", full, "##############################",
+            WIDTH - full, "..............................", 100 * fraction,
+            r->job->items[it->index].name, it->index + 1, r->job->n_items);
+    fflush(stderr);
+}
+
+static void clear_progress(const job_run *r)
+{
+    if (r->terminal)
+        fputs("\r\033[K", stderr);
+}
+
+static void say_item_done(const job_run *r, const item_run *it)
+{
+    clear_progress(r);
+    if (!r->options->quiet)
+        fprintf(stderr, "texcell: %s: done (%zu of %zu) in %.1f s\n", r->job->items[it->index].name,
+                it->index + 1, r->job->n_items, now() - it->start);
+}
+
+static void say(const job_run *r, const char *what, const char *detail)
+{
+    clear_progress(r);
+    fprintf(stderr, "texcell: %s: %s\n", what, detail);
+}
+
+/* --- checkpoints ----------------------------------------------------------------------- */
+
+/* Writes one; a failure is a warning, since the work itself can go on. */
+static void save(job_run *r, const void *state, size_t state_size)
+{
+    tc_err err;
+    checkpoint c = r->mark;
+    tc_status st;
+
+    c.state_size = state_size;
+    st = spool_sync(r->spool, &c.spool_size, &c.spool_crc, &err);
+    if (st == TC_OK)
+        st = checkpoint_write(r->options->checkpoint, &c, state, &err);
+    if (st != TC_OK && !r->warned) {
+        r->warned = true;
+        say(r, "warning: no checkpoint", err.message);
+    }
+}
+
+/* Finds where the job stands: from a checkpoint that fits, or at its start. */
+static tc_status find_start(job_run *r, void **state, tc_err *err)
+{
+    checkpoint found;
+    tc_err why;
+    tc_status st = checkpoint_read(r->options->checkpoint, &r->mark, &found, state, &why);
+
+    if (st == TC_OK && found.item > r->job->n_items)
+        st = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", r->options->checkpoint);
+    if (st == TC_OK)
+        st = spool_keep(r->spool, found.spool_size, found.spool_crc, found.item, &why);
+    if (st == TC_OK) {
+        r->mark = found;
+        fprintf(stderr, "texcell: going on from the checkpoint, with %llu of %zu items done\n",
+                (unsigned long long)found.item, r->job->n_items);
+        return TC_OK;
+    }
+    free(*state);
+    *state = NULL;
+    if (st == TC_BAD_INPUT)
+        fprintf(stderr, "texcell: the work starts over: %s\n", why.message);
+    else if (st != TC_MORE)
+        return tc_fail(err, st, "%s", why.message);
+    r->mark.item = r->mark.state_size = 0;
+    return spool_keep(r->spool, 0, 0, 0, err);
+}
+
+/* --- one item ----------------------------------------------------------------------------- */
+
+static double fraction_at(const job_run *r, const item_run *it, uint64_t units_done)
+{
+    const double a = r->done_before[it->index], b = r->done_before[it->index + 1];
+
+    return a + (b - a) * (double)units_done / (double)it->task.plan.units;
+}
+
+static void release_device(job_run *r)
+{
+    if (r->device != NULL)
+        ocl_device_close(&r->device);
+}
+
+/* Opens the device's backend, or the CPU's where there is no device or it
+ * refuses and nobody insists on it. */
+static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
+{
+    if (r->device != NULL) {
+        tc_status st;
+
+        it->task.device = r->device;
+        it->backend = r->analysis->opencl;
+        st = it->backend->open(&it->task, it->state, &it->worker, err);
+        if (st != TC_DEVICE || bw_has_client())
+            return st;
+        say(r, "going on with the CPU", err->message);
+        release_device(r);
+    }
+    it->task.device = NULL;
+    it->backend = r->analysis->cpu;
+    return it->backend->open(&it->task, it->state, &it->worker, err);
+}
+
+/* After a device error: back to the state as of the last sync, on the CPU.
+ * A client's GPU task leaves it to the client to try again. */
+static tc_status fall_back(job_run *r, item_run *it, tc_status st, tc_err *err)
+{
+    if (st != TC_DEVICE || it->task.device == NULL || bw_has_client())
+        return st;
+    say(r, "going on with the CPU", err->message);
+    it->backend->close(&it->worker);
+    release_device(r);
+    return open_backend(r, it, err);
+}
+
+static tc_status stop_as_asked(job_run *r, item_run *it, bw_request request, tc_err *err)
+{
+    if (request == BW_QUIT) {
+        tc_err ignored;
+
+        if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+            save(r, it->state, it->task.plan.state_bytes);
+        bw_checkpoint_completed();
+    }
+    clear_progress(r);
+    return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+}
+
+/* A checkpoint, where one is due. */
+static tc_status maybe_save(job_run *r, item_run *it, tc_err *err)
+{
+    tc_status st;
+
+    if (!bw_time_to_checkpoint())
+        return TC_OK;
+    st = it->backend->sync(it->worker, it->state, err);
+    if (st == TC_OK)
+        save(r, it->state, it->task.plan.state_bytes);
+    bw_checkpoint_completed();
+    return st;
+}
+
+static tc_status do_steps(job_run *r, item_run *it, tc_err *err)
+{
+    tc_status st = TC_MORE;
+
+    while (st == TC_MORE) {
+        const bw_request request = bw_poll();
+        uint64_t units = 0;
+
+        if (request != BW_GO_ON)
+            return stop_as_asked(r, it, request, err);
+        bw_begin_critical();
+        st = it->backend->step(it->worker, it->state, &units, err);
+        if (st == TC_OK)
+            st = it->backend->sync(it->worker, it->state, err);
+        bw_end_critical();
+        if (st == TC_MORE) {
+            show_progress(r, it, fraction_at(r, it, units));
+            st = maybe_save(r, it, err);
+            st = st == TC_OK ? TC_MORE : st;
+        }
+        if (st != TC_OK && st != TC_MORE) {
+            st = fall_back(r, it, st, err);
+            st = st == TC_OK ? TC_MORE : st;
+        }
+    }
+    return st;
+}
+
+static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *err)
+{
+    tc_status st;
+
+    it->start = now();
+    it->task.params = r->params;
+    it->task.item = &r->job->items[it->index];
+    it->task.pixels = &it->pixels;
+    it->task.threads = r->options->threads;
+    it->task.slice_ms = r->options->slice_ms;
+    st = wu_item_load(r->job, it->index, &it->pixels, err);
+    if (st == TC_OK)
+        st = r->analysis->plan(r->params, it->task.item, &it->task.plan, err);
+    if (st != TC_OK)
+        return st;
+    if (*resumed != NULL && r->mark.state_size == it->task.plan.state_bytes &&
+        ((const an_state_head *)*resumed)->units_done <= it->task.plan.units) {
+        it->state = *resumed;
+        *resumed = NULL;
+    } else {
+        it->state = calloc(1, it->task.plan.state_bytes);
+        if (it->state == NULL)
+            return tc_no_memory(err, "the state of an item");
+        st = r->analysis->init(&it->task, it->state, err);
+    }
+    if (st == TC_OK)
+        st = open_backend(r, it, err);
+    return st;
+}
+
+static tc_status end_item(job_run *r, item_run *it, tc_err *err)
+{
+    wu_output output = { 0, NULL };
+    tc_status st = r->analysis->finish(&it->task, it->index, it->state, &output, err);
+
+    if (st == TC_OK)
+        st = spool_append(r->spool, &output, err);
+    wu_output_free(&output);
+    if (st == TC_OK)
+        say_item_done(r, it);
+    return st;
+}
+
+/* resumed: the state from the checkpoint, if the item was under way; taken. */
+static tc_status do_item(job_run *r, size_t index, void **resumed, tc_err *err)
+{
+    item_run it = { .index = index };
+    tc_status st = begin_item(r, &it, resumed, err);
+
+    if (st == TC_OK)
+        st = do_steps(r, &it, err);
+    if (st == TC_OK)
+        st = end_item(r, &it, err);
+    if (it.worker != NULL)
+        it.backend->close(&it.worker);
+    wu_pixels_free(&it.pixels);
+    free(it.state);
+    if (st == TC_BAD_INPUT && strstr(err->message, r->job->path) == NULL) {
+        tc_err inner = *err;
+
+        return tc_fail(err, st, "%.400s: item \"%s\": %.400s", r->job->path, r->job->items[index].name,
+                       inner.message);
+    }
+    return st;
+}
+
+/* --- the job ------------------------------------------------------------------------------------- */
+
+/* Checks every item against the parameters, and weighs them. */
+static tc_status check_items(job_run *r, tc_err *err)
+{
+    const wu_job *const job = r->job;
+
+    r->done_before = calloc(job->n_items + 1, sizeof *r->done_before);
+    if (r->done_before == NULL)
+        return tc_no_memory(err, "the items");
+    for (size_t i = 0; i < job->n_items; i++) {
+        char where[TC_ERR_MAX];
+        an_plan plan;
+        tc_status st;
+
+        snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
+        st = r->analysis->check_item(r->params, &job->items[i], where, err);
+        if (st == TC_OK)
+            st = r->analysis->plan(r->params, &job->items[i], &plan, err);
+        if (st != TC_OK)
+            return st;
+        r->done_before[i + 1] = r->done_before[i] + plan.flops;
+    }
+    for (size_t i = 0; i <= job->n_items; i++)
+        r->done_before[i] /= r->done_before[job->n_items];
+    return TC_OK;
+}
+
+static tc_status read_job(job_run *r, tc_err *err)
+{
+    const char *const path = r->options->input;
+    char where[TC_ERR_MAX];
+    tc_status st = wu_job_read(path, &r->job, err);
+
+    if (st != TC_OK)
+        return st;
+    r->analysis = an_find(r->job->analysis);
+    if (r->analysis == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known to this version",
+                       path, r->job->analysis);
+    snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
+    st = r->analysis->parse(r->job->parameters, where, &r->params, err);
+    if (st == TC_OK)
+        st = check_items(r, err);
+    r->mark.job_crc = r->job->file_crc;
+    r->mark.job_size = r->job->file_size;
+    strncpy(r->mark.analysis, r->analysis->name, sizeof r->mark.analysis - 1);
+    return st;
+}
+
+/* The device that is wanted and there. "auto" makes do with the CPU. */
+static tc_status find_device(job_run *r, tc_err *err)
+{
+    const ocl_wish_kind kind = r->options->wish.kind;
+    tc_status st;
+
+    if (kind == OCL_WISH_CPU || (kind == OCL_WISH_AUTO && r->analysis->opencl == NULL))
+        return TC_OK;
+    if (r->analysis->opencl == NULL)
+        return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
+                       r->analysis->name);
+    st = ocl_device_find(&r->options->wish, &r->device, err);
+    if (st == TC_DEVICE && kind == OCL_WISH_AUTO) {
+        if (!r->options->quiet)
+            say(r, "using the CPU", err->message);
+        return TC_OK;
+    }
+    return st;
+}
+
+static tc_status write_result(job_run *r, tc_err *err)
+{
+    wu_output once = { 0, NULL };
+    json_t *const parameters = r->analysis->params_json(r->params);
+    tc_status st = TC_OK;
+
+    if (parameters == NULL)
+        st = tc_no_memory(err, "the parameters");
+    if (st == TC_OK)
+        st = r->analysis->constants(r->params, &once, err);
+    if (st == TC_OK)
+        st = wu_result_write(r->options->output, r->job, parameters, &once, spool_read, r->spool, err);
+    wu_output_free(&once);
+    json_decref(parameters);
+    return st;
+}
+
+static tc_status do_job(job_run *r, tc_err *err)
+{
+    void *resumed = NULL;
+    tc_status st = find_start(r, &resumed, err);
+
+    if (st == TC_OK)
+        st = find_device(r, err);
+    if (st == TC_OK && !r->options->quiet)
+        fprintf(stderr, "texcell: %s: %zu item%s, %s on %s\n", r->options->input, r->job->n_items,
+                r->job->n_items == 1 ? "" : "s", r->analysis->name,
+                r->device == NULL ? "the CPU" : r->device->info.name);
+    for (size_t i = (size_t)r->mark.item; st == TC_OK && i < r->job->n_items; i++) {
+        r->mark.item = i;
+        st = do_item(r, i, &resumed, err);
+        free(resumed);
+        resumed = NULL;
+    }
+    free(resumed);
+    release_device(r);
+    if (st != TC_OK)
+        return st;
+    r->mark.item = r->job->n_items;
+    bw_begin_critical();
+    st = write_result(r, err);
+    bw_end_critical();
+    if (st == TC_OK)
+        bw_fraction_done(1);
+    else
+        save(r, NULL, 0);
+    return st;
+}
+
+/* Whether the result could be put where it is wanted, before hours are spent. */
+static tc_status check_output(const run_options *o, tc_err *err)
+{
+    const char *const slash = strrchr(o->output, '/');
+    char *const folder = slash == NULL ? strdup(".") : strndup(o->output, (size_t)(slash - o->output) + 1);
+    tc_status st = TC_OK;
+
+    if (folder == NULL)
+        return tc_no_memory(err, "a file name");
+    if (access(folder, W_OK | X_OK) != 0)
+        st = tc_fail(err, TC_IO, "%s: cannot be created: %s", o->output, strerror(errno));
+    free(folder);
+    return st;
+}
+
+tc_status run_job(const run_options *options, tc_err *err)
+{
+    job_run r = { .options = options };
+    tc_status st;
+
+    r.terminal = !options->quiet && !bw_has_client() && isatty(STDERR_FILENO) == 1;
+    st = read_job(&r, err);
+    if (st == TC_OK)
+        st = check_output(options, err);
+    if (st == TC_OK)
+        st = spool_open(options->spool, &r.spool, err);
+    if (st == TC_OK)
+        st = do_job(&r, err);
+    if (r.spool != NULL && (st == TC_OK || st == TC_BAD_INPUT)) {
+        unlink(options->checkpoint);
+        unlink(options->spool);
+    }
+    spool_close(&r.spool);
+    if (r.params != NULL)
+        r.analysis->params_free(&r.params);
+    free(r.done_before);
+    wu_job_destroy(&r.job);
+    return st;
+}

@@ -1,0 +1,31 @@
+/*
+ * The loop of a job: items, steps, progress, checkpoints, fallback from a
+ * device to the CPU. The only place where they meet.
+ */
+#ifndef APP_RUN_H
+#define APP_RUN_H
+
+#include <stdbool.h>
+
+#include "app/status.h"
+#include "opencl/device.h"
+
+typedef struct run_options {
+    const char *input;         /* the work unit */
+    const char *output;        /* the result; appears when it is complete */
+    const char *checkpoint;    /* the two files of a job under way */
+    const char *spool;
+    unsigned threads;          /* >= 1 */
+    ocl_wish wish;             /* which device */
+    double slice_ms;           /* longest launch on a device */
+    bool quiet;                /* no progress on stderr */
+} run_options;
+
+/* Does the job from where it stands: begins it, or goes on from the checkpoint.
+ * TC_OK: the result is at output, checkpoint and spool are gone.
+ * TC_TRY_LATER: asked to stop; checkpoint and spool are kept (err says why).
+ * Else nothing stands at output that was not there before, and what was done
+ * is kept for another try where one can help. */
+tc_status run_job(const run_options *options, tc_err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * The spool: the outputs of the items that are done, one record after another
+ * in a file beside the checkpoint. Memory does not grow with the number of
+ * items, and a checkpoint need not carry what is finished. The result file is
+ * put together from it at the end. workunits/FORMAT.md specifies the file.
+ */
+#ifndef APP_SPOOL_H
+#define APP_SPOOL_H
+
+#include "workunits/result.h"
+
+typedef struct spool spool;
+
+/* Opens or creates PATH and locks it: TC_TRY_LATER when another process has
+ * it. Nothing in it counts yet. */
+tc_status spool_open(const char *path, spool **out, tc_err *err);
+/* Keeps the first `size` bytes, which hold `items` records and have this CRC,
+ * and drops what follows; size 0 empties the spool. TC_BAD_INPUT when those
+ * bytes are not there or not the same: the spool is then empty. */
+tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
+/* Appends an item's output. */
+tc_status spool_append(spool *s, const wu_output *output, tc_err *err);
+/* Makes everything appended durable; size and CRC are for the checkpoint. */
+tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);
+/* Reads item `index` back: a wu_output_source, with the spool as `user`. */
+tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err);
+/* Closes it; the file stays. */
+void spool_close(spool **s);
+
+#endif
