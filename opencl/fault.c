@@ -16,6 +16,7 @@ static struct {
     bool forever;          /* "N+" */
     uint64_t fail_at;      /* 0: never */
     atomic_uint_fast64_t calls;
+    atomic_int_fast64_t live;  /* objects made and not released */
     const char *count_file;
 } shim;
 
@@ -35,30 +36,49 @@ static cl_int error_for(const char *name)
     return CL_OUT_OF_RESOURCES;
 }
 
-#define FAULT_STATUS(name, parameters, arguments)                   \
-    static cl_int CL_API_CALL fault_##name parameters               \
-    {                                                               \
+#define FAULT_STATUS(name, parameters, arguments)                      \
+    static cl_int CL_API_CALL fault_##name parameters                  \
+    {                                                                  \
         return strike() ? error_for(#name) : shim.real.name arguments; \
     }
-#define FAULT_OBJECT(type, name, parameters, arguments) \
-    static type CL_API_CALL fault_##name parameters     \
-    {                                                   \
-        if (strike()) {                                 \
-            if (status != NULL)                         \
-                *status = error_for(#name);             \
-            return NULL;                                \
-        }                                               \
-        return shim.real.name arguments;                \
+#define FAULT_ENQUEUE(name, parameters, arguments)                     \
+    static cl_int CL_API_CALL fault_##name parameters                  \
+    {                                                                  \
+        if (strike())                                                  \
+            return error_for(#name);                                   \
+        const cl_int code = shim.real.name arguments;                  \
+        if (code == CL_SUCCESS && event != NULL)                       \
+            atomic_fetch_add(&shim.live, 1);                           \
+        return code;                                                   \
     }
-#define FAULT_RELEASE(name, parameters, arguments)
-OCL_CALLS(FAULT_STATUS, FAULT_OBJECT, FAULT_RELEASE)
+#define FAULT_OBJECT(type, name, parameters, arguments)                \
+    static type CL_API_CALL fault_##name parameters                    \
+    {                                                                  \
+        if (strike()) {                                                \
+            if (status != NULL)                                        \
+                *status = error_for(#name);                            \
+            return NULL;                                               \
+        }                                                              \
+        type object = shim.real.name arguments;                        \
+        if (object != NULL)                                            \
+            atomic_fetch_add(&shim.live, 1);                           \
+        return object;                                                 \
+    }
+#define FAULT_RELEASE(name, parameters, arguments)                     \
+    static cl_int CL_API_CALL fault_##name parameters                  \
+    {                                                                  \
+        atomic_fetch_sub(&shim.live, 1);                               \
+        return shim.real.name arguments;                               \
+    }
+OCL_CALLS(FAULT_STATUS, FAULT_ENQUEUE, FAULT_OBJECT, FAULT_RELEASE)
 
 static void write_count(void)
 {
     FILE *file = fopen(shim.count_file, "w");
     if (file == NULL)
         return;
-    fprintf(file, "%llu\n", (unsigned long long)atomic_load(&shim.calls));
+    fprintf(file, "%llu %lld\n", (unsigned long long)atomic_load(&shim.calls),
+            (long long)atomic_load(&shim.live));
     fclose(file);
 }
 
@@ -95,7 +115,6 @@ tc_status ocl_fault_install(ocl_api *api, tc_err *err)
     }
 #define WRAP_STATUS(name, parameters, arguments) api->name = fault_##name;
 #define WRAP_OBJECT(type, name, parameters, arguments) api->name = fault_##name;
-#define WRAP_RELEASE(name, parameters, arguments)
-    OCL_CALLS(WRAP_STATUS, WRAP_OBJECT, WRAP_RELEASE)
+    OCL_CALLS(WRAP_STATUS, WRAP_STATUS, WRAP_OBJECT, WRAP_STATUS)
     return TC_OK;
 }

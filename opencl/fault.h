@@ -4,7 +4,8 @@
  *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
  *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
  *                              had been lost
- *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, written at exit
+ *   TEXCELL_TEST_CL_COUNT=FILE written at exit: how many calls there were, and
+ *                              how many objects were made but not released
  *
  * Calls that can fail are all but the releases, counted over the process in the
  * order they are made. A call made to fail is not passed on. The error is

@@ -76,7 +76,7 @@ static const char *resolve(library lib, ocl_api *api)
     memcpy(&api->name, &found, sizeof found);
 #define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
 #define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
-    OCL_CALLS(RESOLVE_STATUS, RESOLVE_OBJECT, RESOLVE_STATUS)
+    OCL_CALLS(RESOLVE_STATUS, RESOLVE_STATUS, RESOLVE_OBJECT, RESOLVE_STATUS)
 #undef RESOLVE
 #undef RESOLVE_STATUS
 #undef RESOLVE_OBJECT

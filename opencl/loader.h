@@ -22,14 +22,16 @@
 #include "app/status.h"
 
 /*
- * Every call that the program may make, once. Three kinds:
+ * Every call that the program may make, once. Four kinds:
  *   STATUS(name, parameters, arguments)        answers a cl_int
+ *   ENQUEUE(name, parameters, arguments)       the same, and makes an event where
+ *                                              the caller wants one (*event)
  *   OBJECT(type, name, parameters, arguments)  answers an object, or NULL with
  *                                              the error in *status
  *   RELEASE(name, parameters, arguments)       gives something back; nobody can
  *                                              do anything about a failure
  */
-#define OCL_CALLS(STATUS, OBJECT, RELEASE)                                                       \
+#define OCL_CALLS(STATUS, ENQUEUE, OBJECT, RELEASE)                                              \
     STATUS(clGetPlatformIDs, (cl_uint n, cl_platform_id *ids, cl_uint *count), (n, ids, count))  \
     STATUS(clGetPlatformInfo,                                                                    \
            (cl_platform_id of, cl_platform_info what, size_t size, void *value, size_t *length), \
@@ -78,27 +80,27 @@
             void *value, size_t *length),                                                        \
            (of, device, what, size, value, length))                                              \
     RELEASE(clReleaseKernel, (cl_kernel kernel), (kernel))                                       \
-    STATUS(clEnqueueReadBuffer,                                                                  \
-           (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, \
-            void *to, cl_uint n, const cl_event *after, cl_event *event),                        \
-           (queue, buffer, blocking, offset, size, to, n, after, event))                         \
-    STATUS(clEnqueueWriteBuffer,                                                                 \
-           (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size, \
-            const void *from, cl_uint n, const cl_event *after, cl_event *event),                \
-           (queue, buffer, blocking, offset, size, from, n, after, event))                       \
-    STATUS(clEnqueueCopyBuffer,                                                                  \
-           (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,                  \
-            size_t to_offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),   \
-           (queue, from, to, from_offset, to_offset, size, n, after, event))                     \
-    STATUS(clEnqueueFillBuffer,                                                                  \
-           (cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_size,     \
-            size_t offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),      \
-           (queue, buffer, pattern, pattern_size, offset, size, n, after, event))                \
-    STATUS(clEnqueueNDRangeKernel,                                                               \
-           (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,   \
-            const size_t *global, const size_t *local, cl_uint n, const cl_event *after,         \
-            cl_event *event),                                                                    \
-           (queue, kernel, dimensions, start, global, local, n, after, event))                   \
+    ENQUEUE(clEnqueueReadBuffer,                                                                 \
+            (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,\
+             void *to, cl_uint n, const cl_event *after, cl_event *event),                       \
+            (queue, buffer, blocking, offset, size, to, n, after, event))                        \
+    ENQUEUE(clEnqueueWriteBuffer,                                                                \
+            (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,\
+             const void *from, cl_uint n, const cl_event *after, cl_event *event),               \
+            (queue, buffer, blocking, offset, size, from, n, after, event))                      \
+    ENQUEUE(clEnqueueCopyBuffer,                                                                 \
+            (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,                 \
+             size_t to_offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),  \
+            (queue, from, to, from_offset, to_offset, size, n, after, event))                    \
+    ENQUEUE(clEnqueueFillBuffer,                                                                 \
+            (cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_size,    \
+             size_t offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),     \
+            (queue, buffer, pattern, pattern_size, offset, size, n, after, event))               \
+    ENQUEUE(clEnqueueNDRangeKernel,                                                              \
+            (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,  \
+             const size_t *global, const size_t *local, cl_uint n, const cl_event *after,        \
+             cl_event *event),                                                                   \
+            (queue, kernel, dimensions, start, global, local, n, after, event))                  \
     STATUS(clFlush, (cl_command_queue queue), (queue))                                           \
     STATUS(clFinish, (cl_command_queue queue), (queue))                                          \
     STATUS(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))                    \
@@ -116,7 +118,7 @@
 typedef struct ocl_api {
 #define OCL_FIELD_STATUS(name, parameters, arguments) cl_int(CL_API_CALL *name) parameters;
 #define OCL_FIELD_OBJECT(type, name, parameters, arguments) type(CL_API_CALL *name) parameters;
-    OCL_CALLS(OCL_FIELD_STATUS, OCL_FIELD_OBJECT, OCL_FIELD_STATUS)
+    OCL_CALLS(OCL_FIELD_STATUS, OCL_FIELD_STATUS, OCL_FIELD_OBJECT, OCL_FIELD_STATUS)
 #undef OCL_FIELD_STATUS
 #undef OCL_FIELD_OBJECT
 } ocl_api;

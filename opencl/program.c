@@ -12,7 +12,7 @@ static char *build_log(ocl_device *device, cl_program program)
     size_t length = 0;
     if (device->api.clGetProgramBuildInfo(program, device->info.id, CL_PROGRAM_BUILD_LOG, 0, NULL,
                                           &length) != CL_SUCCESS
-        || length == 0 || length > LOG_MAX)
+        || length <= 1 || length > LOG_MAX)
         return NULL;
     char *log = calloc(length + 1, 1);
     if (log != NULL

@@ -1,0 +1,221 @@
+"""The OpenCL backend's common part: machines without OpenCL, a real device
+(PoCL), every call failing in turn, Oclgrind, and the embedding of kernels."""
+import ast
+import os
+import re
+import shutil
+import sys
+
+import tap
+
+TRY = os.path.join(tap.BUILD, "tests", "unit", "opencl_try")
+EMBED = os.path.join(tap.SRC, "opencl", "embed.sh")
+SCRATCH = tap.scratch()
+
+
+def attempt(*args, before=(), **env):
+    """opencl_try with some environment variables; PoCL's cache goes to the
+    scratch folder, and what PoCL itself leaks is no business of ours."""
+    full = dict(os.environ, POCL_CACHE_DIR=os.path.join(SCRATCH, "pocl"),
+                LSAN_OPTIONS="print_suppressions=0:suppressions="
+                             + os.path.join(tap.SRC, "tests", "pocl.supp"))
+    full.update(env)
+    return tap.run(list(before) + [TRY] + list(args), env=full)
+
+
+COUNT = os.path.join(SCRATCH, "count")
+
+
+def counted():
+    """Calls made and objects left by the last run with TEXCELL_TEST_CL_COUNT."""
+    with open(COUNT) as file:
+        calls, left = file.read().split()
+    return int(calls), int(left)
+
+
+def said(result):
+    return "exit %d\n%s%s" % (result.returncode, result.stdout, result.stderr)
+
+
+def without_opencl():
+    missing = os.path.join(SCRATCH, "libNone.so.1")
+    sentence = "no OpenCL on this machine: %s could not be opened" % missing
+    r = attempt("list", TEXCELL_OPENCL_LIBRARY=missing)
+    tap.ok(r.returncode == 0 and r.stdout == sentence + "\n",
+           "a machine without OpenCL lists that", said(r))
+    r = attempt("selftest", "opencl", TEXCELL_OPENCL_LIBRARY=missing)
+    tap.ok(r.returncode == 3 and sentence in r.stderr,
+           "a machine without OpenCL is a device error", said(r))
+    r = attempt("selftest", "cpu", TEXCELL_OPENCL_LIBRARY=missing)
+    tap.ok(r.returncode == 0, "--device cpu asks for no OpenCL", said(r))
+    r = attempt("list", TEXCELL_OPENCL_LIBRARY="libm.so.6")
+    tap.ok(r.returncode == 0 and "libm.so.6 has no clGetPlatformIDs" in r.stdout,
+           "a library that is not OpenCL 1.2 is told", said(r))
+    empty = os.path.join(SCRATCH, "vendors")
+    os.mkdir(empty)
+    r = attempt("list", OCL_ICD_VENDORS=empty)
+    tap.ok(r.returncode == 0 and "no driver" in r.stdout,
+           "OpenCL without a driver is told", said(r))
+    for bad in ("x", "0", "-1", "3x", "+", "3++", ""):
+        r = attempt("selftest", "opencl", TEXCELL_TEST_CL_FAIL=bad)
+        tap.ok(r.returncode == 1 and "TEXCELL_TEST_CL_FAIL" in r.stderr,
+               "TEXCELL_TEST_CL_FAIL=%r is refused" % bad, said(r))
+
+
+def real_device():
+    r = attempt("list")
+    if "usable" not in r.stdout:
+        tap.skip("a real device", "no OpenCL device here: " + r.stdout.strip())
+        return
+    tap.note(r.stdout)
+    tap.ok(r.returncode == 0 and re.search(r"^0:0  \S", r.stdout, re.M), "devices are listed", said(r))
+    r = attempt("selftest", "opencl")
+    tap.ok(r.returncode == 0, "the integer self-test passes", said(r))
+    r = attempt("selftest", "opencl", "floats")
+    if "not correctly rounded" in r.stderr:
+        tap.skip("the fp32 self-test passes", r.stderr.strip())
+    else:
+        tap.ok(r.returncode == 0, "the fp32 self-test passes", said(r))
+    r = attempt("selftest", "63:0")
+    tap.ok(r.returncode == 3 and "there is no OpenCL device 63:0" in r.stderr,
+           "a device that isn't there", said(r))
+    r = attempt("broken", "opencl")
+    tap.ok(r.returncode == 3 and "build of try.cl: CL_BUILD_PROGRAM_FAILURE" in r.stderr
+           and r.stderr.count("no_such_thing") >= 2, "a failed build shows its log", said(r))
+    every_call_fails()
+
+
+def every_call_fails():
+    """N: one call fails. N+: that and all after it, as with a lost device. A
+    sanitizer's report changes the exit code, so leaks show here too."""
+    args = ("selftest", "opencl", "floats")
+    if attempt(*args).returncode != 0:
+        args = args[:2]
+    r = attempt(*args, TEXCELL_TEST_CL_COUNT=COUNT)
+    calls, left = counted()
+    tap.ok(r.returncode == 0 and calls > 40 and left == 0,
+           "%d calls, every object released" % calls, said(r) + "left: %d" % left)
+    for form in ("%d", "%d+"):
+        wrong = []
+        unharmed = []
+        leaks = []
+        for n in range(1, calls + 1):
+            r = attempt(*args, TEXCELL_TEST_CL_FAIL=form % n, TEXCELL_TEST_CL_COUNT=COUNT)
+            if r.returncode == 0:
+                unharmed.append(n)
+            elif r.returncode != 3 or "CL_" not in r.stderr:
+                wrong.append("call %s: %s" % (form % n, said(r)))
+            if counted()[1] != 0:
+                leaks.append(n)
+        name = form.replace("%d", "N")
+        tap.ok(not wrong, "each call failing (%s) is a device error" % name,
+               "\n".join(wrong[:5]))
+        # A platform's name is only shown, and there is nothing to be done about
+        # a wait that fails when the device is closed.
+        tap.ok(len(unharmed) <= 2, "no failure (%s) goes unnoticed but those without consequence"
+               % name, unharmed)
+        tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
+    r = attempt(*args, TEXCELL_TEST_CL_FAIL=str(calls + 1))
+    tap.ok(r.returncode == 0, "a failure after the last call is none", said(r))
+
+
+def oclgrind():
+    log = os.path.join(SCRATCH, "oclgrind.log")
+    if shutil.which("oclgrind") is None:
+        tap.skip("clean under Oclgrind", "it is not installed")
+        return
+    tool = ("oclgrind", "--data-races", "--uninitialized", "--check-api", "--log", log)
+    sane = {"ASAN_OPTIONS": "detect_leaks=0"}
+
+    def run(*args):
+        if os.path.exists(log):
+            os.remove(log)
+        r = attempt(*args, before=tool, **sane)
+        if not os.path.exists(log):        # no device was opened
+            return r, ""
+        with open(log) as file:
+            return r, file.read()
+
+    r, report = run("selftest", "opencl", "floats", "waive")
+    if "ASan runtime does not come first" in r.stderr:
+        tap.skip("clean under Oclgrind", "sanitizers and Oclgrind exclude each other")
+        return
+    tap.ok("Oclgrind" in r.stdout, "a preloaded OpenCL comes first", said(r))
+    tap.ok(r.returncode == 0 and report == "", "the self-test is clean under Oclgrind",
+           said(r) + report)
+    r, report = run("selftest", "opencl", "floats")
+    tap.ok(r.returncode == 3 and "not correctly rounded" in r.stderr,
+           "Oclgrind is refused for fp32 unless that is waived", said(r))
+    r, report = run("race", "opencl")
+    tap.ok("race" in report, "Oclgrind does look: it finds a race that is there", said(r) + report)
+
+
+def embed(files, *extra):
+    """Embeds k.cl from some files; answers the run and the embedded lines."""
+    root = os.path.join(SCRATCH, "root")
+    shutil.rmtree(root, True)
+    for name, text in files.items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", newline="") as file:
+            file.write(text)
+    out = os.path.join(root, "out.c")
+    r = tap.run(["sh", EMBED, root, os.path.join(root, "opencl/kernels/k.cl"), out] + list(extra))
+    lines = None
+    if os.path.exists(out):
+        with open(out) as file:
+            lines = "".join(ast.literal_eval(x[:-1].strip()) for x in file.read().splitlines()
+                            if x.startswith('    "'))
+    left = set(os.listdir(root)) - {"out.c", "opencl", "app"}
+    return r, lines, left
+
+
+def embedding():
+    kernel = ('// \\ "quoted" \'x\' \t %d\n#include "app/a.h"\n#include <stdint.h>\n'
+              '  #  include "near.h" // why\nint last;\n')
+    a = '#ifndef A\n#define A\n#include "app/b.h"\nint a;\n#endif\n'
+    near = '#include "app/b.h"\r\nint near;\r\n'
+    r, text, left = embed({"opencl/kernels/k.cl": kernel, "opencl/kernels/near.h": near,
+                           "app/a.h": a, "app/b.h": "int b;\n"})
+    expected = ('#line 1 "opencl/kernels/k.cl"\n// \\ "quoted" \'x\' \t %d\n'
+                '#line 1 "app/a.h"\n#ifndef A\n#define A\n'
+                '#line 1 "app/b.h"\nint b;\n'
+                '#line 4 "app/a.h"\nint a;\n#endif\n'
+                '#line 3 "opencl/kernels/k.cl"\n#include <stdint.h>\n'
+                '#line 1 "opencl/kernels/near.h"\n'
+                '#line 2 "opencl/kernels/near.h"\nint near;\n'
+                '#line 5 "opencl/kernels/k.cl"\nint last;\n')
+    tap.ok(r.returncode == 0 and text == expected and not left,
+           "headers are put in place, each once, with lines numbered as in the files",
+           "%s\n%s\n%s" % (said(r), text, left))
+    r, text, left = embed({"opencl/kernels/k.cl": 'int x;\n#include "app/none.h"\n'})
+    tap.ok(r.returncode != 0 and text is None and not left and 'k.cl:2: "app/none.h"' in r.stderr,
+           "a header that is missing is an error with its line", said(r))
+    r, text, left = embed({"opencl/kernels/k.cl": "//" + "x" * 4100 + "\n"})
+    tap.ok(r.returncode != 0 and text is None and not left, "a line beyond C's limit is an error",
+           said(r))
+    clang = shutil.which("clang") or shutil.which("clang-14")
+    if clang is None:
+        tap.skip("kernels are compiled on the way", "no clang")
+        return
+    good = "__kernel void k(__global int *p) {\n#ifdef BAD\nrubbish\n#endif\n*p = 1;\n}\n"
+    r, text, left = embed({"opencl/kernels/k.cl": good}, clang)
+    tap.ok(r.returncode == 0 and text, "a kernel that compiles", said(r))
+    r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
+    tap.ok(r.returncode != 0 and text is None and not left and "opencl/kernels/k.cl:4" in r.stderr,
+           "a kernel that doesn't with the flags of a check line stops the build", said(r))
+    r, text, left = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
+                           "//! check: -DFINE\n" + good}, clang)
+    tap.ok(r.returncode != 0 and text is None, "so does any of several check lines", said(r))
+    r, text, left = embed({"opencl/kernels/k.cl": "rubbish\n"}, ":")
+    tap.ok(r.returncode == 0 and text, "without clang nothing is compiled", said(r))
+
+
+if not os.path.exists(TRY):
+    print("1..0 # SKIP opencl_try is not built")
+    sys.exit(0)
+without_opencl()
+real_device()
+oclgrind()
+embedding()
+tap.done()

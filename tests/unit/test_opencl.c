@@ -1,0 +1,760 @@
+/* The OpenCL backend's common part, on a make-believe OpenCL. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake_opencl.h"
+#include "opencl/program.h"
+#include "opencl/selftest.h"
+
+/* --- the --device argument ----------------------------------------------------- */
+
+static void test_wish_parse(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "gpu", "AUTO", "0", ":", "0:", ":1", "0:1:2", "-1:0",
+                                      "0:-1", "0: 1", " 0:1", "0:1 ", "99999:0", "1:99999", "0x1:0"};
+    ocl_wish wish;
+    tc_err err;
+    assert_int_equal(ocl_wish_parse("auto", &wish, &err), TC_OK);
+    assert_int_equal(wish.kind, OCL_WISH_AUTO);
+    assert_int_equal(ocl_wish_parse("cpu", &wish, &err), TC_OK);
+    assert_int_equal(wish.kind, OCL_WISH_CPU);
+    assert_int_equal(ocl_wish_parse("opencl", &wish, &err), TC_OK);
+    assert_int_equal(wish.kind, OCL_WISH_ANY);
+    assert_int_equal(ocl_wish_parse("2:13", &wish, &err), TC_OK);
+    assert_int_equal(wish.kind, OCL_WISH_INDEX);
+    assert_int_equal(wish.platform, 2);
+    assert_int_equal(wish.device, 13);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        err.message[0] = '\0';
+        assert_int_equal(ocl_wish_parse(bad[i], &wish, &err), TC_USAGE);
+        assert_non_null(strstr(err.message, "--device"));
+    }
+}
+
+/* --- the choice ------------------------------------------------------------------ */
+
+/* A workstation: an NVIDIA platform with two cards, an AMD one with two, an
+ * Intel one with the processor's GPU, PoCL, and some other maker's two. */
+typedef struct workstation {
+    fake_device nvidia[2], amd[2], intel[2], pocl[1], other[3];
+    fake_platform platforms[5];
+    ocl_api api;
+} workstation;
+
+static void make_workstation(workstation *w)
+{
+    w->nvidia[0] = fake_gpu("GTX 1", "NVIDIA Corporation", 20, 1500);
+    w->nvidia[1] = fake_gpu("RTX 2", "NVIDIA Corporation", 80, 1700);
+    w->amd[0] = fake_gpu("gfx900", "Advanced Micro Devices, Inc.", 64, 1600);
+    w->amd[1] = fake_gpu("gfx1030", "AMD", 40, 2400);
+    w->intel[0] = fake_gpu("Xeon", "Intel(R) Corporation", 900, 3000);
+    w->intel[0].type = CL_DEVICE_TYPE_CPU;
+    w->intel[1] = fake_gpu("UHD", "Intel(R) Corporation", 24, 1100);
+    w->pocl[0] = fake_gpu("pthread", "GenuineIntel", 999, 4000);
+    w->pocl[0].type = CL_DEVICE_TYPE_CPU;
+    w->other[0] = fake_gpu("Mali", "ARM", 4, 800);
+    w->other[1] = fake_gpu("FPGA", "Xilinx", 1000, 4000);
+    w->other[1].type = CL_DEVICE_TYPE_ACCELERATOR;
+    w->other[2] = fake_gpu("Mali 2", "ARM", 4, 900);
+    w->platforms[0] = (fake_platform){"NVIDIA CUDA", "OpenCL 3.0 CUDA", w->nvidia, 2, 0, false};
+    w->platforms[1] = (fake_platform){"AMD", "OpenCL 2.1 AMD-APP", w->amd, 2, 0, false};
+    w->platforms[2] = (fake_platform){"Intel", "OpenCL 3.0 ", w->intel, 2, 0, false};
+    w->platforms[3] = (fake_platform){"PoCL", "OpenCL 3.0 PoCL", w->pocl, 1, 0, false};
+    w->platforms[4] = (fake_platform){"Other", "OpenCL 1.2 ", w->other, 3, 0, false};
+    w->api = fake_api(w->platforms, 5);
+}
+
+/* The name of the device that the wish gets, "" if none; err has the reason. */
+static const char *chosen_name(const ocl_api *api, const ocl_wish *wish, tc_err *err)
+{
+    static char name[96];
+    ocl_info *list;
+    size_t count, chosen = SIZE_MAX;
+    err->message[0] = '\0';
+    assert_int_equal(ocl_enumerate(api, &list, &count, err), TC_OK);
+    const tc_status status = ocl_choose(list, count, wish, &chosen, err);
+    name[0] = '\0';
+    if (status == TC_OK) {
+        assert_true(chosen < count);
+        memcpy(name, list[chosen].name, sizeof name);
+    } else {
+        assert_int_equal(status, TC_DEVICE);
+        assert_true(err->message[0] != '\0');
+    }
+    free(list);
+    return name;
+}
+
+static const char *by_spec(workstation *w, const char *spec, bool floats, tc_err *err)
+{
+    ocl_wish wish;
+    assert_int_equal(ocl_wish_parse(spec, &wish, err), TC_OK);
+    wish.floats = floats;
+    return chosen_name(&w->api, &wish, err);
+}
+
+static const char *by_client(const ocl_api *api, const char *vendor, int index, int number,
+                             tc_err *err)
+{
+    ocl_wish wish = {.kind = OCL_WISH_ASSIGNED, .opencl_index = index, .device_number = number};
+    strcpy(wish.vendor, vendor);
+    return chosen_name(api, &wish, err);
+}
+
+static void test_enumerate(void **state)
+{
+    (void)state;
+    workstation w;
+    ocl_info *list;
+    size_t count;
+    tc_err err;
+    make_workstation(&w);
+    w.nvidia[0].name = "  GTX\t1 ";
+    assert_int_equal(ocl_enumerate(&w.api, &list, &count, &err), TC_OK);
+    assert_int_equal(count, 10);
+    assert_string_equal(list[0].name, "GTX?1");
+    assert_string_equal(list[0].platform_name, "NVIDIA CUDA");
+    assert_int_equal(list[5].platform_index, 2);
+    assert_int_equal(list[5].device_index, 1);
+    assert_int_equal(list[5].gpu_index, 0);      /* the CPU before it is not counted */
+    assert_int_equal(list[4].gpu_index, -1);
+    assert_int_equal(list[8].gpu_index, 1);      /* an accelerator is */
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(list[i].refusal, "");
+    free(list);
+}
+
+static void test_choose_best(void **state)
+{
+    (void)state;
+    workstation w;
+    tc_err err;
+    make_workstation(&w);
+    assert_string_equal(by_spec(&w, "auto", false, &err), "RTX 2");
+    assert_string_equal(by_spec(&w, "opencl", false, &err), "RTX 2");
+    w.nvidia[1].available = CL_FALSE;            /* 64*1600 > 40*2400 */
+    assert_string_equal(by_spec(&w, "auto", false, &err), "gfx900");
+    w.amd[0].single_fp = CL_FP_DENORM;
+    assert_string_equal(by_spec(&w, "auto", false, &err), "gfx900");
+    assert_string_equal(by_spec(&w, "auto", true, &err), "gfx1030");
+
+    /* No GPU: then an accelerator; a CPU only when asked for. */
+    fake_device *const gpus[] = {&w.nvidia[0], &w.amd[0], &w.amd[1], &w.intel[1], &w.other[0],
+                                 &w.other[2]};
+    for (size_t i = 0; i < 6; i++)
+        gpus[i]->compiler = CL_FALSE;
+    assert_string_equal(by_spec(&w, "auto", false, &err), "FPGA");
+    w.other[1].little = CL_FALSE;
+    assert_string_equal(by_spec(&w, "auto", false, &err), "");
+    assert_non_null(strstr(err.message, "no usable OpenCL GPU"));
+    assert_non_null(strstr(err.message, "3:0 pthread: it is not a GPU"));
+    assert_non_null(strstr(err.message, "0:1 RTX 2: it is not available"));
+    assert_string_equal(by_spec(&w, "opencl", false, &err), "pthread");
+    /* What is a GPU and a CPU at once is a CPU. */
+    w.pocl[0].type = CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
+    assert_string_equal(by_spec(&w, "auto", false, &err), "");
+    w.pocl[0].available = w.intel[0].available = CL_FALSE;
+    assert_string_equal(by_spec(&w, "opencl", false, &err), "");
+    assert_non_null(strstr(err.message, "no usable OpenCL device"));
+}
+
+static void test_choose_index(void **state)
+{
+    (void)state;
+    workstation w;
+    tc_err err;
+    make_workstation(&w);
+    assert_string_equal(by_spec(&w, "2:0", false, &err), "Xeon");
+    assert_string_equal(by_spec(&w, "2:1", false, &err), "UHD");
+    assert_string_equal(by_spec(&w, "4:2", false, &err), "Mali 2");
+    assert_string_equal(by_spec(&w, "4:3", false, &err), "");
+    assert_string_equal(err.message, "there is no OpenCL device 4:3");
+    assert_string_equal(by_spec(&w, "5:0", false, &err), "");
+    /* Never another one instead of a device that is refused. */
+    w.intel[1].local_bytes = 8192;
+    assert_string_equal(by_spec(&w, "2:1", false, &err), "");
+    assert_string_equal(err.message, "OpenCL device 2:1, UHD, cannot be used: it has 8192 bytes of "
+                                     "local memory, 16384 are needed");
+}
+
+/* As the client numbers them: gpu_opencl_dev_index within a platform, among
+ * GPUs and accelerators; gpu_device_num within a vendor. */
+static void test_choose_assigned(void **state)
+{
+    (void)state;
+    workstation w;
+    tc_err err;
+    make_workstation(&w);
+    assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "GTX 1");
+    assert_string_equal(by_client(&w.api, "NVIDIA", 1, 1, &err), "RTX 2");
+    /* CUDA's order can differ from OpenCL's: the OpenCL index decides. */
+    assert_string_equal(by_client(&w.api, "NVIDIA", 1, 0, &err), "RTX 2");
+    assert_string_equal(by_client(&w.api, "ATI", 0, 0, &err), "gfx900");
+    assert_string_equal(by_client(&w.api, "ATI", 1, -1, &err), "gfx1030");
+    assert_string_equal(by_client(&w.api, "AMD", 1, 1, &err), "gfx1030");
+    assert_string_equal(by_client(&w.api, "intel_gpu", 0, 0, &err), "UHD");
+    assert_string_equal(by_client(&w.api, "Intel", 0, 0, &err), "UHD");
+    /* Other makers: by their own name, counted within it. */
+    assert_string_equal(by_client(&w.api, "ARM", 1, 0, &err), "Mali 2");
+    assert_string_equal(by_client(&w.api, "Xilinx", 0, 0, &err), "FPGA");
+    /* An old client gives the number alone. */
+    assert_string_equal(by_client(&w.api, "ATI", -1, 1, &err), "gfx1030");
+    assert_string_equal(by_client(&w.api, "ARM", -1, 1, &err), "Mali 2");
+
+    static const struct {
+        const char *vendor;
+        int index, number;
+    } nobody[] = {{"NVIDIA", 2, 0}, {"intel_gpu", 1, 0}, {"apple_gpu", 0, 0}, {"", 0, 0},
+                  {"NVIDIA", -1, -1}, {"NVIDIA", -1, 2}, {"GenuineIntel", 0, 0}};
+    for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
+        assert_string_equal(
+            by_client(&w.api, nobody[i].vendor, nobody[i].index, nobody[i].number, &err), "");
+        assert_non_null(strstr(err.message, "BOINC client assigned"));
+    }
+    /* The one that was assigned or none: never a neighbour that the client
+     * may have given to another task. */
+    w.nvidia[0].local_bytes = 1024;
+    assert_string_equal(by_client(&w.api, "NVIDIA", 0, 0, &err), "");
+    assert_non_null(strstr(err.message, "GTX 1, cannot be used"));
+}
+
+/* Two drivers for the same cards: the index fits both platforms, the number
+ * tells which. */
+static void test_assigned_two_drivers(void **state)
+{
+    (void)state;
+    fake_device first[2], second[2];
+    tc_err err;
+    first[0] = fake_gpu("old 0", "AMD", 1, 1);
+    first[1] = fake_gpu("old 1", "AMD", 1, 1);
+    second[0] = fake_gpu("new 0", "AMD", 1, 1);
+    second[1] = fake_gpu("new 1", "AMD", 1, 1);
+    fake_platform platforms[2] = {{"Old", "OpenCL 1.2", first, 2, 0, false},
+                                  {"New", "OpenCL 3.0", second, 2, 0, false}};
+    const ocl_api api = fake_api(platforms, 2);
+    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "old 0");
+    assert_string_equal(by_client(&api, "ATI", 1, 1, &err), "old 1");
+    assert_string_equal(by_client(&api, "ATI", 0, 2, &err), "new 0");
+    assert_string_equal(by_client(&api, "ATI", 1, 3, &err), "new 1");
+    assert_string_equal(by_client(&api, "ATI", 1, -1, &err), "old 1");
+}
+
+/* One platform for all makers, as on a Mac: the index counts all of them; and
+ * the client asks for GPUs alone, whose order is what counts. */
+static void test_assigned_one_platform(void **state)
+{
+    (void)state;
+    fake_device all[3];
+    tc_err err;
+    all[0] = fake_gpu("Iris", "Intel Inc.", 1, 1);
+    all[1] = fake_gpu("Radeon A", "AMD", 1, 1);
+    all[2] = fake_gpu("Radeon B", "AMD", 1, 1);
+    fake_platform platforms[1] = {{"Apple", "OpenCL 1.2 (Apple)", all, 3, 0, false}};
+    const ocl_api api = fake_api(platforms, 1);
+    assert_string_equal(by_client(&api, "ATI", 1, 0, &err), "Radeon A");
+    assert_string_equal(by_client(&api, "ATI", 2, 1, &err), "Radeon B");
+    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "");
+    assert_string_equal(by_client(&api, "intel_gpu", 0, 0, &err), "Iris");
+    platforms[0].gpus_reversed = true;
+    assert_string_equal(by_client(&api, "ATI", 0, 0, &err), "Radeon B");
+    assert_string_equal(by_client(&api, "intel_gpu", 2, 0, &err), "Iris");
+}
+
+/* --- capabilities ------------------------------------------------------------------ */
+
+static const char *refusal_with(const fake_device *device, const char *platform_version)
+{
+    static char refusal[160];
+    fake_device d = *device;
+    fake_platform platform = {"P", platform_version, &d, 1, 0, false};
+    const ocl_api api = fake_api(&platform, 1);
+    ocl_info *list;
+    size_t count;
+    tc_err err;
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    assert_int_equal(count, 1);
+    memcpy(refusal, list[0].refusal, sizeof refusal);
+    free(list);
+    return refusal;
+}
+
+static void test_capabilities(void **state)
+{
+    (void)state;
+    const fake_device good = fake_gpu("G", "V", 1, 1);
+    fake_device d;
+    assert_string_equal(refusal_with(&good, "OpenCL 1.2 x"), "");
+    assert_non_null(strstr(refusal_with(&good, "OpenCL 1.1 x"), "its platform"));
+    assert_non_null(strstr(refusal_with(&good, "CL_OUT"), "its platform"));
+#define REFUSES(field, value, words)                                        \
+    d = good;                                                               \
+    d.field = value;                                                        \
+    assert_non_null(strstr(refusal_with(&d, "OpenCL 3.0"), words))
+    REFUSES(version, "OpenCL 1.1 old", "OpenCL 1.1 old");
+    REFUSES(version, "OpenCL 0.9", "1.2 is needed");
+    REFUSES(version, "rubbish", "1.2 is needed");
+    REFUSES(c_version, "OpenCL C 1.1 ", "OpenCL C 1.2 is needed");
+    REFUSES(c_version, "OpenCL 1.2 ", "OpenCL C 1.2 is needed");
+    REFUSES(profile, "EMBEDDED_PROFILE", "full profile");
+    REFUSES(available, CL_FALSE, "not available");
+    REFUSES(compiler, CL_FALSE, "no compiler");
+    REFUSES(little, CL_FALSE, "little-endian");
+    REFUSES(local_bytes, 16383, "local memory");
+    REFUSES(max_group, 63, "work-groups");
+    REFUSES(max_x, 32, "32 work-items");
+#undef REFUSES
+    d = good;
+    d.version = d.c_version = "";
+    assert_true(refusal_with(&d, "OpenCL 3.0")[0] != '\0');
+    d = good;
+    d.version = "OpenCL 2.0";
+    d.c_version = "OpenCL C 10.0";
+    assert_string_equal(refusal_with(&d, "OpenCL 2.1"), "");
+
+    ocl_info info = {.single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT};
+    assert_null(ocl_float_refusal(&info, false));
+    info.single_fp = CL_FP_DENORM;
+    assert_non_null(ocl_float_refusal(&info, false));
+    assert_null(ocl_float_refusal(&info, true));
+    info.single_fp = CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    assert_non_null(ocl_float_refusal(&info, false));
+    assert_non_null(ocl_float_refusal(&info, true));   /* denormals are never waived */
+}
+
+static void test_no_device(void **state)
+{
+    (void)state;
+    ocl_info *list;
+    size_t count;
+    tc_err err;
+    ocl_api api = fake_api(NULL, 0);
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_null(list);
+    assert_non_null(strstr(err.message, "no driver"));
+    fake.platforms_error = -1001;
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "no driver"));
+    fake.platforms_error = CL_OUT_OF_HOST_MEMORY;
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "CL_OUT_OF_HOST_MEMORY"));
+
+    /* A driver without its device beside a driver with one that is broken. */
+    fake_device none[1];
+    fake_platform platforms[2] = {{"Empty", "OpenCL 1.2", none, 0, 0, false},
+                                  {"Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES, false}};
+    api = fake_api(platforms, 1);
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    assert_int_equal(count, 0);
+    ocl_wish wish = {.kind = OCL_WISH_ANY};
+    assert_string_equal(chosen_name(&api, &wish, &err), "");
+    assert_non_null(strstr(err.message, "there is no device"));
+    api = fake_api(platforms, 2);
+    assert_string_equal(chosen_name(&api, &wish, &err), "");
+    assert_non_null(strstr(err.message, "platform Broken"));
+    assert_non_null(strstr(err.message, "CL_OUT_OF_RESOURCES"));
+}
+
+/* Each question that fails in turn: the device is listed and refused, or
+ * everything stops; none with half an answer is chosen. */
+static void test_enumerate_faults(void **state)
+{
+    (void)state;
+    fake_device d = fake_gpu("G", "NVIDIA", 7, 9);
+    fake_platform platform = {"P", "OpenCL 1.2", &d, 1, 0, false};
+    ocl_api api = fake_api(&platform, 1);
+    ocl_wish wish = {.kind = OCL_WISH_AUTO};
+    ocl_info *list;
+    size_t count, chosen;
+    tc_err err;
+    unsigned n, refused = 0, chosen_anyway = 0;
+
+    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    const unsigned calls = fake.calls;
+    free(list);
+    for (n = 1; n <= calls; n++) {
+        fake.calls = 0;
+        fake.fail_at = n;
+        const tc_status status = ocl_enumerate(&api, &list, &count, &err);
+        if (status == TC_OK) {
+            assert_int_equal(count, 1);
+            if (ocl_choose(list, count, &wish, &chosen, &err) == TC_OK) {
+                assert_int_equal(list[0].compute_units, 7);
+                assert_string_equal(list[0].name, "G");
+                chosen_anyway++;
+            } else {
+                assert_true(list[0].refusal[0] != '\0');
+                assert_non_null(strstr(err.message, "CL_OUT_OF_HOST_MEMORY"));
+                refused++;
+            }
+        } else {
+            assert_int_equal(status, TC_DEVICE);
+            assert_null(list);
+        }
+        free(list);
+    }
+    /* All but the very first question, and the platform's name, which is only shown. */
+    assert_int_equal(refused, calls - 2);
+    assert_int_equal(chosen_anyway, 1);
+}
+
+/* --- an open device ------------------------------------------------------------------ */
+
+typedef struct opened {
+    fake_device fake_device;
+    fake_platform platform;
+    ocl_api api;
+    ocl_device *device;
+} opened;
+
+static void open_fake(opened *o)
+{
+    ocl_info *list;
+    size_t count;
+    tc_err err;
+    o->fake_device = fake_gpu("G", "NVIDIA", 7, 9);
+    o->platform = (fake_platform){"P", "OpenCL 1.2", &o->fake_device, 1, 0, false};
+    o->api = fake_api(&o->platform, 1);
+    assert_int_equal(ocl_enumerate(&o->api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_device_open(&o->api, &list[0], &o->device, &err), TC_OK);
+    free(list);
+    fake.calls = 0;
+}
+
+static void close_fake(opened *o)
+{
+    ocl_device_close(&o->device);
+    assert_null(o->device);
+    assert_int_equal(fake.live, 0);
+    ocl_device_close(&o->device);              /* once more does no harm */
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    opened o;
+    tc_err err;
+    open_fake(&o);
+    assert_int_equal(fake.live, 2);
+    const ocl_info info = o.device->info;
+    assert_int_equal(o.device->memory_limit, (1 << 20) / 2);
+    close_fake(&o);
+    for (unsigned n = 1; n <= 2; n++) {
+        fake.calls = 0;
+        fake.fail_at = n;
+        assert_int_equal(ocl_device_open(&o.api, &info, &o.device, &err), TC_DEVICE);
+        assert_null(o.device);
+        assert_non_null(strstr(err.message, n == 1 ? "G: clCreateContext: CL_DEVICE_NOT_AVAILABLE"
+                                                   : "G: clCreateCommandQueue"));
+        assert_int_equal(fake.live, 0);
+    }
+    /* The CPU is no device, and needs no OpenCL. */
+    ocl_wish wish = {.kind = OCL_WISH_CPU};
+    assert_int_equal(ocl_device_find(&wish, &o.device, &err), TC_OK);
+    assert_null(o.device);
+}
+
+static void test_buffers(void **state)
+{
+    (void)state;
+    opened o;
+    ocl_buffer a, b, c;
+    char data[16] = "x";
+    tc_err err;
+    open_fake(&o);                             /* 512 KiB allowed, 256 KiB a buffer */
+    ocl_device *d = o.device;
+    assert_int_equal(ocl_buffer_new(d, 1 << 18, CL_MEM_READ_WRITE, "A", &a, &err), TC_OK);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_OK);
+    assert_int_equal(d->memory_used, (1 << 19) - 1);
+    assert_int_equal(ocl_buffer_new(d, 2, CL_MEM_READ_WRITE, "state", &c, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "state"));
+    assert_null(c.memory);
+    assert_int_equal(ocl_buffer_new(d, 1, CL_MEM_READ_WRITE, "C", &c, &err), TC_OK);
+    ocl_buffer_free(d, &c);
+    assert_null(c.memory);
+    ocl_buffer_free(d, &b);
+    ocl_buffer_free(d, &b);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "at most"));
+    assert_int_equal(ocl_buffer_new(d, SIZE_MAX, CL_MEM_READ_WRITE, "B", &b, &err), TC_DEVICE);
+    assert_int_equal(ocl_buffer_new(d, 0, CL_MEM_READ_WRITE, "B", &b, &err), TC_INTERNAL);
+
+    assert_int_equal(ocl_write(d, &a, (1 << 18) - 16, data, 16, &err), TC_OK);
+    assert_int_equal(ocl_write(d, &a, (1 << 18) - 15, data, 16, &err), TC_INTERNAL);
+    assert_int_equal(ocl_read(d, &a, SIZE_MAX, data, 16, &err), TC_INTERNAL);
+    assert_int_equal(ocl_read(d, &a, 16, data, SIZE_MAX, &err), TC_INTERNAL);
+    assert_int_equal(ocl_read(d, &b, 0, data, 16, &err), TC_INTERNAL);
+    assert_int_equal(ocl_read(d, &a, 0, data, 16, &err), TC_OK);
+    assert_int_equal(ocl_zero(d, &a, &err), TC_OK);
+    fake.fail_at = fake.calls + 1;
+    assert_int_equal(ocl_read(d, &a, 0, data, 16, &err), TC_DEVICE);
+    assert_string_equal(err.message, "G: clEnqueueReadBuffer: CL_OUT_OF_RESOURCES");
+    fake.fail_at = fake.calls + 1;
+    assert_int_equal(ocl_buffer_new(d, 16, CL_MEM_READ_WRITE, "votes", &b, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "votes: CL_MEM_OBJECT_ALLOCATION_FAILURE"));
+    ocl_buffer_free(d, &a);
+    close_fake(&o);
+}
+
+/* --- programs -------------------------------------------------------------------------- */
+
+static const char *const source_lines[] = {"__kernel void k() {\n", "}\n"};
+static const ocl_source source = {"fake.cl", source_lines, 2};
+
+static void test_build_flags(void **state)
+{
+    (void)state;
+    static const char rounding[] = "-cl-fp32-correctly-rounded-divide-sqrt";
+    opened o;
+    cl_program program;
+    char defines[2000];
+    tc_err err;
+    open_fake(&o);
+    assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_OK);
+    assert_string_equal(fake.build_options, "-cl-std=CL1.2");
+    ocl_program_free(o.device, &program);
+    assert_null(program);
+    assert_int_equal(ocl_program_build(o.device, &source, "-DA=1", true, &program, &err), TC_OK);
+    assert_string_equal(fake.build_options,
+                        "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DA=1");
+    ocl_program_free(o.device, &program);
+    o.device->info.single_fp = CL_FP_DENORM;   /* the flag is an error where it isn't supported */
+    assert_int_equal(ocl_program_build(o.device, &source, "-DA=1", true, &program, &err), TC_OK);
+    assert_null(strstr(fake.build_options, rounding));
+    ocl_program_free(o.device, &program);
+    memset(defines, 'x', sizeof defines);
+    defines[sizeof defines - 1] = '\0';
+    assert_int_equal(ocl_program_build(o.device, &source, defines, true, &program, &err),
+                     TC_INTERNAL);
+    close_fake(&o);
+}
+
+static void test_build_failure(void **state)
+{
+    (void)state;
+    opened o;
+    cl_program program;
+    tc_err err;
+    char *log = malloc(300000);
+    assert_non_null(log);
+    open_fake(&o);
+    fake.build_fails = true;
+    fake.build_log = "line 1: no such\nthing";
+    assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
+    assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE: "
+                                     "line 1: no such thing");
+    assert_null(program);
+    memset(log, 'e', 299999);
+    log[299999] = '\0';
+    fake.build_log = log;                      /* beyond all bounds: left out */
+    assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
+    assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE");
+    log[5000] = '\0';                          /* long: the message is cut */
+    assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
+    assert_in_range(strlen(err.message), 400, 500);
+    fake.build_log = NULL;
+    assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
+    close_fake(&o);
+    free(log);
+}
+
+/* --- launches --------------------------------------------------------------------------- */
+
+static void make_kernel(opened *o, ocl_kernel *kernel)
+{
+    cl_program program;
+    tc_err err;
+    open_fake(o);
+    assert_int_equal(ocl_program_build(o->device, &source, NULL, false, &program, &err), TC_OK);
+    assert_int_equal(ocl_kernel_new(o->device, program, "k", kernel, &err), TC_OK);
+    ocl_program_free(o->device, &program);
+}
+
+static void test_batch(void **state)
+{
+    (void)state;
+    opened o;
+    ocl_kernel k;
+    ocl_batch batch = {0};
+    const size_t global = 64, none = 0;
+    double ms = -1;
+    tc_err err;
+    make_kernel(&o, &k);
+    assert_int_equal(k.max_group, 256);        /* the device's, less than the kernel's 1024 */
+    assert_int_equal(k.multiple, 32);
+    assert_int_equal(k.local_bytes, 128);
+    ocl_device *d = o.device;
+    const int before = fake.live;
+    assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_OK);
+    assert_true(ms == 0);
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &none, NULL, &batch, &err), TC_OK);
+    assert_int_equal(fake.launches, 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    assert_int_equal(fake.launches, 5);
+    assert_int_equal(fake.live, before + 2);   /* the first and the last event */
+    assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
+    assert_true(ms == 3.0);
+    assert_int_equal(fake.event_polls, 3);     /* it dozed until the event was complete */
+    assert_int_equal(fake.live, before);
+
+    /* A driver whose profile is rubbish: a clock is used. */
+    fake.start_ns = 5;
+    fake.end_ns = 4;
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_OK);
+    assert_true(ms >= 0 && ms < 60000);
+
+    /* A launch fails: the batch is as it was. A wait fails: it is empty. */
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    fake.fail_at = fake.calls + 1;
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_DEVICE);
+    assert_string_equal(err.message, "G: launch of kernel k: CL_OUT_OF_RESOURCES");
+    fake.fail_at = fake.calls + 1;
+    assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_DEVICE);
+    assert_int_equal(fake.live, before);
+    /* The event ends in an error while the wait dozes. */
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    fake.event_polls = 0;
+    fake.event_state = CL_OUT_OF_RESOURCES;
+    fake.fail_at = fake.calls + 5;             /* flush, three looks, then the wait */
+    assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "clWaitForEvents"));
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    ocl_batch_drop(d, &batch);
+    ocl_kernel_free(d, &k);
+    ocl_kernel_free(d, &k);
+    close_fake(&o);
+}
+
+/* Every call of the self-test made to fail: an error, and nothing is left. On
+ * the fake the answers are wrong besides, and that must not pass either. */
+static void test_selftest_faults(void **state)
+{
+    (void)state;
+    opened o;
+    tc_err err;
+    open_fake(&o);
+    const int before = fake.live;
+    assert_int_equal(ocl_selftest(o.device, true, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "G: the self-test of integer arithmetic"));
+    assert_int_equal(fake.live, before);
+    const unsigned calls = fake.calls;
+    assert_true(calls > 8);
+    for (unsigned n = 1; n <= calls; n++) {
+        fake.calls = 0;
+        fake.fail_at = n;
+        assert_int_equal(ocl_selftest(o.device, true, &err), TC_DEVICE);
+        assert_non_null(strstr(err.message, "CL_"));
+        assert_int_equal(fake.live, before);
+        assert_int_equal(o.device->memory_used, 0);
+    }
+    close_fake(&o);
+}
+
+/* --- slices ------------------------------------------------------------------------------- */
+
+static void test_slice_rules(void **state)
+{
+    (void)state;
+    ocl_slice s;
+    ocl_slice_init(&s, 50, 100, 1000);
+    assert_int_equal(ocl_slice_next(&s, 5000), 100);
+    assert_int_equal(ocl_slice_next(&s, 7), 7);
+    assert_int_equal(ocl_slice_next(&s, 0), 0);
+    ocl_slice_took(&s, 100, 1);                /* far too short: the double, no more */
+    assert_int_equal(s.now, 200);
+    ocl_slice_took(&s, 50, 1);                 /* the rest of something tells nothing */
+    assert_int_equal(s.now, 200);
+    ocl_slice_took(&s, 200, 0);
+    assert_int_equal(s.now, 400);
+    ocl_slice_took(&s, 400, 500);              /* ten times too long: at once */
+    assert_int_equal(s.now, 32);
+    ocl_slice_took(&s, 16, 400);               /* also after a rest */
+    assert_int_equal(s.now, 1);
+    ocl_slice_took(&s, 1, 400);                /* never nothing */
+    assert_int_equal(s.now, 1);
+    for (int i = 0; i < 20; i++)
+        ocl_slice_took(&s, s.now, 0.01);
+    assert_int_equal(s.now, 1000);             /* never more than the most */
+    ocl_slice_took(&s, 1000, 45);              /* good enough: left alone */
+    assert_int_equal(s.now, 1000);
+    ocl_slice_init(&s, 0, 0, 0);
+    assert_int_equal(ocl_slice_next(&s, 5), 1);
+    ocl_slice_init(&s, 50, UINT64_MAX, UINT64_MAX);
+    ocl_slice_took(&s, UINT64_MAX, 0.001);
+    assert_true(s.now == UINT64_MAX);
+    ocl_slice_init(&s, 50, 9, 4);
+    assert_int_equal(s.now, 4);
+}
+
+/* On devices of all speeds it comes near the target within a few launches and
+ * after the first never goes far beyond it. */
+static void test_slice_settles(void **state)
+{
+    (void)state;
+    for (double ms_per_unit = 1e-6; ms_per_unit < 10; ms_per_unit *= 3) {
+        ocl_slice s;
+        ocl_slice_init(&s, 50, 64, (uint64_t)1 << 40);
+        double ms = 0;
+        for (int i = 0; i < 40; i++) {
+            const uint64_t work = ocl_slice_next(&s, UINT64_MAX);
+            ms = (double)work * ms_per_unit + 0.01;
+            if (i > 0)
+                assert_true(ms <= 50);
+            ocl_slice_took(&s, work, ms);
+        }
+        assert_true(ms > 20 && ms <= 50);
+    }
+}
+
+static void test_error_names(void **state)
+{
+    (void)state;
+    assert_string_equal(ocl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    assert_string_equal(ocl_error_name(-1001), "CL_PLATFORM_NOT_FOUND_KHR");
+    assert_non_null(ocl_error_name(-424242));
+}
+
+static void test_round_up(void **state)
+{
+    (void)state;
+    assert_int_equal(ocl_round_up(0, 64), 0);
+    assert_int_equal(ocl_round_up(1, 64), 64);
+    assert_int_equal(ocl_round_up(64, 64), 64);
+    assert_int_equal(ocl_round_up(65, 64), 128);
+    assert_int_equal(ocl_round_up(7, 1), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wish_parse),
+        cmocka_unit_test(test_enumerate),
+        cmocka_unit_test(test_choose_best),
+        cmocka_unit_test(test_choose_index),
+        cmocka_unit_test(test_choose_assigned),
+        cmocka_unit_test(test_assigned_two_drivers),
+        cmocka_unit_test(test_assigned_one_platform),
+        cmocka_unit_test(test_capabilities),
+        cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_enumerate_faults),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_build_flags),
+        cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_selftest_faults),
+        cmocka_unit_test(test_slice_rules),
+        cmocka_unit_test(test_slice_settles),
+        cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_round_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
