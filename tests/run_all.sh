@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs every test of a build and closes with one line "N passed, N failed".
+#   sh tests/run_all.sh BUILD [JOBS]
+set -u
+build=${1:?usage: run_all.sh BUILD [JOBS]}
+jobs=${2:-2}
+log=$build/check.log
+
+make -C "$build" -j"$jobs" -k check >"$log" 2>&1
+status=$?
+
+# Each *.trs has one line a test point.
+count() {
+    find "$build/tests" -name '*.trs' -exec grep -h "^:test-result: $1" {} + 2>/dev/null | wc -l
+}
+passed=$(($(count PASS) + $(count XFAIL)))
+skipped=$(count SKIP)
+failed=$(($(count FAIL) + $(count XPASS) + $(count ERROR)))
+
+grep -E '^(not ok|FAIL|ERROR|XPASS)' "$log" | head -n 40
+for trs in $(find "$build/tests" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|ERROR|XPASS)' {} +); do
+    echo "--- ${trs%.trs}.log"
+    grep -E -B 12 '^not ok|^Bail|rror' "${trs%.trs}.log" | tail -n 60
+done
+find "$build/tests" -name '*.trs' -exec grep -h '^:test-result: SKIP' {} + 2>/dev/null | sed 's/^:test-result: /  /' | head -n 40
+# A build that broke, or a check that ran nothing, is a failure too.
+if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+    tail -n 40 "$log"
+    failed=1
+fi
+if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then
+    echo "no test ran"
+    failed=1
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
