@@ -129,10 +129,10 @@ def overlapping():
     return entry(entry(data, 2, PACKED, "<I", size), 2, SIZE, "<I", size)
 
 
-def many_entries():
-    data = unit()
+def counted(data, n):
+    """An end record that counts n members."""
     end = data.rindex(b"PK\5\6")
-    return patch(patch(data, end + 8, "<H", 9), end + 10, "<H", 9)
+    return patch(patch(data, end + 8, "<H", n), end + 10, "<H", n)
 
 
 def zip64_bomb():
@@ -191,7 +191,9 @@ def bad_archives():
                        (len(GOOD) - 1, "the last byte")):
         yield "truncated at " + what, GOOD[:keep], TRUNCATED
     yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], ""
-    yield "an end record that lists too many members", many_entries(), "its list has 9 members, but ends after 2"
+    yield "an end record that lists too many members", counted(GOOD, 9), "damaged: it should have 9 members, but has 2"
+    yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), "damaged: its list of members"
+    yield "an end record that counts 65535 members", counted(GOOD, 65535), "damaged: it should have 65535 members, but has 2"
     yield "an end record that lists 2^40 members", zip64_bomb(), "more than 1048576 members"
     yield "a list of members that is zeros", GOOD[:directory(GOOD)[0]] + \
         bytes(len(GOOD) - 22 - directory(GOOD)[0]) + GOOD[-22:], "damaged"

@@ -13,7 +13,9 @@
 #define MAX_DEFLATE_RATIO 1032u
 
 enum { CHUNK = 1 << 16, FLAG_ENCRYPTED = 0x0001, FLAG_STRONG_ENCRYPTION = 0x0040,
-       FLAG_MASKED_DIRECTORY = 0x2000 };
+       FLAG_MASKED_DIRECTORY = 0x2000,
+       DIRECTORY_ENTRY = 46,        /* bytes of an entry without its name, extra field and comment */
+       COUNT_UNKNOWN = 0xffff };    /* minizip writes this count for any larger one */
 
 struct wu_unzip {
     const wu_archive *archive;
@@ -107,24 +109,38 @@ static tc_status check_head(const char *path, uint64_t *size, tc_err *err)
     return TC_OK;
 }
 
-/* The end record and its comment must be the last thing in the file: minizip
- * overlooks a few missing bytes, and anything that follows. */
-static tc_status check_end(const char *path, uint64_t comment, tc_err *err)
+static uint64_t little_endian(const unsigned char *p, unsigned n)
 {
-    unsigned char record[22];
+    uint64_t value = 0;
+    while (n-- > 0)
+        value = value << 8 | p[n];
+    return value;
+}
+
+/* The end record and its comment must be the last thing in the file: minizip
+ * overlooks a few missing bytes, and anything that follows. *list_end is where
+ * the list of members has to end: at the end record, or at the ZIP64 one. */
+static tc_status check_end(const char *path, uint64_t comment, uint64_t *list_end, tc_err *err)
+{
+    enum { LOCATOR = 20, RECORD = 22 };
+    unsigned char tail[LOCATOR + RECORD];
+    const unsigned char *record = tail + LOCATOR;
     FILE *file = NULL;
     uint64_t size = 0;
     bool good = false;
     tc_status st = open_regular(path, &file, &size, err);
     if (st != TC_OK)
         return st;
-    if (size >= sizeof record + comment &&
-        fseeko(file, (off_t)(size - comment - sizeof record), SEEK_SET) == 0 &&
-        fread(record, 1, sizeof record, file) == sizeof record)
-        good = memcmp(record, "PK\5\6", 4) == 0 && (record[20] | (uint64_t)record[21] << 8) == comment;
+    if (size >= sizeof tail + comment &&
+        fseeko(file, (off_t)(size - comment - sizeof tail), SEEK_SET) == 0 &&
+        fread(tail, 1, sizeof tail, file) == sizeof tail)
+        good = memcmp(record, "PK\5\6", 4) == 0 && little_endian(record + 20, 2) == comment;
     fclose(file);
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not "
-                                  "end where its last record ends", path);
+    if (!good)
+        return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not end where "
+                       "its last record ends", path);
+    *list_end = memcmp(tail, "PK\6\7", 4) == 0 ? little_endian(tail + 8, 8) : size - comment - RECORD;
+    return TC_OK;
 }
 
 /* --- the list of members ---------------------------------------------------------- */
@@ -176,7 +192,9 @@ static const char *member_fault(const unz_file_info64 *info)
     return NULL;
 }
 
-static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, tc_err *err)
+/* *packed is the sum of the packed sizes so far, *next the place in the file
+ * where the entry after this one must be. */
+static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, uint64_t *next, tc_err *err)
 {
     char name[WU_MAX_MEMBER_NAME + 2];
     unz_file_info64 info;
@@ -184,7 +202,7 @@ static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, tc_err
     memset(name, 0, sizeof name);
     if (unzGetCurrentFileInfo64(zip, &info, name, sizeof name - 1, NULL, 0, NULL, 0) != UNZ_OK ||
         unzGetFilePos64(zip, &pos) != UNZ_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: damaged: the list of members cannot be read", a->path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
     const char *fault = name_fault(name, info.size_filename);
     if (fault == NULL)
         fault = member_fault(&info);
@@ -206,8 +224,15 @@ static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, tc_err
     m->crc = (uint32_t)info.crc;
     m->directory_pos = pos.pos_in_zip_directory;
     m->directory_index = pos.num_of_file;
+    *next = pos.pos_in_zip_directory + DIRECTORY_ENTRY + info.size_filename + info.size_file_extra +
+            info.size_file_comment;
     a->n++;
     return TC_OK;
+}
+
+static tc_status too_many(const wu_archive *a, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path, (unsigned long long)WU_MAX_MEMBERS);
 }
 
 /* Room for one more member; the directory's own count is only a claim, so the
@@ -225,31 +250,31 @@ static tc_status reserve_member(wu_archive *a, size_t *room, tc_err *err)
     return TC_OK;
 }
 
+/* Goes through the list to its very end, so that no member stays unseen that
+ * other programs would find, whatever the count in the end record says. */
 static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
 {
     unz_global_info64 global;
     size_t room = 0;
-    uint64_t packed = 0;
-    if (unzGetGlobalInfo64(zip, &global) != UNZ_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: damaged: the list of members cannot be read", a->path);
-    tc_status st = check_end(a->path, global.size_comment, err);
-    if (st != TC_OK)
-        return st;
-    if (global.number_entry > WU_MAX_MEMBERS)
-        return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
-                       (unsigned long long)WU_MAX_MEMBERS);
-    for (uint64_t i = 0; i < global.number_entry; i++) {
-        const int rc = i == 0 ? unzGoToFirstFile(zip) : unzGoToNextFile(zip);
+    uint64_t packed = 0, next = 0, end = 0;
+    int rc = unzGetGlobalInfo64(zip, &global);
+    tc_status st = check_end(a->path, rc == UNZ_OK ? global.size_comment : 0, &end, err);
+    if (st == TC_OK && global.number_entry > WU_MAX_MEMBERS)
+        st = too_many(a, err);
+    while (st == TC_OK && rc == UNZ_OK && next < end) {
+        rc = a->n == 0 ? unzGoToFirstFile(zip) : unzGoToNextFile(zip);
         if (rc != UNZ_OK)
-            return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list has %llu members, but ends after %llu",
-                           a->path, (unsigned long long)global.number_entry, (unsigned long long)i);
-        st = reserve_member(a, &room, err);
+            break;
+        st = a->n < WU_MAX_MEMBERS ? reserve_member(a, &room, err) : too_many(a, err);
         if (st == TC_OK)
-            st = add_member(a, zip, &packed, err);
-        if (st != TC_OK)
-            return st;
+            st = add_member(a, zip, &packed, &next, err);
     }
-    return TC_OK;
+    if (st == TC_OK && (rc != UNZ_OK || next != end))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
+    if (st == TC_OK && a->n != global.number_entry && !(global.number_entry == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu", a->path,
+                     (unsigned long long)global.number_entry, a->n);
+    return st;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -1,0 +1,172 @@
+/*
+ * For the tests: scratch folders, ZIP files with any members, and PNGs in
+ * memory. Faults here end the test program.
+ */
+#ifndef MAKE_ZIP_H
+#define MAKE_ZIP_H
+
+#include <dirent.h>
+#include <minizip/zip.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "workunits/png_io.h"
+
+#define MUST(condition) ((condition) ? (void)0 : must_failed(#condition, __FILE__, __LINE__))
+
+static inline void must_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "# %s:%d: %s\n", file, line, condition);
+    abort();
+}
+
+/* A new folder; free() the name. */
+static inline char *make_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    const size_t size = strlen(tmp != NULL ? tmp : "/tmp") + sizeof "/texcell-test-XXXXXX";
+    char *path = malloc(size);
+    MUST(path != NULL);
+    snprintf(path, size, "%s/texcell-test-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    MUST(mkdtemp(path) != NULL);
+    return path;
+}
+
+/* Removes the folder and the files in it (no folders), and frees the name. */
+static inline void remove_folder(char *path)
+{
+    DIR *dir = opendir(path);
+    MUST(dir != NULL);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        unlinkat(dirfd(dir), e->d_name, 0);
+    closedir(dir);
+    rmdir(path);
+    free(path);
+}
+
+/* How many files there are in a folder. */
+static inline int count_files(const char *path)
+{
+    int n = 0;
+    DIR *dir = opendir(path);
+    MUST(dir != NULL);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(dir);
+    return n;
+}
+
+static inline char *join_path(const char *folder, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    MUST(path != NULL);
+    snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* --- ZIP ----------------------------------------------------------------------- */
+
+static inline void zip_add(zipFile zip, const char *name, const void *data, size_t n)
+{
+    zip_fileinfo when;
+    memset(&when, 0, sizeof when);
+    when.tmz_date.tm_mday = 1;
+    when.tmz_date.tm_year = 1980;
+    MUST(zipOpenNewFileInZip(zip, name, &when, NULL, 0, NULL, 0, NULL, Z_DEFLATED, 6) == ZIP_OK);
+    MUST(zipWriteInFileInZip(zip, data, (unsigned)n) == ZIP_OK);
+    MUST(zipCloseFileInZip(zip) == ZIP_OK);
+}
+
+static inline zipFile zip_create(const char *path)
+{
+    zipFile zip = zipOpen64(path, APPEND_STATUS_CREATE);
+    MUST(zip != NULL);
+    return zip;
+}
+
+/* --- bytes ----------------------------------------------------------------------- */
+
+typedef struct bytes {
+    unsigned char *data;
+    size_t n;                /* in use */
+    size_t room;
+    size_t pos;              /* reading */
+    size_t at_most;          /* a read gives no more than this at a time, 0: all */
+} bytes;
+
+static inline int bytes_write(void *user, const void *buf, size_t n)
+{
+    bytes *b = user;
+    if (b->n + n > b->room) {
+        b->room = 2 * (b->n + n);
+        b->data = realloc(b->data, b->room);
+        MUST(b->data != NULL);
+    }
+    memcpy(b->data + b->n, buf, n);
+    b->n += n;
+    return 0;
+}
+
+static inline long bytes_read(void *user, void *buf, size_t n)
+{
+    bytes *b = user;
+    size_t part = b->n - b->pos < n ? b->n - b->pos : n;
+    if (b->at_most > 0 && part > b->at_most)
+        part = b->at_most;
+    memcpy(buf, b->data + b->pos, part);
+    b->pos += part;
+    return (long)part;
+}
+
+/* A file's bytes; free(data). */
+static inline bytes read_file(const char *path)
+{
+    bytes b = { 0 };
+    unsigned char buf[4096];
+    FILE *file = fopen(path, "rb");
+    MUST(file != NULL);
+    for (size_t n; (n = fread(buf, 1, sizeof buf, file)) > 0;)
+        bytes_write(&b, buf, n);
+    fclose(file);
+    return b;
+}
+
+static inline void write_file(const char *path, const void *data, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    MUST(file != NULL && fwrite(data, 1, n, file) == n && fclose(file) == 0);
+}
+
+/* A PNG of a pattern that depends on `seed`; free(data). Sample i (of
+ * width*height*channels) is pattern(seed, i) cut to the depth. */
+static inline unsigned pattern(unsigned seed, size_t i)
+{
+    return (unsigned)((i * 2654435761u + seed * 40503u) >> 7) & 0xffff;
+}
+
+static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels, unsigned seed)
+{
+    const wu_png_info info = { width, height, bits, channels };
+    const size_t n = (size_t)width * height * channels;
+    uint16_t *wide = malloc(n * sizeof *wide);
+    MUST(wide != NULL);
+    uint8_t *narrow = (uint8_t *)wide;
+    for (size_t i = 0; i < n; i++) {
+        if (bits == 8)
+            narrow[i] = (uint8_t)pattern(seed, i);
+        else
+            wide[i] = (uint16_t)pattern(seed, i);
+    }
+    bytes b = { 0 };
+    MUST(wu_png_write(bytes_write, &b, "test", &info, wide, NULL) == TC_OK);
+    free(wide);
+    return b;
+}
+
+#endif
