@@ -105,7 +105,6 @@ static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_
         status = ocl_batch_wait(device, &batch, 0, &ms, err);
     if (status == TC_OK)
         status = ocl_read(device, buffer, 0, got, buffer->bytes, err);
-    ocl_batch_drop(device, &batch);
     ocl_kernel_free(device, &kernel);
     return status;
 }

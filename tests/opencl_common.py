@@ -111,8 +111,8 @@ def every_call_fails():
         tap.ok(not wrong, "each call failing (%s) is a device error" % name,
                "\n".join(wrong[:5]))
         # A platform's name is only shown, and there is nothing to be done about
-        # a wait that fails when the device is closed.
-        tap.ok(len(unharmed) <= 2, "no failure (%s) goes unnoticed but those without consequence"
+        # a wait that fails when the device is closed (the last call).
+        tap.ok(len(unharmed) <= (2 if name == "N" else 1), "no failure (%s) goes unnoticed but those without consequence"
                % name, unharmed)
         tap.ok(not leaks, "each call failing (%s) leaves no OpenCL object" % name, leaks)
     r = attempt(*args, TEXCELL_TEST_CL_FAIL=str(calls + 1))

@@ -40,7 +40,6 @@ static tc_status launch(ocl_device *device, const char *const lines[4], tc_err *
         status = ocl_launch(device, &kernel, 1, NULL, &global, NULL, &batch, err);
     if (status == TC_OK)
         status = ocl_batch_wait(device, &batch, 0, &ms, err);
-    ocl_batch_drop(device, &batch);
     ocl_buffer_free(device, &buffer);
     ocl_kernel_free(device, &kernel);
     ocl_program_free(device, &program);
