@@ -239,6 +239,34 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
+/* n bytes at `offset` as a number, least significant first after a swap. */
+static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, uint64_t *value)
+{
+    const tiff_state *state = picture->state;
+    uint8_t bytes[8];
+    if (offset > INT64_MAX || fseeko(picture->file, (off_t)offset, SEEK_SET) != 0
+        || fread(bytes, 1, n, picture->file) != n)
+        return false;
+    *value = 0;
+    for (size_t i = 0; i < n; i++)
+        *value |= (uint64_t)bytes[TIFFIsBigEndian(state->tiff) ? n - 1 - i : i] << (8 * i);
+    return true;
+}
+
+/* Where a file is cut short within the pointer to the next page, libtiff says
+ * that there is none: a stack would silently lose slices. */
+static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    uint64_t version = 0, entries = 0, pointer = 0;
+    const uint64_t at = TIFFCurrentDirOffset(state->tiff);
+    bool good = read_number(picture, 2, 2, &version);
+    const bool big = version == 43;
+    good = good && read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536
+        && read_number(picture, at + (big ? 8 + 20 * entries : 2 + 12 * entries), big ? 8 : 4, &pointer);
+    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory", picture->path);
+}
+
 /* Moves on to the next page that is no thumbnail; *found tells whether. */
 static tc_status next_directory(wu_picture *picture, bool *found, tc_err *err)
 {
@@ -246,7 +274,7 @@ static tc_status next_directory(wu_picture *picture, bool *found, tc_err *err)
     *found = false;
     while (!*found) {
         if (TIFFLastDirectory(state->tiff))
-            return TC_OK;
+            return check_next_pointer(picture, err);
         if (TIFFReadDirectory(state->tiff) != 1 || state->damaged)
             return fail_tiff(picture, err);
         *found = !is_secondary(state->tiff);

@@ -161,8 +161,8 @@ typedef struct glcm_tables {
 
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
-/* log2(k) in 2^-60, k > 0, within 2^-59. */
-uint64_t glcm_log2_q60(uint64_t k);
+/* log2(k) in 2^-58, 0 < k < 2^32, within 2^-57. */
+uint64_t glcm_log2_q58(uint64_t k);
 
 /* Features, in 2^-32, of the matrix of ordered pairs counts[L][L] (symmetric,
  * both orders counted) of any number of pairs up to 2^31. False if it is

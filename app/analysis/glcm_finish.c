@@ -355,20 +355,26 @@ static int64_t quotient(i128 a, i128 b)
     return (int64_t)(a < 0 ? -q : q);
 }
 
-/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-60: total times the
+/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-58: total times the
  * entropy. */
 static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total)
 {
-    const uint64_t log_total = glcm_log2_q60(total);
+    const uint64_t log_total = glcm_log2_q58(total);
     i128 sum = 0;
 
     for (size_t i = 0; i < n; i++)
         if (h[i] != 0)
-            sum += (i128)h[i] * (int64_t)(log_total - glcm_log2_q60(h[i]));
+            sum += (i128)h[i] * (int64_t)(log_total - glcm_log2_q58(h[i]));
     return sum;
 }
 
-/* 2n times the mutual information of the two ends of a pair, in 2^-60. A cell
+/* From entropy_sum to the entropy in 2^-32. */
+static int64_t rounded_entropy(i128 sum, i128 total)
+{
+    return (int64_t)((sum / total + (1 << 25)) >> 26);
+}
+
+/* 2n times the mutual information of the two ends of a pair, in 2^-58. A cell
  * that is exactly the product of its marginals adds exactly nothing. */
 static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal, uint64_t total)
 {
@@ -380,8 +386,8 @@ static i128 information_sum(const uint64_t *counts, unsigned levels, const uint6
 
             if (c == 0 || (u128)c * total == (u128)marginal[a] * marginal[b])
                 continue;
-            sum += (i128)c * ((int64_t)glcm_log2_q60(c) + (int64_t)glcm_log2_q60(total)
-                              - (int64_t)glcm_log2_q60(marginal[a]) - (int64_t)glcm_log2_q60(marginal[b]));
+            sum += (i128)c * ((int64_t)glcm_log2_q58(c) + (int64_t)glcm_log2_q58(total)
+                              - (int64_t)glcm_log2_q58(marginal[a]) - (int64_t)glcm_log2_q58(marginal[b]));
         }
     return sum < 0 ? 0 : sum;
 }
@@ -413,7 +419,8 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
                           int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
-    i128 n2, variance, x, hx, x58;
+    i128 n2, variance, x, hx;
+    uint64_t t58;
 
     memset(&m, 0, sizeof m);
     for (unsigned a = 0; a < levels; a++)
@@ -436,14 +443,13 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
     feature[GLCM_IDM] = quotient(m.idm, n2 << GLCM_IDM_BITS);
     feature[GLCM_SUM_AVERAGE] = quotient(m.s1, n2) + ((int64_t)2 << 32);
     feature[GLCM_SUM_VARIANCE] = quotient(variance - n2 * m.d2, n2 * n2);
-    feature[GLCM_SUM_ENTROPY] = (int64_t)((entropy_sum(m.sum, 2 * levels, m.total) / n2) >> 28);
-    feature[GLCM_ENTROPY] = (int64_t)((entropy_sum(counts, (size_t)levels * levels, m.total) / n2) >> 28);
+    feature[GLCM_SUM_ENTROPY] = rounded_entropy(entropy_sum(m.sum, 2 * levels, m.total), n2);
+    feature[GLCM_ENTROPY] = rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
     feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
-    feature[GLCM_DIFFERENCE_ENTROPY] = (int64_t)((entropy_sum(m.difference, levels, m.total) / n2) >> 28);
+    feature[GLCM_DIFFERENCE_ENTROPY] = rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
     feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x, hx);
-    /* 2 (HXY2 - HXY) in 2^-58, for the table */
-    x58 = x / n2 / 2;
+    t58 = (uint64_t)(2 * x / n2);           /* 2 (HXY2 - HXY), for the table */
     feature[GLCM_IMC2] = (int64_t)tc_sqrt_round((((uint64_t)1 << 63)
-                                                 - glcm_exp_neg((uint64_t)x58, t->exp_table)) << 1);
+                                                 - glcm_exp_neg(t58, t->exp_table)) << 1);
     return true;
 }

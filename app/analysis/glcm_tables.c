@@ -10,14 +10,14 @@
 typedef unsigned __int128 u128;
 
 /* Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
- * 2^-63 in step i enters with weight 2^-i, so the result is good to 2^-60. */
-uint64_t glcm_log2_q60(uint64_t k)
+ * 2^-63 in step i enters with weight 2^-i, so the result is good to 2^-58. */
+uint64_t glcm_log2_q58(uint64_t k)
 {
     const int top = 63 - __builtin_clzll(k);
     uint64_t m = k << (63 - top);          /* in [2^63, 2^64): 1.0 is 2^63 */
     uint64_t result = (uint64_t)top;
 
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 58; i++) {
         const u128 square = (u128)m * m;   /* 1.0 is 2^126 */
 
         result <<= 1;
@@ -36,7 +36,7 @@ uint64_t glcm_log2_q60(uint64_t k)
 static tc_status additive_logs(uint32_t n, int fbits, uint64_t *lg, tc_err *err)
 {
     uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);   /* smallest prime factor */
-    const int drop = 60 - fbits;
+    const int drop = 58 - fbits;
 
     if (factor == NULL)
         return tc_no_memory(err, "the tables of logarithms");
@@ -46,7 +46,7 @@ static tc_status additive_logs(uint32_t n, int fbits, uint64_t *lg, tc_err *err)
             lg[k] = lg[factor[k]] + lg[k / factor[k]];
             continue;
         }
-        lg[k] = (glcm_log2_q60(k) + ((uint64_t)1 << drop >> 1)) >> drop;
+        lg[k] = (glcm_log2_q58(k) + ((uint64_t)1 << drop >> 1)) >> drop;
         for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
             if (factor[m] == 0)
                 factor[m] = k;

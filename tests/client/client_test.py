@@ -17,14 +17,15 @@ from harness import Client, Server, Timeout, until
 SECONDS = 26        # wall time that the task should take undisturbed
 LIMIT = 400         # seconds after which the whole script gives up
 THREADS = 2
+TRIAL_RADIUS = 30
 PICTURES = ["camera", "brick", "grass", "gravel", "moon", "coins", "cell", "clock_motion",
             "coffee", "astronaut", "chelsea"]
 
 
 def pack(path, pictures, radius):
     folder = os.path.join(os.path.dirname(skimage.__file__), "data")
-    done = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[32]",
-                    "--param", "distances=[1,2,3]", "--param",
+    done = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[16,64]",
+                    "--param", "distances=%s" % list(range(1, 17)), "--param",
                     'roi={"type":"disc","r":%d}' % radius, "-o", path]
                    + [os.path.join(folder, name + ".png") for name in pictures])
     if done.returncode != 0:
@@ -44,13 +45,10 @@ def run_alone(workunit, result):
 def suited_workunit(folder):
     """A work unit that takes about SECONDS here, and its result."""
     path, result = os.path.join(folder, "wu1.zip"), os.path.join(folder, "alone.npz")
-    trial, seconds = 30, 0
-    while seconds < 0.5 and trial < 140:
-        trial = min(2 * trial, 140)
-        pack(path, PICTURES[:1], trial)
-        seconds = run_alone(path, result)
-    radius = trial * math.sqrt(SECONDS / (seconds * len(PICTURES)))
-    pack(path, PICTURES, max(4, min(int(radius), 145)))
+    pack(path, PICTURES[:1], TRIAL_RADIUS)
+    each = run_alone(path, result) / TRIAL_RADIUS ** 2
+    radius = int(math.sqrt(SECONDS / (each * len(PICTURES))))
+    pack(path, PICTURES, max(4, min(radius, 145)))   # 145 fits in all of them
     tap.note("the work unit takes %.0f s by itself" % run_alone(path, result))
     with open(result, "rb") as f:
         return path, f.read()

@@ -79,6 +79,7 @@ class Process:
 
 class Server:
     """Answers uploads on loopback, and keeps what came: uploads[file name].
+    Before a file of some size the client asks how much of it is there already.
     Everything else gets a 404, so the client never reports a task."""
 
     def __init__(self):
@@ -97,7 +98,8 @@ class Server:
                 name = re.search(rb"<name>([^<]*)</name>", head)
                 if mark and name:
                     uploads[name.group(1).decode()] = data
-                answer = b"<data_server_reply><status>0</status></data_server_reply>\n"
+                answer = (b"<data_server_reply>\n<status>0</status>\n<file_size>0</file_size>\n"
+                          b"</data_server_reply>\n")
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
