@@ -1,0 +1,281 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/make_zip.h"
+#include "workunits/result.h"
+
+/* A job without a file behind it, and what its items put out. */
+typedef struct fixture {
+    char *folder, *path;
+    wu_job job;
+    wu_item items[3];
+    int loads;               /* calls of the source */
+    size_t fail_at;          /* this item has no output */
+    const char *fault;       /* what is wrong with the last item */
+} fixture;
+
+static tc_err err;
+static char name_a[] = "a", name_b[] = "bb", name_c[] = "c-c", job_path[] = "wu.zip", analysis[] = "glcm";
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    MUST(f != NULL);
+    f->folder = make_folder();
+    f->path = join_path(f->folder, "r.npz");
+    f->items[0].name = name_a;
+    f->items[1].name = name_b;
+    f->items[2].name = name_c;
+    f->job = (wu_job){ .path = job_path, .file_size = 123456, .file_crc = 0xbeef, .analysis = analysis,
+                       .n_items = 3, .items = f->items };
+    f->fail_at = 99;
+    f->fault = "";
+    memset(&err, 0, sizeof err);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+    remove_folder(f->folder);
+    free(f->path);
+    free(f);
+    return 0;
+}
+
+/* --- the output of an item ----------------------------------------------------------- */
+
+static void adds_zeroed_arrays(void **state)
+{
+    (void)state;
+    wu_output out = { 0 };
+    void *data = NULL;
+    const uint64_t shape[] = { 3, 5 }, none[] = { 0, 5 };
+    for (unsigned i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%u", i);
+        assert_int_equal(wu_output_add(&out, WU_ROWS, name, WU_I32, 0, 2, shape, &data, &err), TC_OK);
+        assert_int_equal(out.n, i + 1);
+        assert_string_equal(out.arrays[i].info.name, name);
+        assert_ptr_equal(out.arrays[i].data, data);
+        for (unsigned k = 0; k < 15; k++)
+            assert_int_equal(((int32_t *)data)[k], 0);
+        memset(data, 0xff, 60);
+    }
+    assert_int_equal(wu_output_add(&out, WU_OWN, "empty", WU_F64, 0, 2, none, &data, &err), TC_OK);
+    assert_null(data);
+    wu_output_free(&out);
+    assert_int_equal(out.n, 0);
+    assert_null(out.arrays);
+}
+
+static void refuses_bad_arrays(void **state)
+{
+    (void)state;
+    wu_output out = { 0 };
+    void *data = NULL;
+    const uint64_t shape[] = { 3, (uint64_t)1 << 62, 1, 1, 1, 1 };
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 0, shape, &data, &err), TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 6, shape, &data, &err), TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_I32, 0, 2, shape, &data, &err), TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", WU_STR, 0, 1, shape, &data, &err), TC_INTERNAL);
+    assert_int_equal(wu_output_add(&out, WU_ROWS, "x", (wu_dtype)9, 0, 1, shape, &data, &err), TC_INTERNAL);
+    assert_non_null(strstr(err.message, "array x "));
+    assert_int_equal(out.n, 0);
+    wu_output_free(&out);
+}
+
+/* --- results ---------------------------------------------------------------------------- */
+
+/* Item i has i+1 rows in "rows" and one in "count"; item 1 has no rows in
+ * "count" but two arrays of its own. */
+static tc_status source(void *user, size_t index, wu_output *out, tc_err *e)
+{
+    fixture *f = user;
+    void *data = NULL;
+    const bool last = index == 2;
+    const char *fault = last ? f->fault : "";
+    const uint64_t rows[] = { index + 1, strcmp(fault, "columns") == 0 ? 3 : 2 }, one[] = { index != 1 }, own[] = { 2 };
+    f->loads++;
+    if (index == f->fail_at)
+        return tc_fail(e, TC_BAD_INPUT, "spool: gone");
+    MUST(wu_output_add(out, WU_ROWS, strcmp(fault, "name") == 0 ? "Rows" : "rows",
+                       strcmp(fault, "type") == 0 ? WU_I64 : WU_F64, 0, 2, rows, &data, e) == TC_OK);
+    if (strcmp(fault, "type") != 0) {
+        for (size_t i = 0; i < rows[0] * rows[1]; i++)
+            ((double *)data)[i] = (double)(100 * index + i);
+    }
+    if (index == 1) {
+        MUST(wu_output_add(out, WU_OWN, "labels_bb", WU_U8, 0, 1, own, &data, e) == TC_OK);
+        memcpy(data, "\x01\x02", 2);
+    }
+    if (strcmp(fault, "fewer") != 0) {
+        MUST(wu_output_add(out, WU_ROWS, "tags", WU_STR, strcmp(fault, "width") == 0 ? 2 : 1, 1, one, &data, e) == TC_OK);
+        if (one[0] > 0)
+            *(uint32_t *)data = 'A' + (uint32_t)index;
+    }
+    if (strcmp(fault, "more") == 0)
+        MUST(wu_output_add(out, WU_ROWS, "extra", WU_U8, 0, 1, own, &data, e) == TC_OK);
+    if (strcmp(fault, "own") == 0)
+        MUST(wu_output_add(out, WU_OWN, "labels", WU_U8, 0, 1, own, &data, e) == TC_OK);
+    if (strcmp(fault, "once") == 0)
+        MUST(wu_output_add(out, WU_ONCE, "once_c-c", WU_U8, 0, 1, own, &data, e) == TC_OK);
+    if (index == 1) {
+        MUST(wu_output_add(out, WU_OWN, "map_bb", WU_U8, 0, 1, own, &data, e) == TC_OK);
+        memcpy(data, "\x03\x04", 2);
+    }
+    return TC_OK;
+}
+
+static tc_status write_result(fixture *f)
+{
+    wu_output once = { 0 };
+    void *data = NULL;
+    const uint64_t n = 2;
+    json_t *parameters = json_pack("{s:i, s:[f]}", "b", 1, "a", 0.5);
+    MUST(wu_output_add(&once, WU_ONCE, "column_names", WU_STR, 3, 1, &n, &data, &err) == TC_OK);
+    wu_utf8_to_ucs4("x", data, 3);
+    wu_utf8_to_ucs4("y", (uint32_t *)data + 3, 3);
+    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, source, f, &err);
+    wu_output_free(&once);
+    json_decref(parameters);
+    return st;
+}
+
+static void *load(wu_npz_reader *r, const char *name)
+{
+    void *data = NULL;
+    assert_true(wu_npz_find(r, name) >= 0);
+    assert_int_equal(wu_npz_load(r, (size_t)wu_npz_find(r, name), &data, &err), TC_OK);
+    return data;
+}
+
+static void puts_items_together(void **state)
+{
+    fixture *f = *state;
+    wu_npz_reader *r = NULL;
+    static const char *const order[] = { "column_names", "item_names", "rows", "tags", "labels_bb", "map_bb" };
+    const double rows[6][2] = { { 0, 1 }, { 100, 101 }, { 102, 103 }, { 200, 201 }, { 202, 203 }, { 204, 205 } };
+    assert_int_equal(write_result(f), TC_OK);
+    assert_int_equal(count_files(f->folder), 1);
+    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_count(r), 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_string_equal(wu_npz_info(r, i)->name, order[i]);
+
+    double *values = load(r, "rows");
+    assert_int_equal(wu_npz_info(r, 2)->shape[0], 6);
+    assert_memory_equal(values, rows, sizeof rows);
+    free(values);
+    uint32_t *tags = load(r, "tags");
+    assert_int_equal(wu_npz_info(r, 3)->shape[0], 2);
+    assert_int_equal(tags[0], 'A');
+    assert_int_equal(tags[1], 'C');
+    free(tags);
+    uint32_t *names = load(r, "item_names");
+    const uint32_t expected[3][3] = { { 'a' }, { 'b', 'b' }, { 'c', '-', 'c' } };
+    assert_int_equal(wu_npz_info(r, 1)->width, 3);
+    assert_memory_equal(names, expected, sizeof expected);
+    free(names);
+    char *own = load(r, "map_bb");
+    assert_memory_equal(own, "\x03\x04", 2);
+    free(own);
+
+    json_t *json = json_pack("{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}}", "format", "texcell-result",
+                             "version", 1, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb",
+                             "c-c", "workunit", "crc32", "0000beef", "size", 123456);
+    assert_non_null(json);
+    json_t *seen = json_deep_copy(wu_npz_json(r));
+    assert_true(json_equal(seen, json));
+    json_decref(seen);
+    json_decref(json);
+    wu_npz_reader_close(&r);
+}
+
+static void is_the_same_each_time(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(write_result(f), TC_OK);
+    bytes a = read_file(f->path);
+    assert_int_equal(write_result(f), TC_OK);
+    bytes b = read_file(f->path);
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.data, b.data, a.n);
+    free(a.data);
+    free(b.data);
+}
+
+/* One pass for the shapes, one per WU_ROWS array, one for WU_OWN; an item that
+ * is alone is loaded once. */
+static void loads_no_more_than_needed(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(write_result(f), TC_OK);
+    assert_true(f->loads <= 3 * (1 + 2 + 1));
+    f->loads = 0;
+    f->job.n_items = 1;
+    assert_int_equal(write_result(f), TC_OK);
+    assert_int_equal(f->loads, 1);
+}
+
+static void refuses_items_that_differ(void **state)
+{
+    fixture *f = *state;
+    static const char *const faults[] = { "columns", "type", "name", "width", "fewer", "more", "own", "once" };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        f->fault = faults[i];
+        if (write_result(f) != TC_INTERNAL)
+            fail_msg("accepted: %s", faults[i]);
+        assert_non_null(strstr(err.message, "r.npz: item c-c: array "));
+        assert_int_equal(count_files(f->folder), 0);
+    }
+}
+
+static void passes_faults_of_the_source_on(void **state)
+{
+    fixture *f = *state;
+    for (f->fail_at = 0; f->fail_at < 3; f->fail_at++) {
+        assert_int_equal(write_result(f), TC_BAD_INPUT);
+        assert_string_equal(err.message, "spool: gone");
+        assert_int_equal(count_files(f->folder), 0);
+    }
+}
+
+static void refuses_wrong_constants(void **state)
+{
+    fixture *f = *state;
+    wu_output once = { 0 };
+    void *data = NULL;
+    const uint64_t n = 2;
+    MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, source, f, &err), TC_INTERNAL);
+    wu_output_free(&once);
+    assert_int_equal(count_files(f->folder), 0);
+    /* Without constants and parameters there is still a result. */
+    wu_npz_reader *r = NULL;
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, NULL, source, f, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
+    wu_npz_reader_close(&r);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adds_zeroed_arrays),
+        cmocka_unit_test(refuses_bad_arrays),
+        IN_FOLDER(puts_items_together),
+        IN_FOLDER(is_the_same_each_time),
+        IN_FOLDER(loads_no_more_than_needed),
+        IN_FOLDER(refuses_items_that_differ),
+        IN_FOLDER(passes_faults_of_the_source_on),
+        IN_FOLDER(refuses_wrong_constants),
+    };
+    return cmocka_run_group_tests_name("result", tests, NULL, NULL);
+}
