@@ -258,11 +258,10 @@ static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, ui
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    uint64_t version = 0, entries = 0, pointer = 0;
+    uint64_t entries = 0, pointer = 0;
     const uint64_t at = TIFFCurrentDirOffset(state->tiff);
-    bool good = read_number(picture, 2, 2, &version);
-    const bool big = version == 43;
-    good = good && read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536
+    const bool big = TIFFIsBigTIFF(state->tiff) != 0;
+    const bool good = read_number(picture, at, big ? 8 : 2, &entries) && entries < 65536
         && read_number(picture, at + (big ? 8 + 20 * entries : 2 + 12 * entries), big ? 8 : 4, &pointer);
     return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends in its directory", picture->path);
 }

@@ -1,0 +1,788 @@
+#!/usr/bin/python3
+"""texcell-wu: every kind of picture packed and compared, sample by sample, to
+what PIL, scikit-image or tifffile read; stacks, masks, splits, refusals;
+show and export."""
+import csv
+import hashlib
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import struct
+import sys
+import zipfile
+import zlib
+
+import numpy as np
+from PIL import Image
+
+from tap import TEXCELL_WU, data, done, note, ok, run, scratch, skip
+
+try:
+    import tifffile
+except ImportError:
+    tifffile = None
+
+TMP = scratch()
+RNG = np.random.default_rng(20240501)
+GREY = RNG.integers(0, 256, (37, 53), dtype=np.uint8)
+GREY16 = RNG.integers(0, 65536, (37, 53), dtype=np.uint16)
+COLOUR = RNG.integers(0, 256, (37, 53, 3), dtype=np.uint8)
+SMOOTH = (np.add.outer(np.arange(64), 2 * np.arange(80)) % 256).astype(np.uint8)
+
+
+def path(name):
+    full = os.path.join(TMP, name)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    return full
+
+
+def wu(*args, **kw):
+    return run([TEXCELL_WU] + [str(a) for a in args], **kw)
+
+
+def pack(out, *args, **kw):
+    return wu("pack", "--analysis", "glcm", "-o", out, *args, **kw)
+
+
+def job_of(out):
+    with zipfile.ZipFile(out) as z:
+        return json.loads(z.read("job.json"))
+
+
+def members(out, names):
+    """The samples of PNG members, as they are stored."""
+    with zipfile.ZipFile(out) as z:
+        return [np.asarray(Image.open(io.BytesIO(z.read(n)))) for n in names]
+
+
+def item_samples(out, index=0, key=None):
+    item = job_of(out)["items"][index]
+    if key is None:
+        key = "image" if "image" in item else "stack"
+    names = item[key]
+    if isinstance(names, str):
+        return members(out, [names])[0]
+    return np.stack(members(out, names))
+
+
+def packs_as(name, picture, expected, note_text=None):
+    """The picture is packed, and its samples are the expected ones."""
+    out = path("out.zip")
+    r = pack(out, picture)
+    if not ok(r.returncode == 0, name + ": packed", r.stderr):
+        return
+    got = item_samples(out)
+    same = got.shape == expected.shape and got.dtype.itemsize >= expected.dtype.itemsize \
+        and np.array_equal(got.astype(np.int64), expected.astype(np.int64))
+    ok(same, name + ": same samples", "%s %s, expected %s %s" % (got.shape, got.dtype, expected.shape,
+                                                                 expected.dtype))
+    ok((note_text is None and r.stderr == "") or (note_text is not None and note_text in r.stderr),
+       name + ": says what it should", r.stderr)
+    os.remove(out)
+
+
+def refused(name, picture, word, *args):
+    """Exit code 2, one line that names the file and the reason, no output."""
+    out = path("refused.zip")
+    r = pack(out, picture, *args)
+    line = r.stderr.strip()
+    good = (r.returncode == 2 and line.count("\n") == 0 and line.startswith("texcell-wu: error: ")
+            and os.path.basename(str(picture)) in line and word in line and not os.path.exists(out))
+    ok(good, name + ": refused", "%d: %s" % (r.returncode, r.stderr))
+    if os.path.exists(out):
+        os.remove(out)
+
+
+# --- writing PNG by hand, in the kinds PIL does not write -----------------------------------------
+
+def png_chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def png_rows(samples, depth):
+    """Rows of samples [h, w, c], packed and with filter type 0."""
+    rows = []
+    for row in samples.reshape(samples.shape[0], -1):
+        if depth == 16:
+            packed = row.astype(">u2").tobytes()
+        elif depth == 8:
+            packed = row.astype(np.uint8).tobytes()
+        else:
+            bits = ((row[:, None] >> np.arange(depth - 1, -1, -1)) & 1).astype(np.uint8)
+            packed = np.packbits(bits.reshape(-1)).tobytes()
+        rows.append(b"\0" + packed)
+    return b"".join(rows)
+
+
+def write_png(name, samples, depth, colour_type, extra=(), interlaced=False, cut=None):
+    samples = samples if samples.ndim == 3 else samples[:, :, None]
+    h, w = samples.shape[:2]
+    if interlaced:
+        passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+        parts = [samples[y0::dy, x0::dx] for x0, y0, dx, dy in passes]
+        raw = b"".join(png_rows(p, depth) for p in parts if p.size)
+    else:
+        raw = png_rows(samples, depth)
+    body = b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, depth, colour_type, 0, 0,
+                                                                 int(interlaced)))
+    for kind, chunk in extra:
+        body += png_chunk(kind, chunk)
+    body += png_chunk(b"IDAT", zlib.compress(raw)) + png_chunk(b"IEND", b"")
+    full = path(name)
+    with open(full, "wb") as f:
+        f.write(body if cut is None else body[:cut])
+    return full
+
+
+def as_read(picture):
+    return np.asarray(Image.open(picture))
+
+
+def test_png():
+    for depth in (1, 2, 4):
+        low = (GREY >> (8 - depth)).astype(np.uint8)
+        for interlaced in (False, True):
+            f = write_png("g%d.png" % depth, low, depth, 0, interlaced=interlaced)
+            packs_as("PNG grey %d bits%s" % (depth, " interlaced" if interlaced else ""), f,
+                     np.asarray(Image.open(f).convert("L")))
+    f = path("g8.png")
+    Image.fromarray(GREY).save(f)
+    packs_as("PNG grey 8", f, GREY)
+    packs_as("PNG grey 16", write_png("g16.png", GREY16, 16, 0), GREY16)
+    packs_as("PNG grey 16 interlaced", write_png("g16i.png", GREY16, 16, 0, interlaced=True), GREY16)
+    packs_as("PNG RGB 8 interlaced", write_png("c8i.png", COLOUR, 8, 2, interlaced=True), COLOUR)
+    f = path("c8.png")
+    Image.fromarray(COLOUR).save(f)
+    packs_as("PNG RGB 8", f, as_read(f))
+    refused("PNG RGB 16", write_png("c16.png", COLOUR.astype(np.uint16) * 257, 16, 2), "16 bits")
+
+    alpha = np.full(GREY.shape, 255, np.uint8)
+    half = alpha.copy()
+    half[3, 5] = 254
+    dropped = "the transparency was dropped"
+    packs_as("PNG RGBA opaque", write_png("ao.png", np.dstack([COLOUR, alpha]), 8, 6), COLOUR)
+    packs_as("PNG RGBA", write_png("at.png", np.dstack([COLOUR, half]), 8, 6), COLOUR, dropped)
+    packs_as("PNG grey and alpha", write_png("la.png", np.dstack([GREY, half]), 8, 4, interlaced=True), GREY, dropped)
+    deep = np.dstack([GREY16, np.full(GREY.shape, 65535, np.uint16)])
+    packs_as("PNG grey 16 and opaque alpha", write_png("la16.png", deep, 16, 4), GREY16)
+    deep[0, 0, 1] = 65534
+    packs_as("PNG grey 16 and alpha", write_png("la16t.png", deep, 16, 4), GREY16, dropped)
+    key = struct.pack(">H", int(GREY[10, 10]))
+    packs_as("PNG grey with tRNS", write_png("trns.png", GREY, 8, 0, [(b"tRNS", key)]), GREY, dropped)
+
+    identity = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, 1)
+    packs_as("PNG palette, identity grey", write_png("pi.png", GREY, 8, 3, [(b"PLTE", identity.tobytes())]), GREY)
+    packs_as("PNG palette, inverted grey", write_png("pv.png", GREY, 8, 3, [(b"PLTE", identity[::-1].tobytes())]),
+             255 - GREY)
+    palette = RNG.integers(0, 256, (256, 3), dtype=np.uint8)
+    packs_as("PNG palette, colours", write_png("pc.png", GREY, 8, 3, [(b"PLTE", palette.tobytes())]), palette[GREY])
+    for depth in (1, 2, 4):
+        few = palette[:1 << depth]
+        index = GREY >> (8 - depth)
+        packs_as("PNG palette of %d bits, interlaced" % depth,
+                 write_png("p%d.png" % depth, index, depth, 3, [(b"PLTE", few.tobytes())], interlaced=True), few[index])
+    packs_as("PNG palette with tRNS",
+             write_png("pt.png", GREY, 8, 3, [(b"PLTE", palette.tobytes()), (b"tRNS", b"\xff\x80")]), palette[GREY], dropped)
+    refused("PNG with a pixel beyond the palette",
+            write_png("pb.png", GREY, 8, 3, [(b"PLTE", palette[:9].tobytes())]), "damaged")
+    refused("PNG cut short", write_png("cut.png", GREY, 8, 0, cut=900), "damaged")
+    refused("PNG that ends after its header", write_png("cut2.png", GREY, 8, 0, cut=40), "damaged")
+    for w, h in ((65536, 1), (1, 70000), (65535, 65535), (0x7fffffff, 0x7fffffff), (0, 5)):
+        f = path("huge.png")
+        with open(f, "wb") as out:
+            out.write(b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 0, 0, 0, 0))
+                      + png_chunk(b"IDAT", zlib.compress(b"\0" * 100)) + png_chunk(b"IEND", b""))
+        refused("PNG of %d x %d" % (w, h), f, "")
+
+
+def test_jpeg():
+    for name, mode, options in (("grey", "L", {}), ("colour", "RGB", {}), ("4:4:4", "RGB", {"subsampling": 0}),
+                                ("progressive", "RGB", {"progressive": True}), ("low quality", "L", {"quality": 5})):
+        f = path("j.jpg")
+        source = SMOOTH if mode == "L" else np.dstack([SMOOTH, SMOOTH.T[:64, :64].repeat(2, 1)[:, :80], 255 - SMOOTH])
+        Image.fromarray(source).save(f, **options)
+        packs_as("JPEG " + name, f, as_read(f))
+    f = path("cmyk.jpg")
+    Image.fromarray(np.dstack([SMOOTH] * 4), "CMYK").save(f)
+    refused("JPEG CMYK", f, "CMYK")
+    f = path("j.jpg")
+    Image.fromarray(RNG.integers(0, 256, (100, 120), dtype=np.uint8)).save(f)
+    whole = open(f, "rb").read()
+    for cut in (3, 20, 200, len(whole) // 2, len(whole) - 200, len(whole) - 2):
+        with open(path("cut.jpg"), "wb") as out:
+            out.write(whole[:cut])
+        refused("JPEG cut at %d" % cut, path("cut.jpg"), "damaged")
+
+
+# --- TIFF -------------------------------------------------------------------------------------------
+
+def pil_tiff(name, array, **kw):
+    f = path(name)
+    Image.fromarray(array).save(f, **kw)
+    return f
+
+
+def tiff(name, array, **kw):
+    f = path(name)
+    tifffile.imwrite(f, array, **kw)
+    return f
+
+
+def test_tiff_pil():
+    for compression in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+        packs_as("TIFF grey 8, %s" % compression, pil_tiff("c.tif", GREY, compression=compression), GREY)
+        packs_as("TIFF RGB 8, %s" % compression, pil_tiff("c.tif", COLOUR, compression=compression), COLOUR)
+    f = pil_tiff("j.tif", SMOOTH, compression="jpeg", quality=90)
+    packs_as("TIFF grey in JPEG", f, as_read(f))
+    f = path("j3.tif")
+    Image.fromarray(np.dstack([SMOOTH, 255 - SMOOTH, SMOOTH // 2])).save(f, compression="jpeg", quality=90)
+    packs_as("TIFF RGB in JPEG", f, as_read(f))
+    f = path("bw.tif")
+    Image.fromarray(GREY > 100).save(f, compression="group4")
+    packs_as("TIFF 1 bit, group 4", f, np.where(GREY > 100, 255, 0).astype(np.uint8))
+    f = path("pal.tif")
+    indexed = Image.fromarray(COLOUR).quantize(100)
+    indexed.save(f)
+    packs_as("TIFF palette", f, np.asarray(indexed.convert("RGB")))
+    whole = open(pil_tiff("c.tif", GREY, compression="tiff_lzw"), "rb").read()
+    for cut in (4, 9, len(whole) // 2, len(whole) - 3):
+        with open(path("cut.tif"), "wb") as out:
+            out.write(whole[:cut])
+        refused("TIFF cut at %d" % cut, path("cut.tif"), "damaged")
+    first = Image.fromarray(GREY)
+    f = path("pages.tif")
+    first.save(f, save_all=True, append_images=[Image.fromarray(GREY[::-1].copy()), Image.fromarray(255 - GREY)])
+    packs_as("TIFF of three pages", f, np.stack([GREY, GREY[::-1], 255 - GREY]))
+    for name, other in (("size", GREY[:-1]), ("bits", GREY16), ("colour", COLOUR)):
+        first.save(f, save_all=True, append_images=[Image.fromarray(np.ascontiguousarray(other))])
+        refused("TIFF whose pages differ in " + name, f, "page 2 differs")
+
+
+def test_tiff_layouts():
+    if tifffile is None:
+        skip("TIFF layouts", "no tifffile")
+        return
+    stack = RNG.integers(0, 65536, (5, 37, 53), dtype=np.uint16)
+    big = RNG.integers(0, 65536, (150, 203), dtype=np.uint16)
+    colour = RNG.integers(0, 256, (150, 203, 3), dtype=np.uint8)
+    packs_as("TIFF grey 16", tiff("a.tif", GREY16), GREY16)
+    packs_as("TIFF grey 16, big-endian", tiff("a.tif", GREY16, byteorder=">"), GREY16)
+    packs_as("BigTIFF", tiff("a.tif", GREY16, bigtiff=True), GREY16)
+    packs_as("TIFF grey 16, tiles", tiff("a.tif", big, tile=(32, 64)), big)
+    packs_as("TIFF RGB, tiles", tiff("a.tif", colour, tile=(64, 32), photometric="rgb"), colour)
+    packs_as("TIFF RGB, planes", tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate", photometric="rgb"), colour)
+    packs_as("TIFF RGB, planes of tiles", tiff("a.tif", np.moveaxis(colour, 2, 0), planarconfig="separate",
+                                               photometric="rgb", tile=(32, 32)), colour)
+    packs_as("TIFF one row a strip", tiff("a.tif", big, rowsperstrip=1), big)
+    packs_as("TIFF 16 bit, deflate and predictor", tiff("a.tif", big, compression="zlib", predictor=True)
+             if can_compress() else tiff("a.tif", big), big)
+    packs_as("TIFF min-is-white 8", tiff("a.tif", GREY, photometric="miniswhite"), 255 - GREY)
+    packs_as("TIFF min-is-white 16", tiff("a.tif", GREY16, photometric="miniswhite"), 65535 - GREY16)
+    packs_as("TIFF stack of 16 bits", tiff("a.tif", stack, photometric="minisblack"), stack)
+    packs_as("TIFF stack by ImageJ", tiff("a.tif", stack, imagej=True, metadata={"axes": "ZYX"}), stack)
+    opaque = np.dstack([colour, np.full(colour.shape[:2], 255, np.uint8)])
+    packs_as("TIFF RGBA opaque", tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]), colour)
+    opaque[7, 7, 3] = 0
+    packs_as("TIFF RGBA", tiff("a.tif", opaque, photometric="rgb", extrasamples=["unassalpha"]), colour,
+             "the transparency was dropped")
+    with tifffile.TiffWriter(path("thumb.tif")) as w:
+        w.write(GREY)
+        w.write(GREY[::2, ::2].copy(), subfiletype=1)
+    packs_as("TIFF with a thumbnail", path("thumb.tif"), GREY, "left out")
+
+    refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)), "floating-point")
+    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "more than 16 bits")
+    refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)), "signed")
+    refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"), "RGB of 16 bits")
+    refused("TIFF of channels as pages", tiff("bad.tif", RNG.integers(0, 255, (4, 2, 30, 40), dtype=np.uint8),
+                                             imagej=True, metadata={"axes": "ZCYX"}), "2 channels")
+    refused("TIFF of times and slices", tiff("bad.tif", RNG.integers(0, 255, (3, 4, 30, 40), dtype=np.uint8),
+                                            imagej=True, metadata={"axes": "TZYX"}), "3 times")
+    refused("OME-TIFF of channels", tiff("bad.ome.tif", RNG.integers(0, 255, (2, 30, 40), dtype=np.uint8),
+                                        photometric="minisblack", metadata={"axes": "CYX"}), "2 channels")
+    refused("TIFF of two samples", tiff("bad.tif", np.dstack([GREY, GREY]), photometric="minisblack",
+                                        planarconfig="contig"), "2 samples")
+
+
+def can_compress():
+    try:
+        tifffile.imwrite(path("try.tif"), GREY16, compression="zlib", predictor=True)
+        return True
+    except Exception:
+        return False
+
+
+def test_not_pictures():
+    for name, body in (("empty.png", b""), ("text.png", b"not a picture\n"), ("gif.tif", b"GIF89a" + b"\0" * 50),
+                       ("short.png", b"\x89PNG\r\n\x1a\n"), ("magic.jpg", b"\xff\xd8\xff"), ("magic.tif", b"II*\0")):
+        f = path(name)
+        with open(f, "wb") as out:
+            out.write(body)
+        refused(name, f, "")
+    refused("nothing there", path("nothing.png"), "No such file")
+    os.makedirs(path("hollow"), exist_ok=True)
+    refused("an empty folder", path("hollow"), "no .png")
+    f = path("misnamed.jpg")
+    Image.fromarray(GREY).save(f, format="PNG")
+    packs_as("a PNG called .jpg", f, GREY)
+    one = path("one.png")
+    Image.fromarray(GREY[:1, :1].copy()).save(one)
+    packs_as("1 x 1", one, GREY[:1, :1])
+
+
+def test_damage():
+    """Cut or changed anywhere, a picture is taken or refused in one line, and
+    never crashes the program."""
+    sources = {"d.png": write_png("d.png", GREY, 8, 0)}
+    for name in ("d.jpg", "d.tif"):
+        Image.fromarray(SMOOTH).save(path(name), **({"compression": "tiff_lzw"} if name == "d.tif" else {}))
+        sources[name] = path(name)
+    for name, source in sources.items():
+        whole = open(source, "rb").read()
+        bad = []
+        for i in range(60):
+            body = bytearray(whole)
+            if i % 3 == 0:
+                del body[RNG.integers(1, len(body)):]
+            for _ in range(i % 3):
+                body[RNG.integers(0, min(len(body), 400))] = RNG.integers(0, 256)
+            f = path("hurt_" + name)
+            with open(f, "wb") as out:
+                out.write(body)
+            r = pack(path("hurt.zip"), f)
+            lines = r.stderr.strip().split("\n")
+            if r.returncode not in (0, 2) or len(lines) != 1 and r.returncode == 2:
+                bad.append("%d: %s" % (r.returncode, r.stderr))
+            if os.path.exists(path("hurt.zip")):
+                os.remove(path("hurt.zip"))
+        ok(not bad, "%s hurt in 60 ways: taken or refused" % name, "\n".join(bad[:3]))
+
+
+# --- items ----------------------------------------------------------------------------------------------
+
+def save_all(folder, pictures):
+    for name, array in pictures.items():
+        Image.fromarray(array).save(path(os.path.join(folder, name)))
+    return path(folder)
+
+
+def test_names():
+    folder = save_all("names", {"b10.png": GREY, "b9.png": GREY, "b010.png": GREY, "a b(1).png": GREY, "ä.png": GREY,
+                                "x" * 150 + ".png": GREY, "c.v2.png": GREY})
+    open(path("names/notes.txt"), "w").close()
+    open(path("names/.hidden.png"), "w").close()
+    out = path("names.zip")
+    r = pack(out, folder, path("g8.png"), path("names/b9.png"))
+    ok(r.returncode == 0 and "1 entry" in r.stderr, "a folder of pictures", r.stderr)
+    names = [i["name"] for i in job_of(out)["items"]]
+    ok(names == ["a_b_1_", "b9", "b010", "b10", "c.v2", "x" * 128, "__", "g8", "b9_2"],
+       "names are made safe, unique, in natural order", names)
+    ok(all(i["image"] == "images/%s.png" % i["name"] for i in job_of(out)["items"]), "members are named after items")
+
+    copies = [save_all("copy%d" % i, {"x" * 128 + ".png": GREY, "n_2.png": GREY, "n.png": GREY}) for i in range(3)]
+    r = pack(out, *copies)
+    names = [i["name"] for i in job_of(out)["items"]] if r.returncode == 0 else []
+    ok(len(set(names)) == 9 and all(len(n) <= 128 for n in names), "nine items, nine names", r.stderr + str(names))
+
+
+def test_stacks():
+    slices = {"slice%d.png" % i: RNG.integers(0, 256, GREY.shape, dtype=np.uint8) for i in (10, 2, 1, 33)}
+    folder = save_all("zstack", slices)
+    expected = np.stack([slices["slice%d.png" % i] for i in (1, 2, 10, 33)])
+    out = path("stack.zip")
+    r = pack(out, "--stack", "--spacing", "0.29,0.065,0.065", folder)
+    ok(r.returncode == 0, "a folder of slices is packed", r.stderr)
+    item = job_of(out)["items"][0]
+    ok(item["name"] == "zstack" and item["spacing"] == [0.29, 0.065, 0.065], "name and spacing", item)
+    ok("0.29," in zipfile.ZipFile(out).read("job.json").decode(), "0.29 is written as 0.29")
+    ok(np.array_equal(item_samples(out), expected), "slices in natural order")
+    r = pack(out, folder)
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["slice1", "slice2", "slice10", "slice33"],
+       "without --stack, each is an item", r.stderr)
+    r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "--stack", "-o", out, "."], cwd=folder)
+    ok(r.returncode == 0 and job_of(out)["items"][0]["name"] == "zstack", "the folder . has a name", r.stderr)
+
+    folder = save_all("mixed", {"1.png": COLOUR, "2.png": GREY})
+    r = pack(out, "--stack", folder)
+    grey = (COLOUR.astype(int).sum(2) // 3).astype(np.uint8)
+    ok(r.returncode == 0 and "became grey" in r.stderr and np.array_equal(item_samples(out), np.stack([grey, GREY])),
+       "colour slices become (R+G+B)/3", r.stderr)
+    for name, other, word in (("sizes", GREY[1:].copy(), "must agree"), ("depths", None, "must agree")):
+        folder = save_all("differ_" + name, {"1.png": GREY})
+        if other is None:
+            shutil.copy(write_png("deep.png", GREY16, 16, 0), os.path.join(folder, "2.png"))
+        else:
+            Image.fromarray(other).save(os.path.join(folder, "2.png"))
+        r = pack(path("no.zip"), "--stack", folder)
+        ok(r.returncode == 2 and "2.png" in r.stderr and word in r.stderr and not os.path.exists(path("no.zip")),
+           "slices of different " + name, r.stderr)
+    r = pack(path("no.zip"), "--stack", path("g8.png"))
+    ok(r.returncode == 1 and "folder" in r.stderr, "--stack with one picture is bad usage", r.stderr)
+    r = pack(path("no.zip"), "--spacing", "1,1,1", path("g8.png"))
+    ok(r.returncode == 1 and "stacks" in r.stderr, "--spacing without a stack is bad usage", r.stderr)
+    for text in ("1,1", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
+        r = pack(path("no.zip"), "--spacing", text, folder)
+        ok(r.returncode == 1 and text in r.stderr, "--spacing %s is bad usage" % text, r.stderr)
+
+
+def test_masks():
+    mask = np.where(GREY > 128, RNG.integers(1, 256, GREY.shape), 0).astype(np.uint8)
+    inside = np.where(mask > 0, 255, 0)
+    out = path("mask.zip")
+    pictures = save_all("mpic", {"a.png": GREY, "b.png": COLOUR})
+    save_all("mmask", {"a.tif": mask, "b.png": np.dstack([mask * 0, mask * 0, mask])})
+    roi = ["--param", "roi={\"type\":\"mask\"}"]
+    r = pack(out, *roi, "--mask", path("mmask"), pictures)
+    ok(r.returncode == 0 and all(np.array_equal(item_samples(out, i, "mask"), inside) for i in (0, 1)),
+       "masks from a folder, any value but 0 is inside", r.stderr)
+    deep = write_png("m16.png", mask.astype(np.uint16) << 8, 16, 0)
+    r = pack(out, *roi, "--mask", deep, path("mpic/a.png"))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out, 0, "mask"), inside), "a mask of 16 bits", r.stderr)
+
+    save_all("vol", {"%d.png" % i: GREY for i in range(3)})
+    masks = [np.roll(inside.astype(np.uint8), i, 0) for i in range(3)]
+    save_all("vmask/vol", {"m%d.png" % i: masks[i] for i in range(3)})
+    Image.fromarray(masks[0]).save(path("vmask_pages/vol.tif"), save_all=True,
+                                   append_images=[Image.fromarray(m) for m in masks[1:]])
+    for given in ("vmask", "vmask/vol", "vmask_pages", "vmask_pages/vol.tif"):
+        r = pack(out, *roi, "--stack", "--mask", path(given), path("vol"))
+        ok(r.returncode == 0 and np.array_equal(item_samples(out, 0, "mask"), np.stack(masks)),
+           "mask of a stack from " + given, r.stderr)
+
+    os.remove(out)
+    Image.fromarray(mask).save(path("mjpg/a.jpg"))
+    save_all("msize", {"a.png": mask[1:].copy(), "b.png": mask})
+    save_all("mtwo", {"a.png": mask, "a.tif": mask, "b.png": mask})
+    save_all("mfew", {"a.png": mask})
+    for args, code, word in ((["mjpg/a.jpg", "mpic/a.png"], 2, "JPEG"), (["msize", "mpic"], 2, "the mask is"),
+                             (["mtwo", "mpic"], 2, "two masks"), (["mfew", "mpic"], 2, "no mask for b"),
+                             (["mmask/a.tif", "mpic"], 1, "folder of masks"), (["nowhere", "mpic"], 2, "No such"),
+                             (["mmask", "mpic", "mpic/a.png"], 2, "told apart")):
+        r = pack(out, *roi, "--mask", *[path(a) for a in args])
+        ok(r.returncode == code and word in r.stderr and not os.path.exists(out), "mask refused: " + word, r.stderr)
+
+
+def test_split():
+    folder = save_all("many", {"%d.png" % i: np.full((9, 9), i, np.uint8) for i in range(7)})
+    r = pack(path("part.zip"), "--split", "3", folder)
+    parts = [path("part_%04d.zip" % i) for i in (1, 2, 3)]
+    ok(r.returncode == 0 and not os.path.exists(path("part.zip")) and not os.path.exists(path("part_0004.zip")),
+       "7 items by 3 are three work units", r.stderr)
+    ok([[i["name"] for i in job_of(p)["items"]] for p in parts] == [["0", "1", "2"], ["3", "4", "5"], ["6"]],
+       "in order")
+    ok(all(os.path.basename(p) in r.stdout for p in parts), "each is named on stdout", r.stdout)
+    for n in ("0", "-1", "x", "1.5", "", "99999999999999999999"):
+        r = pack(path("part.zip"), "--split", n, folder)
+        ok(r.returncode == 1, "--split '%s' is bad usage" % n, r.stderr)
+
+
+def test_output():
+    out = path("det/one.zip")
+    three = path("three.tif")
+    Image.fromarray(GREY).save(three, save_all=True, append_images=[Image.fromarray(255 - GREY)] * 2)
+    args = ["--param", "distances=[1,2]", path("g8.png"), three, path("c8.png")]
+    pack(out, *args)
+    first = open(out, "rb").read()
+    os.utime(path("g8.png"), (1, 1))
+    env = dict(os.environ, TZ="Asia/Tokyo", LC_ALL="C")
+    r = pack(path("det/two.zip"), *args, env=env)
+    ok(r.returncode == 0 and open(path("det/two.zip"), "rb").read() == first, "packed twice: the same bytes", r.stderr)
+    with zipfile.ZipFile(out) as z:
+        ok(z.infolist()[0].filename == "job.json" and z.testzip() is None
+           and all(i.date_time == (1980, 1, 1, 0, 0, 0) for i in z.infolist())
+           and all(i.compress_type == zipfile.ZIP_STORED for i in z.infolist()[1:]),
+           "a sound archive: job.json first, PNG stored, no clock")
+    ok(sorted(os.listdir(path("det"))) == ["one.zip", "two.zip"], "nothing else is left", os.listdir(path("det")))
+
+    with open(out, "wb") as f:
+        f.write(b"old")
+    r = pack(out, path("text.png"))
+    ok(r.returncode == 2 and open(out, "rb").read() == b"old", "a failure leaves the old output", r.stderr)
+    r = pack(out, path("cut.png"))
+    ok(r.returncode == 2 and open(out, "rb").read() == b"old" and len(os.listdir(path("det"))) == 2,
+       "a failure while pixels are read leaves the old output and nothing new", r.stderr)
+    r = pack(out, *args)
+    ok(r.returncode == 0 and open(out, "rb").read() == first, "an old output is replaced", r.stderr)
+
+    shutil.copy(path("g8.png"), path("precious.png"))
+    os.makedirs(path("links"), exist_ok=True)
+    if not os.path.lexists(path("links/link.zip")):
+        os.symlink(path("precious.png"), path("links/link.zip"))
+    with open(path("p.json"), "w") as f:
+        f.write("{}")
+    shutil.copy(path("mmask/a.tif"), path("mask_in.tif"))
+    before = open(path("precious.png"), "rb").read()
+    for name, target, extra in (("itself", "precious.png", []), ("a link to it", "links/link.zip", []),
+                                ("the parameters", "p.json", ["--params", path("p.json")]),
+                                ("the mask", "mask_in.tif", ["--mask", path("mask_in.tif"),
+                                                               "--param", "roi={\"type\":\"mask\"}"])):
+        r = pack(path(target), *extra, path("precious.png"))
+        ok(r.returncode == 1 and "one of the inputs" in r.stderr and open(path("precious.png"), "rb").read() == before,
+           "an input is not overwritten: " + name, r.stderr)
+    r = pack(path("det"), path("g8.png"))
+    ok(r.returncode == 1 and "not a file" in r.stderr, "a folder is not overwritten", r.stderr)
+    r = pack(path("det") + "/no/such/x.zip", path("g8.png"))
+    ok(r.returncode == 3, "an output that cannot be made", r.stderr)
+
+    def little_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+    r = pack(path("det/full.zip"), path("g8.png"), path("c8.png"), preexec_fn=little_disk)
+    ok(r.returncode == 3 and "full.zip" in r.stderr and sorted(os.listdir(path("det"))) == ["one.zip", "two.zip"],
+       "a full disk: exit 3, nothing left", "%d %s" % (r.returncode, r.stderr))
+
+
+def test_parameters():
+    out = path("param.zip")
+    with open(path("params.json"), "w") as f:
+        json.dump({"distances": [1, 2], "levels": [8]}, f)
+    picture = path("g8.png")
+    r = pack(out, "--params", path("params.json"), "--param", "levels=[16]", "--param", "directions=four",
+             "--param", "per_offset=true", picture)
+    ok(r.returncode == 0 and job_of(out)["parameters"] == {"distances": [1, 2], "levels": [16], "directions": "four",
+                                                            "per_offset": True}, "file, JSON, words", r.stderr)
+    r = pack(out, "--preset", "hcc", "--param", "roi={\"type\":\"all\"}", picture)
+    ok(r.returncode == 0 and job_of(out)["parameters"]["preset"] == "hcc", "--preset", r.stderr)
+    os.remove(out)
+    with open(path("broken.json"), "w") as f:
+        f.write("{\"levels\": [8],\n \"levels\": ")
+    with open(path("list.json"), "w") as f:
+        f.write("[1]")
+    for args, code, word in (
+            (["--param", "levels=[8"], 1, "levels"), (["--param", "levels"], 1, "KEY=JSON"), (["--param", "=3"], 1, "KEY"),
+            (["--param", "colour=red"], 2, "colour"), (["--param", "levels=0"], 2, "levels"), (["--preset", "nope"], 2, "preset"),
+            (["--params", path("broken.json")], 2, "broken.json: line 2"), (["--params", path("list.json")], 2, "list.json"),
+            (["--params", path("nothing.json")], 2, "nothing.json"), (["--params", TMP], 2, "not a file"),
+            (["--param", "roi={\"type\":\"mask\"}"], 2, "mask")):
+        r = pack(out, *args, picture)
+        ok(r.returncode == code and word in r.stderr and r.stderr.count("\n") == 1 and not os.path.exists(out),
+           "refused: %s" % " ".join(args)[-40:], "%d %s" % (r.returncode, r.stderr))
+
+
+def test_usage():
+    for args, word in (([], "nothing to do"), (["frobnicate"], "frobnicate"), (["pack"], "--analysis"),
+                       (["pack", "--analysis", "glcm"], "-o"), (["pack", "--analysis", "glcm", "-o", "x.zip"], "no INPUT"),
+                       (["pack", "--analysis", "alchemy", "-o", "x.zip", "y.png"], "glcm"), (["pack", "--nope"], "--nope"),
+                       (["pack", "-q"], "-q"), (["pack", "--analysis"], "needs a value"), (["show"], "FILE"),
+                       (["show", "a", "b"], "FILE"), (["show", "-x"], "-x"), (["export", "x.npz"], "-o DIR"),
+                       (["export", "-o", "d"], "RESULT.npz"), (["export", "--frame", "x"], "--frame")):
+        r = wu(*args)
+        ok(r.returncode == 1 and word in r.stderr and "--help" in r.stderr and r.stderr.count("\n") == 1,
+           "bad usage: texcell-wu " + " ".join(args), "%d %s" % (r.returncode, r.stderr))
+    for args, word in ((["--help"], "export"), (["pack", "--help"], "--split"), (["show", "--help"], "--all"),
+                       (["export", "--help"], "--images"), (["--version"], "texcell-wu ")):
+        r = wu(*args)
+        ok(r.returncode == 0 and word in r.stdout and r.stderr == "", "texcell-wu " + " ".join(args), r.stderr)
+
+
+def test_memory():
+    """The slices of a stack are held one at a time."""
+    n = 40
+    ramp = np.add.outer(np.arange(1000), np.arange(1000)).astype(np.uint16)
+    pages = [Image.fromarray(ramp // (i + 1)) for i in range(n)]
+    pages[0].save(path("large.tif"), save_all=True, append_images=pages[1:])
+
+    def measured(argv):
+        code = "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:]); " \
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r.returncode)"
+        r = run([sys.executable, "-c", code] + argv)
+        return r.returncode, int(r.stdout.split()[-1]) if r.stdout else 0
+    code, one = measured([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"), path("g8.png")])
+    code, all_pages = measured([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", path("l.zip"), path("large.tif")])
+    ok(code == 0 and all_pages - one < 20 * 1024, "%d slices of 2 MB take less than 20 MB more than one small picture" % n,
+       "%d KiB and %d KiB" % (one, all_pages))
+
+
+def test_real():
+    names = ["crystal/xchem_echo_test_im_1.jpg", "count/blobs.tif", "levelset/itk_VentricleModel.png",
+             "levelset/itk_BrainT1Slice.png", "voting/stardist_img2d.tif"]
+    for name in names:
+        f = data(name)
+        if f is None:
+            skip("real picture " + name, "not here")
+            continue
+        picture = Image.open(f)
+        packs_as("real picture " + name, f, np.asarray(picture.convert("L") if picture.mode == "P" else picture))
+    f = data("volume/membrane_raw.tif")
+    if f is None or tifffile is None:
+        skip("real stack", "not here")
+    else:
+        packs_as("real stack", f, tifffile.imread(f))
+
+
+# --- show and export -----------------------------------------------------------------------------------
+
+def write_npz(name, arrays, workunit, **extra):
+    body = open(workunit, "rb").read()
+    head = dict(format="texcell-result", version=1, analysis="glcm", parameters={"levels": [16, 64]},
+                items=[i["name"] for i in job_of(workunit)["items"]],
+                workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body)}, **extra)
+    full = path(name)
+    with zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("result.json", json.dumps(head))
+        for key, array in arrays.items():
+            b = io.BytesIO()
+            np.lib.format.write_array(b, np.ascontiguousarray(array), version=(1, 0))
+            z.writestr(key + ".npy", b.getvalue())
+    return full
+
+
+def read_csv(folder, name):
+    with open(os.path.join(folder, name), newline="") as f:
+        return list(csv.reader(f))
+
+
+FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", "sum_variance", "sum_entropy",
+            "entropy", "difference_variance", "difference_entropy", "imc1", "imc2"]
+
+
+def result_arrays():
+    features = RNG.standard_normal((3, 15)) * 10.0 ** RNG.integers(-300, 300, (3, 15))
+    features[0, :4] = [np.nan, np.inf, -np.inf, -0.0]
+    names = ["glcm_%d" % i for i in range(13)] + ["a,b", "say \"x\""]
+    disc = RNG.random((37, 53)).astype(np.float32)
+    disc[:9] = np.nan
+    labels = np.zeros((37, 53), np.int32)
+    labels[5:15, 5:15] = 1
+    labels[10:30, 15:40] = 7
+    return {
+        "feature_names": np.array(names), "offsets": np.array([[1, 0, 1], [0, 1, 1]], np.int32),
+        "item_names": np.array(["g8", "c8", "three"]), "features": features,
+        "offset_features": RNG.random((3, 2, 2, 13, 4)), "count": np.array([2, 0, 1], np.int64),
+        "volume": RNG.random(3), "good": np.array([True, False, True]),
+        "region_item": np.array([0, 0, 2], np.int64), "region_bbox": np.arange(12, dtype=np.int64).reshape(3, 4),
+        "region_centroid": RNG.random((3, 2)), "region_mean": RNG.random(3).astype(np.float32),
+        "point_item": np.array([1, 1], np.int64), "point": np.array([[1, 2, 3], [4, 5, 6]], np.int64),
+        "score": np.array([2 ** 62, -5], np.int64),
+        "map_g8_contrast_L64_1_0": disc, "map_c8_entropy_L64_-1_2": np.full((37, 53), 2.5, np.float32),
+        "map_three_asm_L16_1_0": RNG.random((3, 37, 53)).astype(np.float32),
+        "labels_g8": labels, "mask_g8": (labels > 0).astype(np.uint8), "labels_three": np.stack([labels] * 3),
+        "strange": np.zeros((2, 2, 2)),
+    }
+
+
+def test_show_export():
+    unit = path("unit.zip")
+    pack(unit, path("g8.png"), path("c8.png"), path("three.tif"), "--param", "distances=[1]")
+    arrays = result_arrays()
+    result = write_npz("result.npz", arrays, unit)
+
+    r = wu("show", unit)
+    ok(r.returncode == 0 and all(w in r.stdout for w in ("work unit", "glcm", "distances", "g8", "53 x 37", "53 x 37 x 3",
+                                                         "RGB 8 bit", "rsc_fpops_est")), "show a work unit", r.stdout + r.stderr)
+    r = wu("show", result)
+    ok(r.returncode == 0 and all(w in r.stdout for w in ("result", "features", "3 x 15", "float64", "glcm_3", "g8",
+                                                         "regions", "centroid_y")), "show a result", r.stdout + r.stderr)
+    r = wu("show", "--all", result)
+    ok(r.returncode == 0 and "%.17g" % arrays["features"][2, 14] in r.stdout,
+       "show --all has every digit", r.stdout + r.stderr)
+    for f, code in ((path("g8.png"), 2), (path("nothing.zip"), 2), (path("empty.png"), 2)):
+        r = wu("show", f)
+        ok(r.returncode == code and r.stderr.count("\n") == 1 and r.stdout == "", "show refuses " + os.path.basename(f), r.stderr)
+
+    plain, over = path("exported"), path("exported_over")
+    r = wu("export", result, "-o", plain)
+    ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1, "export says what it leaves out", r.stderr)
+    ok(sorted(os.listdir(plain)) == sorted(
+        ["features.csv", "offset_features.csv", "items.csv", "regions.csv", "points.csv", "map_g8_contrast_L64_1_0.png",
+         "map_c8_entropy_L64_-1_2.png", "map_three_asm_L16_1_0.png", "labels_g8.png", "mask_g8.png", "labels_three.png"]),
+       "the files of an export", os.listdir(plain))
+    check_tables(plain, arrays)
+
+    mask = np.asarray(Image.open(os.path.join(plain, "mask_g8.png")).convert("RGB"))
+    ok(np.array_equal(mask, np.repeat(np.where(arrays["mask_g8"] > 0, 255, 0)[:, :, None], 3, 2)), "a mask is black and white")
+    labels = np.asarray(Image.open(os.path.join(plain, "labels_g8.png")).convert("RGB"))
+    ok(labels.shape == (37, 53, 3) and (labels[0, 0] == 0).all() and not np.array_equal(labels[8, 8], labels[20, 30])
+       and not np.array_equal(labels[8, 8], labels[5, 5]), "labels: colours and outlines")
+    r = wu("export", result, "-o", over, "--images", unit)
+    ok(r.returncode == 0, "export over the pictures", r.stderr)
+    labels = np.asarray(Image.open(os.path.join(over, "labels_g8.png")).convert("RGB"))
+    ok(np.array_equal(labels[:4], np.repeat(GREY[:4, :, None], 3, 2)), "the picture shows where there is no label")
+    small = Image.open(os.path.join(plain, "map_g8_contrast_L64_1_0.png"))
+    large = Image.open(os.path.join(over, "map_g8_contrast_L64_1_0.png"))
+    ok(large.width > small.width and large.height == small.height, "over the picture: both side by side")
+    before = {n: hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() for n in os.listdir(plain)}
+    wu("export", result, "-o", plain)
+    ok(all(hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() == d for n, d in before.items()),
+       "exported twice: the same bytes")
+
+    r = wu("export", result, "-o", over, "--images", path("stack.zip"))
+    ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
+    r = wu("export", result, "-o", path("g8.png"))
+    ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
+    check_bad_results(arrays, unit)
+
+
+def check_tables(folder, arrays):
+    rows = read_csv(folder, "features.csv")
+    got = np.array([[float(c) for c in row[1:]] for row in rows[1:]])
+    ok(rows[0] == ["item"] + list(arrays["feature_names"]) and [r[0] for r in rows[1:]] == list(arrays["item_names"]),
+       "features.csv: titles and items")
+    ok(got.tobytes() == arrays["features"].tobytes() or
+       (np.array_equal(got, arrays["features"], equal_nan=True) and np.array_equal(np.signbit(got[0, 3:]), np.signbit(arrays["features"][0, 3:]))),
+       "features.csv: every bit")
+    rows = read_csv(folder, "offset_features.csv")
+    numbers = np.array([[float(c) for c in row[5:]] for row in rows[1:]])
+    places = [row[:5] for row in rows[1:]]
+    expected = [[i, l, str(o[0]), str(o[1]), f] for i in arrays["item_names"] for l in ("16", "64")
+                for o in arrays["offsets"] for f in FEATURES]
+    ok(numbers.tobytes() == arrays["offset_features"].tobytes() and places == expected, "offset_features.csv: every bit, every place")
+    rows = read_csv(folder, "items.csv")
+    ok(rows[0] == ["item", "count", "volume", "good"] and rows[1] == ["g8", "2", rows[1][2], "1"]
+       and [float(r[2]) for r in rows[1:]] == arrays["volume"].tolist(), "items.csv", rows)
+    rows = read_csv(folder, "regions.csv")
+    ok(rows[0] == ["item", "bbox_y0", "bbox_x0", "bbox_y1", "bbox_x1", "centroid_y", "centroid_x", "mean"]
+       and [r[0] for r in rows[1:]] == ["g8", "g8", "three"] and rows[3][1:5] == ["8", "9", "10", "11"]
+       and np.array_equal(np.array([r[7] for r in rows[1:]], np.float32), arrays["region_mean"]), "regions.csv", rows)
+    rows = read_csv(folder, "points.csv")
+    ok(rows == [["item", "z", "y", "x", "score"], ["c8", "1", "2", "3", str(2 ** 62)], ["c8", "4", "5", "6", "-5"]],
+       "points.csv", rows)
+
+
+def check_bad_results(arrays, unit):
+    """What a stranger may send: refused in one line."""
+    for name, change in (
+            ("fewer feature names", {"feature_names": arrays["feature_names"][:-1]}),
+            ("an item number too large", {"region_item": np.array([0, 0, 3], np.int64)}),
+            ("a negative item number", {"region_item": np.array([0, -1, 2], np.int64)}),
+            ("tables of unequal length", {"region_mean": np.zeros(4, np.float32)}),
+            ("no item names", {"item_names": None}),
+            ("item names that are paths", {"item_names": np.array(["../x", "c8", "three"])}),
+            ("a map of no item", {"map_nobody_contrast_L64_1_0": np.zeros((3, 3), np.float32)}),
+            ("a map of the wrong type", {"map_g8_contrast_L64_1_0": np.zeros((3, 3))}),
+            ("an empty map", {"map_g8_contrast_L64_1_0": np.zeros((0, 3), np.float32)}),
+            ("a map in one dimension", {"map_g8_contrast_L64_1_0": np.zeros(4, np.float32)}),
+            ("offsets that do not fit", {"offsets": np.zeros((5, 3), np.int32)}),
+            ("no offsets", {"offsets": None}),
+            ("a map of another size than the picture", {"map_g8_contrast_L64_1_0": np.zeros((3, 3), np.float32)})):
+        changed = {k: v for k, v in {**arrays, **change}.items() if v is not None}
+        bad = write_npz("bad.npz", changed, unit)
+        r = wu("export", bad, "-o", path("exported_bad"), "--images", unit)
+        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "bad.npz" in r.stderr, "export refuses " + name,
+           "%d %s" % (r.returncode, r.stderr))
+    whole = open(path("result.npz"), "rb").read()
+    wrong = []
+    for i in range(60):
+        body = bytearray(whole)
+        if i % 4 == 0:
+            del body[RNG.integers(1, len(body)):]
+        for _ in range(1 + i % 3):
+            body[RNG.integers(0, len(body))] ^= 1 << int(RNG.integers(0, 8))
+        with open(path("hurt.npz"), "wb") as f:
+            f.write(body)
+        for verb in (["show", "--all"], ["export", "-o", path("exported_bad")]):
+            r = wu(*verb, path("hurt.npz"))
+            if r.returncode not in (0, 2):
+                wrong.append("%s: %d %s" % (verb[0], r.returncode, r.stderr))
+    ok(not wrong, "a result hurt in 60 ways: read or refused", "\n".join(wrong[:3]))
+
+
+if not os.path.exists(TEXCELL_WU):
+    note("%s is not built" % TEXCELL_WU)
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_layouts, test_not_pictures, test_damage, test_names, test_stacks,
+             test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+    test()
+done()
