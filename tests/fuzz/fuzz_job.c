@@ -1,0 +1,62 @@
+/* libFuzzer target: a work unit is read, and every item of it loaded. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz_zip.h"
+#include "workunits/job.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Larger items are within the limits, but take the time of thousands of runs. */
+#define LARGEST ((uint64_t)1 << 20)
+
+/* A failure says one line about the file. */
+static void check_message(const fuzz_file *file, const tc_err *err)
+{
+    if (strncmp(err->message, file->path, strlen(file->path)) != 0 && strncmp(err->message, "out of memory", 13) != 0)
+        abort();
+    for (const char *c = err->message; *c != '\0'; c++) {
+        if (*c < 0x20 || *c > 0x7e)
+            abort();
+    }
+}
+
+static void load_items(const fuzz_file *file, const wu_job *job)
+{
+    for (size_t i = 0; i < job->n_items && i < 50; i++) {
+        const wu_item *item = &job->items[i];
+        const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
+        wu_pixels pixels;
+        tc_err err = { "" };
+        if (n == 0 || n > WU_MAX_VOXELS || !wu_name_ok(item->name))
+            abort();
+        if (n > LARGEST)
+            continue;
+        if (wu_item_load(job, i, &pixels, &err) != TC_OK) {
+            check_message(file, &err);
+            continue;
+        }
+        /* Touch both ends, for the sanitizer to see. */
+        volatile unsigned sum = pixels.bits == 8 ? pixels.u8[0] + pixels.u8[n - 1] : pixels.u16[0] + pixels.u16[n - 1];
+        if (pixels.mask != NULL)
+            sum = pixels.mask[0] + pixels.mask[n - 1];
+        (void)sum;
+        wu_pixels_free(&pixels);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_file file;
+    wu_job *job = NULL;
+    tc_err err = { "" };
+    fuzz_file_open(&file, data, size);
+    if (wu_job_read(file.path, &job, &err) == TC_OK)
+        load_items(&file, job);
+    else
+        check_message(&file, &err);
+    wu_job_destroy(&job);
+    fuzz_file_close(&file);
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* libFuzzer target: a result is opened, and every array of it read twice. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/fuzz_zip.h"
+#include "workunits/npz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Whole, and streamed in odd pieces: the two must agree. */
+static void read_array(wu_npz_reader *r, size_t index)
+{
+    const wu_array_info *info = wu_npz_info(r, index);
+    unsigned char piece[999];
+    void *whole = NULL;
+    int ok = 0;
+    size_t n = 0, total = 0;
+    const uint64_t bytes = wu_array_bytes(info, &ok);
+    if (!ok || bytes > 1 << 22 || wu_npz_find(r, info->name) != (long)index)
+        abort();
+    const tc_status loaded = wu_npz_load(r, index, &whole, NULL);
+    tc_status st = wu_npz_stream_begin(r, index, NULL);
+    while (st == TC_OK) {
+        st = wu_npz_stream_read(r, piece, sizeof piece, &n, NULL);
+        if (n == 0)
+            break;
+        if (n > bytes - total || (loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
+            abort();
+        total += n;
+    }
+    if (st != loaded || (loaded == TC_OK && total != bytes))
+        abort();
+    if (loaded == TC_OK && info->dtype == WU_STR && bytes > 0) {
+        char text[64];
+        wu_ucs4_to_utf8(whole, info->width, text, sizeof text);
+        if (wu_utf8_to_ucs4(text, NULL, 0) < 0)
+            abort();
+    }
+    free(whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_file file;
+    wu_npz_reader *r = NULL;
+    tc_err err = { "" };
+    fuzz_file_open(&file, data, size);
+    if (wu_npz_open(file.path, 1 << 22, &r, &err) == TC_OK) {
+        if (!json_is_object(wu_npz_json(r)))
+            abort();
+        for (size_t i = 0; i < wu_npz_count(r); i++)
+            read_array(r, i);
+    } else if (strncmp(err.message, file.path, strlen(file.path)) != 0) {
+        abort();
+    }
+    wu_npz_reader_close(&r);
+    fuzz_file_close(&file);
+    return 0;
+}

@@ -1,0 +1,127 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include "tests/fuzz/fuzz_zip.h"
+
+#include <minizip/zip.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "workunits/archive.h"
+
+/* libFuzzer's. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
+
+void fuzz_file_open(fuzz_file *file, const uint8_t *data, size_t size)
+{
+    file->fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (file->fd < 0 || write(file->fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(file->path, sizeof file->path, "/proc/self/fd/%d", file->fd);
+}
+
+void fuzz_file_close(fuzz_file *file)
+{
+    close(file->fd);
+}
+
+/* --- the mutator ------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Gives every chunk of a PNG the CRC it should have. */
+static void mend_png(uint8_t *data, size_t size)
+{
+    for (size_t at = 8; at + 12 <= size;) {
+        const size_t n = (size_t)data[at] << 24 | (size_t)data[at + 1] << 16 | (size_t)data[at + 2] << 8 | data[at + 3];
+        if (n > size - at - 12)
+            return;
+        const uLong crc = crc32(0, data + at + 4, (uInt)n + 4);
+        for (int i = 0; i < 4; i++)
+            data[at + 8 + n + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+        at += n + 12;
+    }
+}
+
+/* A member's bytes, some of them changed; free(). NULL if it does not unpack. */
+static uint8_t *mutated_member(wu_unzip *z, const wu_archive *a, size_t index, bool mutate, size_t *size)
+{
+    const wu_member *m = &a->members[index];
+    size_t n = 0, got = 0;
+    if (m->size > MEMBER_MAX || wu_unzip_begin(z, index, NULL) != TC_OK)
+        return NULL;
+    uint8_t *data = malloc((size_t)m->size + GROWTH);
+    if (data == NULL)
+        return NULL;
+    do {
+        if (wu_unzip_read(z, data + n, (size_t)m->size + 1 - n, &got, NULL) != TC_OK) {
+            free(data);
+            return NULL;
+        }
+        n += got;
+    } while (got > 0);
+    if (mutate) {
+        n = LLVMFuzzerMutate(data, n, (size_t)m->size + GROWTH);
+        if (ends_with(m->name, ".png"))
+            mend_png(data, n);
+    }
+    *size = n;
+    return data;
+}
+
+/* The archive again with one member changed, in the memory file `out`. */
+static bool repack(const wu_archive *a, const fuzz_file *out, size_t chosen, unsigned seed)
+{
+    const zip_fileinfo when = { .tmz_date = { .tm_mday = 1, .tm_year = 1980 } };
+    wu_unzip *z = NULL;
+    bool good = wu_unzip_open(a, &z, NULL) == TC_OK;
+    zipFile zip = good ? zipOpen64(out->path, APPEND_STATUS_CREATE) : NULL;
+    for (size_t i = 0; i < a->n && zip != NULL; i++) {
+        size_t size = 0;
+        uint8_t *data = mutated_member(z, a, i, i == chosen, &size);
+        const bool store = (seed >> 20 & 3) == 0;
+        good = data != NULL &&
+               zipOpenNewFileInZip(zip, a->members[i].name, &when, NULL, 0, NULL, 0, NULL, store ? 0 : Z_DEFLATED,
+                                   store ? 0 : 1) == ZIP_OK &&
+               zipWriteInFileInZip(zip, data, (unsigned)size) == ZIP_OK && zipCloseFileInZip(zip) == ZIP_OK && good;
+        free(data);
+    }
+    if (zip != NULL)
+        zipClose(zip, NULL);
+    wu_unzip_close(&z);
+    return good && zip != NULL;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    fuzz_file in, out;
+    wu_archive *a = NULL;
+    size_t result = 0;
+    if (seed % 3 == 0)
+        return LLVMFuzzerMutate(data, size, max_size);
+    fuzz_file_open(&in, data, size);
+    fuzz_file_open(&out, data, 0);
+    if (wu_archive_read(in.path, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {
+        struct stat st;
+        if (fstat(out.fd, &st) == 0 && (size_t)st.st_size <= max_size &&
+            pread(out.fd, data, (size_t)st.st_size, 0) == (ssize_t)st.st_size)
+            result = (size_t)st.st_size;
+    }
+    wu_archive_destroy(&a);
+    fuzz_file_close(&in);
+    fuzz_file_close(&out);
+    return result > 0 ? result : LLVMFuzzerMutate(data, size, max_size);
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build
+# folder), makes their first inputs, runs each for FUZZ_SECONDS and prints TAP.
+#
+# To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
+# beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
+TARGETS="job npz"
+extra_sources()
+{
+    case $1 in
+    job|npz) echo tests/fuzz/fuzz_zip.c ;;
+    esac
+}
+
+here=$(dirname "$0")
+src=$(cd "${TEXCELL_SRC:-$here/../..}" && pwd)
+folder=${1:-${TEXCELL_BUILD:-$src/build}/fuzz}
+seconds=${FUZZ_SECONDS:-60}
+python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 2> /dev/null && echo "$p" && break; done)}
+clang=${CLANG:-clang}
+[ "$clang" = : ] && clang=clang
+
+flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
+sanitizers=fuzzer,address,undefined
+libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
+common="app/status.c workunits/archive.c workunits/job.c workunits/png_io.c workunits/npz.c workunits/result.c"
+
+mkdir -p "$folder" || exit 99
+cd "$folder" || exit 99
+
+echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n); int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d == 0 && n; }' > probe.c
+if ! $clang -fsanitize=$sanitizers probe.c -o probe 2> probe.log; then
+    echo "1..0 # SKIP no clang with libFuzzer"
+    exit 0
+fi
+
+# build NAME: the target fuzz_NAME
+build()
+{
+    files=
+    for f in $common $(extra_sources "$1"); do
+        files="$files $src/$f"
+    done
+    # shellcheck disable=SC2086
+    $clang $flags -fsanitize=$sanitizers -fno-sanitize-recover=all "$src/tests/fuzz/fuzz_$1.c" $files $libs -o "fuzz_$1" 2> "$1.build.log"
+}
+
+# fuzz NAME: runs the target; what it finds stays in FOLDER as crash-NAME-...
+fuzz()
+{
+    mkdir -p "corpus_$1"
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$src/tests" "$python" "$src/tests/fuzz/make_seeds.py" "$1" "seeds_$1" || return 1
+    "./fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1536 -max_len=65536 -print_final_stats=1 \
+        -artifact_prefix="crash-$1-" "corpus_$1" "seeds_$1" > "$1.log" 2>&1
+}
+
+number=0
+failed=0
+report()
+{
+    number=$((number + 1))
+    [ "$1" = ok ] || failed=1
+    echo "$1 $number - $2"
+}
+
+for name in $TARGETS; do
+    if ! build "$name"; then
+        sed 's/^/# /' "$name.build.log"
+        report "not ok" "fuzz target $name builds"
+    elif fuzz "$name"; then
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$name.log")
+        report ok "fuzz target $name: $runs runs in $seconds s"
+    else
+        tail -n 60 "$name.log" | sed 's/^/# /'
+        report "not ok" "fuzz target $name: see $folder/crash-$name-*"
+    fi
+done
+echo "1..$number"
+exit $failed
