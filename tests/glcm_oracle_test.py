@@ -9,7 +9,8 @@ from skimage.feature import graycomatrix, graycoprops
 
 import tap
 from oracle import glcm_cases, glcm_oracle as oracle
-from oracle.glcm_check import check, product_row, refused
+from oracle.glcm_check import (check, fold, near_products, pairs_in, product_row, refused,
+                               two_level_walk)
 from oracle.workunit import item
 
 ALL = {"type": "all"}
@@ -254,6 +255,33 @@ def independence():
     check("one odd pixel in sliding windows", sliding, [image("odd", p)])
 
 
+def near_independence_in_windows():
+    """The hardest two-level windows there are for imc2."""
+    centre = {"type": "disc", "r": 0}
+    for shape, radius in (("disc", 2), ("disc", 8), ("disc", 16), ("square", 16), ("disc", 30),
+                          ("square", 45), ("square", 63)):
+        hardest = near_products(pairs_in(shape, radius), 12)
+        check("windows that are nearly products, %s of radius %d" % (shape, radius),
+              {"levels": [256], "distances": [1], "directions": "four", "per_offset": True,
+               "window": {"shape": shape, "radius": radius}, "roi": centre},
+              [image("c%d_%d_%d" % c, fold(two_level_walk(*c), shape, radius)) for c in hardest])
+        side = 2 * radius + 1
+        one = np.full((side, side), 4, np.uint8)
+        one[radius, radius // 2] = 9
+        two = one.copy()
+        two[radius // 2, radius] = 130
+        noise = RNG.integers(0, 2, (side, side)).astype(np.uint8)
+        check("one and two odd pixels, and noise, %s of radius %d" % (shape, radius),
+              {"levels": [2, 16, 256], "distances": [1, 2], "per_offset": True,
+               "window": {"shape": shape, "radius": radius}, "roi": centre},
+              [image("one", one), image("two", two), image("noise", noise)])
+    whole = {"levels": [256], "window": {"shape": "roi"}, "distances": [1], "roi": ALL,
+             "directions": "four", "per_offset": True}
+    check("regions that are nearly products", whole,
+          [image("k%d" % k, two_level_walk(k - 1, k, k + 1)[None, :])
+           for k in (1, 3, 31, 301, 3001, 32767)])
+
+
 def random_jobs():
     for seed in range(30):
         parameters, items = glcm_cases.random_job(np.random.default_rng(seed), 1200)
@@ -298,6 +326,7 @@ def main():
     contents()
     levels_and_depth()
     independence()
+    near_independence_in_windows()
     random_jobs()
     refusals()
     tap.done()

@@ -43,10 +43,10 @@ class Job:
         os.remove(self.result)
         tap.note("%s: %.1f s undisturbed" % (name, self.seconds))
 
-    def start(self):
+    def start(self, **kw):
         with open(self.errors, "w") as errors:
             return subprocess.Popen([tap.TEXCELL, "run", self.unit, "-o", self.result,
-                                     "--device", "cpu"] + self.options, stderr=errors)
+                                     "--device", "cpu"] + self.options, stderr=errors, **kw)
 
     def stderr(self):
         with open(self.errors) as f:
@@ -79,6 +79,22 @@ class Job:
         for name in self.files():
             if name != "unit.zip":
                 os.remove(os.path.join(self.folder, name))
+
+    def saved(self):
+        """What a killed run has left, {name: bytes}."""
+        left = {}
+        for name in self.files():
+            if name != "unit.zip":
+                with open(os.path.join(self.folder, name), "rb") as f:
+                    left[name] = f.read()
+        return left
+
+    def restore(self, saved):
+        self.clear()
+        for name, data in saved.items():
+            if data is not None:
+                with open(os.path.join(self.folder, name), "wb") as f:
+                    f.write(data)
 
     def kill_after(self, seconds, sig=signal.SIGKILL):
         """Starts, and sends the signal unless it was done before. The exit
@@ -146,7 +162,7 @@ def kill_nine(job, kills):
     resumed = False
     while killed < kills:
         code, in_time = job.kill_after(RNG.uniform(0.02, 1.2 * min(job.seconds, 1.0)))
-        resumed = resumed or "resum" in job.stderr().lower()
+        resumed = resumed or "going on from the checkpoint" in job.stderr()
         if in_time:
             killed += 1
         else:
@@ -183,8 +199,7 @@ def damaged(job, other):
     """Checkpoint and spool flipped, cut, emptied, swapped, removed."""
     if not job.half_done():
         return
-    saved = {n: open(os.path.join(job.folder, n), "rb").read()
-             for n in job.files() if n != "unit.zip"}
+    saved = job.saved()
     tap.note("left by a kill: %s" % {n: len(b) for n, b in saved.items()})
     checkpoint = "result.npz.checkpoint"
     if not tap.ok(checkpoint in saved, "%s: the checkpoint's name" % job.name, sorted(saved)):
@@ -198,11 +213,7 @@ def damaged(job, other):
         return data[:RNG.randrange(len(data))]
 
     def trial(title, changes, must_say):
-        job.clear()
-        for n, data in dict(saved, **changes).items():
-            if data is not None:
-                with open(os.path.join(job.folder, n), "wb") as f:
-                    f.write(data)
+        job.restore(dict(saved, **changes))
         job.finish(title)
         if must_say:
             said = job.stderr()
@@ -225,8 +236,7 @@ def damaged(job, other):
         trial("%s gone" % n, {n: None}, False)
         trial("%s full of noise" % n, {n: RNG.randbytes(len(data))}, ours)
     if other.half_done():
-        foreign = {n: open(os.path.join(other.folder, n), "rb").read()
-                   for n in other.files() if n != "unit.zip"}
+        foreign = other.saved()
         trial("the checkpoint of another work unit", foreign, True)
         trial("the checkpoint alone of another work unit",
               {checkpoint: foreign.get(checkpoint)}, True)
@@ -263,6 +273,57 @@ def other_threads(job):
         job.options = options
 
 
+def preload(root):
+    """The environment in which a run can be killed at a chosen call that
+    creates, writes, syncs, renames or removes a file; None if that fails."""
+    library = os.path.join(root, "kill_at.so")
+    source = os.path.join(tap.SRC, "tests", "resume", "kill_at.c")
+    made = subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source,
+                           "-ldl"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if not tap.ok(made.returncode == 0, "kill_at.c compiles", made.stdout):
+        return None
+    return dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0")
+
+
+def calls_of(root, job, env):
+    count = os.path.join(root, "calls")
+    job.start(env=dict(env, KILL_COUNT=count)).wait(PATIENCE)
+    with open(count) as f:
+        return int(f.read())
+
+
+def at_some_calls(root, job, env, trials):
+    """Killed at chosen calls, a write half done; then resumed with no further
+    checkpoint, so that whatever lies about has to be cleared away."""
+    calls = calls_of(root, job, env)
+    job.clear()
+    options = job.options
+    for n in RNG.sample(range(1, calls + 1), min(trials, calls)):
+        code = job.start(env=dict(env, KILL_AT=str(n))).wait(PATIENCE)
+        if code != -signal.SIGKILL:      # time decides how many checkpoints there are
+            job.clear()
+            continue
+        job.options = options[:-1] + ["3600"]
+        job.finish("killed at call %d of about %d" % (n, calls))
+        job.options = options
+
+
+def at_last_calls(root, job, env, trials):
+    """Killed at each of the calls with which the result is completed."""
+    if not job.half_done():
+        return
+    saved = job.saved()
+    options = job.options
+    job.options = options[:-1] + ["3600"]
+    calls = calls_of(root, job, env)
+    for n in range(max(1, calls - trials + 1), calls + 1):
+        job.restore(saved)
+        code = job.start(env=dict(env, KILL_AT=str(n))).wait(PATIENCE)
+        tap.ok(code == -signal.SIGKILL, "%s: killed at call %d of %d" % (job.name, n, calls), code)
+        job.finish("result after call %d of %d" % (n, calls))
+    job.options = options
+
+
 def main():
     tap.note("seed %d (TEXCELL_SEED repeats it), %d kills" % (SEED, KILLS))
     root = tap.scratch()
@@ -277,6 +338,10 @@ def main():
         polite(job, signal.SIGTERM)
         polite(job, signal.SIGINT)
     damaged(many, deep)
+    env = preload(root)
+    if env is not None:
+        at_some_calls(root, deep, env, 16)
+        at_last_calls(root, many, env, 9)
     elsewhere(many)
     other_threads(many)
     tap.done()

@@ -164,3 +164,51 @@ def product_row(multiplicity):
         else:
             row.append(stack.pop())
     return np.array(row[::-1], np.uint8)
+
+
+def near_products(pairs, how_many):
+    """Two-level matrices [[c00, c01], [c01, c11]] of so many unordered pairs
+    that are as near to the product of their marginals as integers allow,
+    without being it: the smallest |c00 c11 - c01^2| > 0."""
+    found = []
+    for c01 in range(1, pairs):
+        c00 = np.arange(0, pairs - c01 + 1, 2, dtype=np.int64)
+        c11 = 2 * (pairs - c01) - c00
+        determinant = np.abs(c00 * c11 - c01 * c01)
+        determinant[determinant == 0] = pairs * pairs
+        k = int(determinant.argmin())
+        found.append((int(determinant[k]), int(c00[k]), c01, int(c11[k])))
+    return [f[1:] for f in sorted(found)[:how_many]]
+
+
+def two_level_walk(c00, c01, c11):
+    """Levels 0 and 1 in a row whose neighbours give that matrix."""
+    row = [0] * (c00 // 2) + [k % 2 for k in range(c01 + 1)]
+    # The last level of the alternation may be 0: ones go to the first 1.
+    at = row.index(1, c00 // 2)
+    return np.array(row[:at] + [1] * (c11 // 2) + row[at:], np.uint8)
+
+
+def fold(walk, shape, radius):
+    """A picture as large as a window whose rows are consecutive parts of the
+    walk, each beginning where the last ended: its horizontal pairs are the
+    walk's. Pixels outside a disc are 0."""
+    side = 2 * radius + 1
+    inside = glcm_oracle.disc(side, side, radius, radius, radius) if shape == "disc" \
+        else np.ones((side, side), bool)
+    picture = np.zeros((side, side), np.uint8)
+    at = 0
+    for y in range(side):
+        columns = np.flatnonzero(inside[y])
+        picture[y, columns] = walk[at:at + columns.size]
+        at += columns.size - 1
+    assert at == walk.size - 1
+    return picture
+
+
+def pairs_in(shape, radius):
+    """Horizontal neighbours inside a window."""
+    side = 2 * radius + 1
+    if shape == "square":
+        return side * (side - 1)
+    return int((glcm_oracle.disc(side, side, radius, radius, radius).sum(axis=1) - 1).sum())
