@@ -357,7 +357,9 @@ def bad_pictures():
     yield "a picture with too few rows", image_is(png(height=12, data=bytes(17 * 11))), "images/x.png: damaged PNG"
     yield "a picture with a bad row filter", image_is(png(data=b"\x09" + bytes(17 * 12 - 1))), "images/x.png: damaged PNG"
     yield "a mask with damaged data", unit(
-        job(items=[{"name": "x", "image": "images/x.png", "mask": "m.png"}]), [("m.png", whole[:-20])]), "m.png: damaged PNG"
+        job(items=[{"name": "x", "image": "images/x.png", "mask": "m.png"}],
+            parameters={"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2},
+                        "roi": {"type": "mask"}}), [("m.png", whole[:-20])]), "m.png: damaged PNG"
     yield "a last slice with damaged data", unit(
         job(items=[{"name": "x", "stack": ["images/x.png", "m.png"]}],
             parameters={"levels": [16], "distances": [1], "window": {"shape": "roi"}}),
