@@ -121,7 +121,7 @@ static const glyph *find_glyph(char c)
     return NULL;
 }
 
-void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, unsigned scale, const char *text,
+void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour)
 {
     for (size_t i = 0; text[i] != '\0'; i++, x += WU_CHAR_NX * scale) {
@@ -137,7 +137,7 @@ void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, unsigned scale, c
 
 static uint8_t to_byte(double value)
 {
-    return value <= 0 ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255 + 0.5);
+    return value <= 0 ? 0 : value >= 1 ? 255 : (uint8_t)lround(value * 255);
 }
 
 wu_rgb wu_colour_map(double value)

@@ -32,7 +32,7 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
  * drawn as capitals) and . - + ( ) , = : / _ ; anything else is a gap. A
  * character takes WU_CHAR_NX x WU_CHAR_NY pixels of `scale` x `scale`. */
 enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
-void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, unsigned scale, const char *text,
+void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err);

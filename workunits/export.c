@@ -21,7 +21,8 @@ const char wu_export_help[] =
     "  offset_features.csv  a row for each item, levels, offset and feature\n"
     "  items.csv            a row for each item; other values of which there is one per item\n"
     "  regions.csv, cells.csv, points.csv   a row for each region, cell, point found\n"
-    "  map_*.png            maps of a feature in colour, with a scale from least to most\n"
+    "  map_*.png            maps of a feature in colour, with a scale from least to most: the\n"
+    "                       part that has values and some room around it\n"
     "  labels_*.png         labelled regions, each in a colour of its own\n"
     "  mask_*.png           what is inside (white)\n"
     "\n"
@@ -29,7 +30,8 @@ const char wu_export_help[] =
     "beside each other, evenly chosen if there are more than 36.\n"
     "\n"
     "  -o, --output DIR     the folder to write into\n"
-    "  --images WU.zip      the work unit the result is of: pictures are drawn over its images\n";
+    "  --images WU.zip      the work unit the result is of: labels and masks are drawn over its\n"
+    "                       images, maps over and beside them\n";
 
 typedef struct export_options {
     const char *result, *folder, *images;

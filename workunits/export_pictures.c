@@ -127,8 +127,8 @@ static wu_rgb ground(const drawing *d, size_t at, wu_rgb plain)
 typedef struct montage {
     uint32_t slices, columns;  /* shown */
     uint32_t x0, y0, nx, ny;   /* part of each slice that is shown */
-    unsigned scale;            /* pixels of the canvas per pixel */
-    uint32_t gap;
+    uint64_t scale;            /* pixels of the canvas per pixel */
+    uint64_t gap;
     uint64_t width, height;    /* on the canvas */
 } montage;
 
@@ -140,7 +140,7 @@ static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, 
     const uint32_t rows = (m.slices + m.columns - 1) / m.columns;
     const uint64_t side = (uint64_t)(nx > ny ? nx : ny) * m.columns;
     if (enlarge && side < SMALL_SIDE)
-        m.scale = (unsigned)((SMALL_SIDE + side - 1) / side);
+        m.scale = (SMALL_SIDE + side - 1) / side;
     m.width = (uint64_t)m.columns * nx * m.scale + (m.columns - 1) * m.gap;
     m.height = (uint64_t)rows * ny * m.scale + (rows - 1) * m.gap;
     if (m.slices < d->nz)
@@ -162,11 +162,11 @@ static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const d
 {
     for (uint32_t i = 0; i < m->slices; i++) {
         const uint32_t z = slice_at(d, m, i);
-        const uint64_t at_x = left + (i % m->columns) * ((uint64_t)m->nx * m->scale + m->gap);
-        const uint64_t at_y = top + (i / m->columns) * ((uint64_t)m->ny * m->scale + m->gap);
+        const uint64_t at_x = left + (i % m->columns) * (m->nx * m->scale + m->gap);
+        const uint64_t at_y = top + (i / m->columns) * (m->ny * m->scale + m->gap);
         for (uint32_t y = 0; y < m->ny; y++)
             for (uint32_t x = 0; x < m->nx; x++)
-                wu_canvas_fill(canvas, at_x + (uint64_t)x * m->scale, at_y + (uint64_t)y * m->scale,
+                wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale,
                                m->scale, m->scale, colour(d, user, m->x0 + x, m->y0 + y, z));
     }
 }
@@ -261,7 +261,7 @@ static bar_text bar_numbers(const map_view *v)
 enum { BAR_NX = 10, BAR_GAP = 3 };     /* in units of the text's scale */
 
 /* The bar beside a map: largest value at the top, least at the bottom. */
-static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height, unsigned scale,
+static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height, uint64_t scale,
                      const bar_text *b)
 {
     for (uint64_t y = 0; y < height; y++)
@@ -275,7 +275,7 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
 }
 
 /* At most `room` pixels of text, cut if need be. */
-static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, unsigned scale, const char *text,
+static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                       uint64_t room)
 {
     char cut[300];
@@ -296,9 +296,10 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
     const uint64_t panels = d->pixels.nx > 0 ? 2 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
-    const unsigned scale = larger > 3000 ? 10 : larger < 450 ? 2 : (unsigned)(larger / 300) + 1;
+    const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
     const uint64_t pad = 6 * scale;
-    const uint64_t top = pad + 2 * (WU_CHAR_NY + 3) * scale;
+    const uint64_t line = (WU_CHAR_NY + 3) * scale;
+    const uint64_t top = pad + 2 * line;
     const bar_text numbers = bar_numbers(&v);
     const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
@@ -310,7 +311,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     tc_status status = wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
     if (status == TC_OK) {
         draw_line(&canvas, pad, pad, scale, d->title, width - 2 * pad);
-        draw_line(&canvas, pad, pad + (WU_CHAR_NY + 3) * scale, scale, d->item, width - 2 * pad);
+        draw_line(&canvas, pad, pad + line, scale, d->item, width - 2 * pad);
         uint64_t left = pad;
         if (panels == 2) {
             draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);

@@ -31,14 +31,20 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
     return NULL;
 }
 
-static tc_status choose_decoder(wu_picture *picture, tc_err *err)
+/* Looks before it opens: opening a pipe would wait for a writer. */
+static tc_status open_file(wu_picture *picture, tc_err *err)
 {
     struct stat st;
-    if (fstat(fileno(picture->file), &st) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (stat(picture->path, &st) == 0 && !S_ISREG(st.st_mode))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a regular file", picture->path);
+    picture->file = fopen(picture->path, "rb");
+    if (picture->file == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", picture->path, strerror(errno));
+    return TC_OK;
+}
 
+static tc_status choose_decoder(wu_picture *picture, tc_err *err)
+{
     unsigned char magic[MAGIC_BYTES];
     const size_t n = fread(magic, 1, sizeof magic, picture->file);
     if (ferror(picture->file))
@@ -63,11 +69,8 @@ tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err)
         wu_picture_close(&picture);
         return tc_no_memory(err, path);
     }
-    tc_status status;
-    picture->file = fopen(path, "rb");
-    if (picture->file == NULL)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
-    else
+    tc_status status = open_file(picture, err);
+    if (status == TC_OK)
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
         picture->info.nz = 1;

@@ -68,6 +68,13 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
+static void print_reason(const char *message)
+{
+    fputs("needs      unknown: ", stdout);
+    print_plain(message);
+    putchar('\n');
+}
+
 /* What create_work is to be told; nothing where the analysis cannot say. */
 static void print_needs(const wu_job *job)
 {
@@ -90,7 +97,7 @@ static void print_needs(const wu_job *job)
         memory = plan.memory_bytes > memory ? plan.memory_bytes : memory;
     }
     if (status != TC_OK)
-        printf("needs      unknown: %s\n", reason.message);
+        print_reason(reason.message);
     else
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
                "(rsc_memory_bound)\n", flops, memory);

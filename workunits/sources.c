@@ -96,7 +96,9 @@ static char *make_name(const char *base, json_t *taken)
     for (; base[n] != '\0' && n < WU_MAX_NAME; n++) {
         const unsigned char c = (unsigned char)base[n];
         const bool good = c < 128 && (isalnum(c) || c == '_' || c == '-' || (c == '.' && n > 0));
-        name[n] = good ? (char)c : '_';
+        name[n] = '_';
+        if (good)
+            name[n] = base[n];
     }
     if (n == 0)
         name[n++] = '_';

@@ -181,7 +181,7 @@ static void make_grey(uint8_t *data, wu_picture_info *info)
 /* Whatever is not 0, in any channel, is inside: 255. In place. */
 static void make_mask(uint8_t *data, wu_picture_info *info)
 {
-    const size_t step = info->channels * (info->bits / 8);
+    const size_t step = (size_t)info->channels * (info->bits / 8);
     const size_t n = (size_t)info->nx * info->ny;
     for (size_t i = 0; i < n; i++) {
         bool inside = false;

@@ -107,6 +107,10 @@ int main(int argc, char **argv)
     tc_status status = run(argc, argv, &err);
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == TC_OK)
         status = tc_fail(&err, TC_IO, "standard output: cannot be written");
+    /* One line, whatever a file's name or content brought into the message. */
+    for (char *c = err.message; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
     if (status != TC_OK)
         fprintf(stderr, "texcell-wu: error: %s\n",
                 err.message[0] != '\0' ? err.message : tc_status_string(status));
