@@ -1,7 +1,8 @@
 """A glcm task in the real BOINC client: progress, suspended in memory and out
-of it, client quit, a signal, client gone, upload; one task aborted, one with a
-work unit that is none. The first one's result is that of "texcell run", byte
+of it, client quit, a signal, client gone, upload; one task aborted, one that cannot
+go on for now, one with a work unit that is none. The first one's result is that of "texcell run", byte
 for byte, whatever happened on the way."""
+import fcntl
 import math
 import os
 import signal
@@ -14,7 +15,7 @@ import skimage
 import tap
 from harness import Client, Server, Timeout, until
 
-SECONDS = 26        # wall time that the task should take undisturbed
+SECONDS = 22        # wall time that the task should take undisturbed
 LIMIT = 400         # seconds after which the whole script gives up
 THREADS = 2
 TRIAL_RADIUS = 30
@@ -188,14 +189,29 @@ def aborted(client, server):
     tap.ok("wu2_0_0" not in server.uploads, "abort: nothing is uploaded")
 
 
-def no_workunit(client, server):
+def cannot_go_on(client):
+    """Another process has the lock of the job's spool."""
     client.tell("wu3_0", "resume")
-    result = until(60, lambda: "stderr_out" in client.result("wu3_0") and client.result("wu3_0"),
+    story = Story(client, "wu3_0")
+    story.works_on(0.01)
+    with open(os.path.join(client.slot(int(client.task("wu3_0")["slot"])), "spool")) as spool:
+        story.process.signal(signal.SIGTERM)
+        fcntl.flock(spool, fcntl.LOCK_EX)      # ours once the process has ended
+        until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
+        line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
+        tap.ok("Task wu3_0 postponed for 300 seconds: spool: another texcell" in line,
+               "cannot go on: the client waits, and says why", line)
+    client.tell("wu3_0", "abort")
+
+
+def no_workunit(client, server):
+    client.tell("wu4_0", "resume")
+    result = until(60, lambda: "stderr_out" in client.result("wu4_0") and client.result("wu4_0"),
                    "the task with the broken work unit is over")
     tap.ok(result["exit_status"] == "2", "broken work unit: exit status 2", result["exit_status"])
     tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr says so",
            result["stderr_out"])
-    tap.ok("wu3_0_0" not in server.uploads, "broken work unit: nothing is uploaded")
+    tap.ok("wu4_0_0" not in server.uploads, "broken work unit: nothing is uploaded")
 
 
 def main():
@@ -208,7 +224,7 @@ def main():
 
     folder = tap.scratch()
     workunit, expected = suited_workunit(folder)
-    broken = os.path.join(folder, "wu3.zip")
+    broken = os.path.join(folder, "wu4.zip")
     with open(broken, "wb") as f:
         f.write(b"PK\3\4, and then nothing")
     begin = time.monotonic()
@@ -219,16 +235,18 @@ def main():
             client.add_app("texcell", tap.TEXCELL, ncpus=THREADS)
             client.add_task("wu1", workunit)
             client.add_task("wu2", workunit, suspended=True)
-            client.add_task("wu3", broken, suspended=True)
+            client.add_task("wu3", workunit, suspended=True)
+            client.add_task("wu4", broken, suspended=True)
             client.preferences(leave_in_memory=1)
             client.start()
             long_story(client, server, expected)
             aborted(client, server)
+            cannot_go_on(client)
             no_workunit(client, server)
             with open(client.log, errors="replace") as f:
                 tap.ok("exited with zero status but no" not in f.read(),
                        "the client never missed a finish file")
-        except (Timeout, RuntimeError, subprocess.TimeoutExpired) as e:
+        except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
             tap.ok(False, "the story goes on", "%s\nstderr of the task:\n%s\nthe client's log:\n%s"
                    % (e, client.slot_stderr(), client.log_tail()))
         finally:

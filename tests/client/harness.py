@@ -138,6 +138,7 @@ class Client:
     """One data folder and the client that runs in it, one after another."""
 
     CPUS = 2  # as the client is told, whatever the machine has
+    PLATFORM = "x86_64-pc-linux-gnu"
 
     def __init__(self, folder, server):
         self.dir = folder
@@ -147,37 +148,28 @@ class Client:
         self.log = os.path.join(folder, "client.log")
         self.process = None
         self.port = None
-        self._files, self._app, self._work, self._results = [], "", "", ""
+        self._app, self._work, self._results = "", "", ""
         self._tasks_seen = {}
         os.makedirs(self.project_dir)
         os.makedirs(os.path.join(folder, "slots"))
 
     # --- what the project "sent" ---------------------------------------------
 
-    def add_app(self, name, program, ncpus=1, files=()):
-        """files: libraries that the program needs beside it."""
+    def add_app(self, name, program, ncpus=1):
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
-        names = [name]
-        for path in files:
-            names.append(os.path.basename(path))
-            shutil.copy(path, os.path.join(self.project_dir, names[-1]))
-        refs = [xml_lines("file_ref", "<file_name>%s</file_name>" % n,
-                          *(["<main_program/>"] if n == name else [])) for n in names]
-        infos = [xml_lines("file_info", "<name>%s</name>" % n, "<executable/>") for n in names]
+        main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
         version = ["<app_name>%s</app_name>" % name, "<version_num>100</version_num>",
                    "<api_version>7.20.5</api_version>", "<avg_ncpus>%d</avg_ncpus>" % ncpus]
-        self._write(os.path.join(self.project_dir, "app_info.xml"),
-                    xml_lines("app_info", xml_lines("app", "<name>%s</name>" % name), *infos,
-                              xml_lines("app_version", *version, *refs)))
-        self._app = xml_lines("app", "<name>%s</name>" % name)
-        self._app += "".join(xml_lines("file", "<name>%s</name>" % n, "<nbytes>0</nbytes>",
-                                       "<max_nbytes>0</max_nbytes>", "<status>1</status>",
-                                       "<executable/>") for n in names)
-        self._app += xml_lines("app_version", *version, "<platform>%s</platform>" % self.PLATFORM,
-                               "<flops>1e9</flops>", *refs)
-
-    PLATFORM = "x86_64-pc-linux-gnu"
+        self._write(os.path.join(self.project_dir, "app_info.xml"), xml_lines(
+            "app_info", xml_lines("app", "<name>%s</name>" % name),
+            xml_lines("file_info", "<name>%s</name>" % name, "<executable/>"),
+            xml_lines("app_version", *version, main)))
+        self._app = (xml_lines("app", "<name>%s</name>" % name)
+                     + xml_lines("file", "<name>%s</name>" % name, "<nbytes>0</nbytes>",
+                                 "<max_nbytes>0</max_nbytes>", "<status>1</status>", "<executable/>")
+                     + xml_lines("app_version", *version, "<platform>%s</platform>" % self.PLATFORM,
+                                 "<flops>1e9</flops>", main))
 
     def add_task(self, name, workunit, suspended=False):
         """One work unit and one task of it, NAME_0, whose result is uploaded
