@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/selftest.h"
 #include "app/run.h"
 #include "config.h"
+#include "opencl/backends.h"
 #include "wrapper/bw.h"
 
 enum { MAX_THREADS = 256 };
@@ -28,6 +30,7 @@ typedef struct command {
 static const char usage[] =
     "usage: texcell run WU.zip -o RESULT.npz [options]\n"
     "       texcell devices\n"
+    "       texcell selftest [--device D]\n"
     "       texcell --help | --version\n"
     "\n"
     "Computes the features of a work unit and writes them as a NumPy archive.\n"
@@ -238,6 +241,39 @@ static void run_task(const command *c)
     bw_finish(tc_exit_code(st), line);
 }
 
+/* The known answers of every analysis on the CPU and, if one is wanted, a
+ * device. Without OpenCL "auto" tests the CPU alone. */
+static tc_status selftest_command(const command *c, tc_err *err)
+{
+    ocl_device *device = NULL;
+    ocl_wish wish;
+    tc_status st = ocl_wish_parse(c->device, &wish, err);
+
+    for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
+        const an_analysis *const a = an_table[i];
+
+        st = an_selftest_run(a, a->cpu, NULL, 2, err);
+        if (st == TC_OK)
+            printf("%s: the CPU is right\n", a->name);
+        if (st != TC_OK || wish.kind == OCL_WISH_CPU || ocl_backend(a->name) == NULL)
+            continue;
+        wish.floats = a->uses_floats;
+        st = ocl_device_find(&wish, &device, err);
+        if (st == TC_DEVICE && wish.kind == OCL_WISH_AUTO) {
+            printf("%s: no device: %s\n", a->name, err->message);
+            st = TC_OK;
+            continue;
+        }
+        if (st == TC_OK)
+            st = ocl_check_device(a, device, err);
+        if (st == TC_OK)
+            printf("%s: %s is right\n", a->name, device->info.name);
+        if (device != NULL)
+            ocl_device_close(&device);
+    }
+    return st;
+}
+
 static tc_status dispatch(int argc, char **argv, tc_err *err)
 {
     command c = { .device = "auto", .checkpoint_every = 60, .slice_ms = 50 };
@@ -256,6 +292,12 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
         if (argc > 2)
             return tc_fail(err, TC_USAGE, "devices: takes no arguments");
         return ocl_list_devices(stdout, err);
+    }
+    if (strcmp(verb, "selftest") == 0) {
+        st = parse_options(argc, argv, 2, true, &c, err);
+        if (st == TC_OK && c.input != NULL)
+            st = tc_fail(err, TC_USAGE, "selftest: takes only --device");
+        return st == TC_OK ? selftest_command(&c, err) : st;
     }
     if (strcmp(verb, "run") == 0) {
         st = parse_options(argc, argv, 2, true, &c, err);

@@ -11,12 +11,14 @@
 #include "app/analysis/analysis.h"
 #include "app/checkpoint.h"
 #include "app/spool.h"
+#include "opencl/backends.h"
 #include "wrapper/bw.h"
 
 typedef struct job_run {
     const run_options *options;
     wu_job *job;
     const an_analysis *analysis;
+    const an_backend *device_backend;   /* of the analysis; NULL: none */
     void *params;
     spool *spool;
     ocl_device *device;        /* NULL: the CPU works */
@@ -153,7 +155,7 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
         tc_status st;
 
         it->task.device = r->device;
-        it->backend = r->analysis->opencl;
+        it->backend = r->device_backend;
         st = it->backend->open(&it->task, it->state, &it->worker, err);
         if (st != TC_DEVICE || bw_has_client())
             return st;
@@ -342,6 +344,7 @@ static tc_status read_job(job_run *r, tc_err *err)
     st = r->analysis->parse(r->job->parameters, where, &r->params, err);
     if (st == TC_OK)
         st = check_items(r, err);
+    r->device_backend = ocl_backend(r->analysis->name);
     r->mark.job_crc = r->job->file_crc;
     r->mark.job_size = r->job->file_size;
     strncpy(r->mark.analysis, r->analysis->name, sizeof r->mark.analysis - 1);
@@ -352,14 +355,20 @@ static tc_status read_job(job_run *r, tc_err *err)
 static tc_status find_device(job_run *r, tc_err *err)
 {
     const ocl_wish_kind kind = r->options->wish.kind;
+    ocl_wish wish = r->options->wish;
     tc_status st;
 
-    if (kind == OCL_WISH_CPU || (kind == OCL_WISH_AUTO && r->analysis->opencl == NULL))
+    if (kind == OCL_WISH_CPU || (kind == OCL_WISH_AUTO && r->device_backend == NULL))
         return TC_OK;
-    if (r->analysis->opencl == NULL)
+    if (r->device_backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        r->analysis->name);
-    st = ocl_device_find(&r->options->wish, &r->device, err);
+    wish.floats = r->analysis->uses_floats;
+    st = ocl_device_find(&wish, &r->device, err);
+    if (st == TC_OK)
+        st = ocl_check_device(r->analysis, r->device, err);
+    if (st != TC_OK)
+        release_device(r);
     if (st == TC_DEVICE && kind == OCL_WISH_AUTO) {
         if (!r->options->quiet)
             say(r, "using the CPU", err->message);

@@ -64,6 +64,8 @@ typedef struct an_backend {
     void (*close)(void **worker);
 } an_backend;
 
+typedef struct an_selftest an_selftest;
+
 /* An array that a result must hold, for those who check results. */
 #define AN_ANY_LENGTH UINT64_MAX
 typedef struct an_expected {
@@ -98,8 +100,9 @@ typedef struct an_analysis {
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
     /* The other arrays of a result of this job. *list: an_expected_free. */
     tc_status (*expect)(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
-    const an_backend *cpu;
-    const an_backend *opencl;  /* NULL where there is none yet */
+    const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
+    bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */
+    const an_selftest *selftests;   /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
 
 /* All analyses, ended by NULL. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/analysis/params.h"
+#include "app/analysis/selftest.h"
 
 const char *const glcm_feature_names[GLCM_FEATURES] = {
     "asm", "contrast", "correlation", "variance", "idm",
@@ -204,7 +205,7 @@ static tc_status get_maps(const json_t *json, glcm_params *p, const char *where,
 static size_t offsets_of(const glcm_params *p, unsigned index, glcm_offset *out)
 {
     const int d = (int)p->distances[index];
-    const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } };
+    const int four[4][2] = { { d, 0x7236e44f }, { -d, d }, { 0, d }, { d, d } };
     const long lo = (long)(2 * d - 1) * (2 * d - 1), hi = (long)(2 * d + 1) * (2 * d + 1);
     size_t n = 0;
 
@@ -434,6 +435,18 @@ static tc_status init(const an_task *task, void *state, tc_err *err)
     return TC_OK;
 }
 
+/* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
+ * histograms fit local memory and levels whose do not. */
+static const an_selftest selftests[] = {
+    { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
+      "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}", 40, 31, 1, 8, false, 0x7236e44f },
+    { "{\"levels\":[256],\"window\":{\"shape\":\"square\",\"radius\":3},\"distances\":[2],"
+      "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}", 23, 29, 2, 16, true, 0xab6c9b27 },
+    { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
+      "\"roi\":{\"type\":\"disc\",\"r\":20}}", 50, 45, 1, 8, false, 0 },
+    { .parameters = NULL }
+};
+
 const an_analysis an_glcm = {
     .name = "glcm",
     .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
@@ -447,5 +460,5 @@ const an_analysis an_glcm = {
     .constants = glcm_constants,
     .expect = glcm_expect,
     .cpu = &glcm_cpu,
-    .opencl = NULL
+    .selftests = selftests
 };

@@ -1,0 +1,127 @@
+#include "app/analysis/selftest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+/* Brightness 0..255 of a pixel: some balls that touch, on a slope, with noise. */
+static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z, uint32_t *random)
+{
+    const uint32_t cell = 14;
+    const int64_t dx = (int64_t)(x % cell) - 6, dy = (int64_t)(y % cell) - 7;
+    const int64_t dz = t->nz > 1 ? (int64_t)(z % cell) - 6 : 0;
+    const int64_t r2 = dx * dx + dy * dy + dz * dz;
+    const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
+    const uint32_t ground = 40 + 60 * x / t->nx + 20 * y / t->ny;
+
+    return (r2 <= (int64_t)(radius * radius) ? 200 - (uint32_t)r2 : ground) + next_random(random) % 24;
+}
+
+tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)
+{
+    const size_t n = (size_t)t->nx * t->ny * t->nz;
+    uint32_t random = 12345;
+    size_t i = 0;
+
+    *out = (wu_pixels){ .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits };
+    out->u8 = t->bits == 8 ? malloc(n) : NULL;
+    out->u16 = t->bits == 16 ? malloc(n * sizeof *out->u16) : NULL;
+    out->mask = t->mask ? malloc(n) : NULL;
+    if ((out->u8 == NULL && out->u16 == NULL) || (t->mask && out->mask == NULL)) {
+        wu_pixels_free(out);
+        return tc_no_memory(err, "the self-test");
+    }
+    for (uint32_t z = 0; z < t->nz; z++)
+        for (uint32_t y = 0; y < t->ny; y++)
+            for (uint32_t x = 0; x < t->nx; x++, i++) {
+                const uint32_t v = brightness(t, x, y, z, &random);
+
+                if (t->bits == 8)
+                    out->u8[i] = (uint8_t)v;
+                else
+                    out->u16[i] = (uint16_t)(v * 257 + x % 251);
+                if (t->mask)
+                    out->mask[i] = (x + 2 * y + 3 * z) % 7 < 5 && x * 3 < t->nx * 2;
+            }
+    return TC_OK;
+}
+
+static tc_status run_task(const an_analysis *a, const an_backend *backend, const an_task *task, uint32_t *crc,
+                          tc_err *err)
+{
+    void *const state = calloc(1, task->plan.state_bytes);
+    void *worker = NULL;
+    uint64_t units;
+    tc_status st;
+
+    if (state == NULL)
+        return tc_no_memory(err, "the self-test");
+    st = a->init(task, state, err);
+    if (st == TC_OK)
+        st = backend->open(task, state, &worker, err);
+    if (st == TC_OK) {
+        do
+            st = backend->step(worker, state, &units, err);
+        while (st == TC_MORE);
+    }
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    if (worker != NULL)
+        backend->close(&worker);
+    *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, task->plan.state_bytes);
+    free(state);
+    return st;
+}
+
+tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
+                          struct ocl_device *device, unsigned threads, uint32_t *crc, tc_err *err)
+{
+    char name[] = "selftest";
+    wu_item item = { .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = t->mask ? t->nz : 0,
+                     .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits,
+                     .channels = 1 };
+    wu_pixels pixels = { 0 };
+    an_task task = { .item = &item, .pixels = &pixels, .threads = threads, .device = device, .slice_ms = 50 };
+    json_t *const json = json_loads(t->parameters, 0, NULL);
+    void *params = NULL;
+    tc_status st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
+                                : a->parse(json, "self-test", &params, err);
+
+    task.params = params;
+    if (st == TC_OK)
+        st = an_selftest_pixels(t, &pixels, err);
+    if (st == TC_OK)
+        st = a->plan(params, &item, &task.plan, err);
+    if (st == TC_OK)
+        st = run_task(a, backend, &task, crc, err);
+    wu_pixels_free(&pixels);
+    if (params != NULL)
+        a->params_free(&params);
+    json_decref(json);
+    return st;
+}
+
+tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struct ocl_device *device,
+                          unsigned threads, tc_err *err)
+{
+    for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
+        uint32_t crc = 0;
+        const tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, &crc, err);
+
+        if (st != TC_OK)
+            return st;
+        if (crc != a->selftests[i].state_crc)
+            return tc_fail(err, device != NULL ? TC_DEVICE : TC_INTERNAL,
+                           "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly", a->name, i,
+                           (unsigned)crc, (unsigned)a->selftests[i].state_crc,
+                           device != NULL ? "device" : "program");
+    }
+    return TC_OK;
+}

@@ -1,0 +1,35 @@
+/*
+ * Known-answer tests. Every analysis brings a few small built-in items, with
+ * the CRC-32 of the final state compiled in; a backend whose state differs
+ * computes something else and is not used. The CPU must pass them too.
+ */
+#ifndef AN_SELFTEST_H
+#define AN_SELFTEST_H
+
+#include "app/analysis/analysis.h"
+
+/* An item of nx*ny*nz made-up pixels (an_selftest_pixels) and its answer. An
+ * analysis' list ends with an entry whose parameters are NULL. */
+struct an_selftest {
+    const char *parameters;    /* JSON */
+    uint32_t nx, ny, nz;
+    unsigned bits;             /* 8 or 16 */
+    bool mask;
+    uint32_t state_crc;        /* CRC-32 of the final state */
+};
+
+/* Blobs on an uneven ground with noise, from integers only. *out: the caller's,
+ * wu_pixels_free. */
+tc_status an_selftest_pixels(const an_selftest *test, wu_pixels *out, tc_err *err);
+
+/* Runs one test on a backend; *crc is what came out. TC_OK also if it is not
+ * what it should be: the caller compares. */
+tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
+                          struct ocl_device *device, unsigned threads, uint32_t *crc, tc_err *err);
+
+/* All tests of the analysis on the backend. TC_DEVICE (TC_INTERNAL on the CPU)
+ * with the first that gives another answer. */
+tc_status an_selftest_run(const an_analysis *analysis, const an_backend *backend,
+                          struct ocl_device *device, unsigned threads, tc_err *err);
+
+#endif

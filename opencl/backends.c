@@ -1,0 +1,33 @@
+#include "opencl/backends.h"
+
+#include <string.h>
+
+#include "app/analysis/selftest.h"
+#include "opencl/selftest.h"
+
+static const struct {
+    const char *analysis;
+    const an_backend *backend;
+} table[] = {
+    { NULL, NULL }
+};
+
+const an_backend *ocl_backend(const char *analysis)
+{
+    for (size_t i = 0; table[i].analysis != NULL; i++)
+        if (strcmp(table[i].analysis, analysis) == 0)
+            return table[i].backend;
+    return NULL;
+}
+
+tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err)
+{
+    tc_err why;
+    tc_status st = ocl_selftest(device, analysis->uses_floats, &why);
+
+    if (st == TC_OK)
+        st = an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, &why);
+    if (st != TC_OK)
+        tc_fail(err, st, "%s: %.800s", device->info.name, why.message);
+    return st;
+}

@@ -1,0 +1,18 @@
+/*
+ * The OpenCL backends of the analyses, by name. A table of their own, so that
+ * programs which only compute on the CPU do not carry OpenCL.
+ */
+#ifndef OCL_BACKENDS_H
+#define OCL_BACKENDS_H
+
+#include "app/analysis/analysis.h"
+#include "opencl/device.h"
+
+/* The backend of an analysis, or NULL where there is none. */
+const an_backend *ocl_backend(const char *analysis);
+
+/* Whether the device computes right: the common self-test and, on its backend,
+ * the analysis' known answers. TC_DEVICE names the device and what differs. */
+tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err);
+
+#endif
