@@ -33,8 +33,8 @@ wu_quoted wu_quote(const char *text)
     const size_t room = sizeof q.text - 4;
     size_t n = 0;
     for (; text[n] != '\0' && n < room; n++) {
-        const unsigned char c = (unsigned char)text[n];
-        q.text[n] = c >= 0x20 && c < 0x7f ? (char)c : '?';
+        const char c = text[n];
+        q.text[n] = c >= 0x20 && c < 0x7f ? c : '?';
     }
     memcpy(q.text + n, text[n] != '\0' ? "..." : "", text[n] != '\0' ? 4 : 1);
     return q;
@@ -81,7 +81,7 @@ tc_status wu_file_crc(const char *path, uint32_t *crc, uint64_t *size, tc_err *e
     *size = total;
 cleanup:
     free(buf);
-    fclose(file);
+    (void)fclose(file);
     return st;
 }
 
@@ -95,7 +95,7 @@ static tc_status check_head(const char *path, uint64_t *size, tc_err *err)
         return st;
     const size_t n = fread(head, 1, sizeof head, file);
     const int failed = ferror(file), saved = errno;
-    fclose(file);
+    (void)fclose(file);
     if (failed)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot read: %s", path, strerror(saved));
     if (n == 0)
@@ -135,7 +135,7 @@ static tc_status check_end(const char *path, uint64_t comment, uint64_t *list_en
         fseeko(file, (off_t)(size - comment - sizeof tail), SEEK_SET) == 0 &&
         fread(tail, 1, sizeof tail, file) == sizeof tail)
         good = memcmp(record, "PK\5\6", 4) == 0 && little_endian(record + 20, 2) == comment;
-    fclose(file);
+    (void)fclose(file);
     if (!good)
         return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not end where "
                        "its last record ends", path);
@@ -279,31 +279,24 @@ static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
 
 static int compare_names(const void *a, const void *b)
 {
-    const wu_member *const *ma = a, *const *mb = b;
-    return strcmp((*ma)->name, (*mb)->name);
+    const wu_member_name *const na = a, *const nb = b;
+    return strcmp(na->name, nb->name);
 }
 
 /* Sorts the names once, so that a look-up is a binary search. */
 static tc_status sort_names(wu_archive *a, tc_err *err)
 {
-    const wu_member **sorted = malloc((a->n + 1) * sizeof *sorted);
     a->by_name = malloc((a->n + 1) * sizeof *a->by_name);
-    if (sorted == NULL || a->by_name == NULL) {
-        free(sorted);
+    if (a->by_name == NULL)
         return tc_no_memory(err, "the list of members");
-    }
     for (size_t i = 0; i < a->n; i++)
-        sorted[i] = &a->members[i];
-    qsort(sorted, a->n, sizeof *sorted, compare_names);
-    tc_status st = TC_OK;
-    for (size_t i = 0; i < a->n; i++) {
-        a->by_name[i] = (size_t)(sorted[i] - a->members);
-        if (st == TC_OK && i > 0 && strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: two members are named \"%s\"", a->path,
-                         wu_quote(sorted[i]->name).text);
+        a->by_name[i] = (wu_member_name){ a->members[i].name, i };
+    qsort(a->by_name, a->n, sizeof *a->by_name, compare_names);
+    for (size_t i = 1; i < a->n; i++) {
+        if (strcmp(a->by_name[i - 1].name, a->by_name[i].name) == 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: two members are named \"%s\"", a->path, a->by_name[i].name);
     }
-    free(sorted);
-    return st;
+    return TC_OK;
 }
 
 tc_status wu_archive_read(const char *path, wu_archive **out, tc_err *err)
@@ -358,10 +351,10 @@ long wu_archive_find(const wu_archive *a, const char *name)
     size_t lo = 0, hi = a->n;
     while (lo < hi) {
         const size_t mid = lo + (hi - lo) / 2;
-        const wu_member *m = &a->members[a->by_name[mid]];
-        const int order = strcmp(name, m->name);
+        const size_t index = a->by_name[mid].index;
+        const int order = strcmp(name, a->by_name[mid].name);
         if (order == 0)
-            return m->is_folder ? -1 : (long)a->by_name[mid];
+            return a->members[index].is_folder ? -1 : (long)index;
         if (order < 0)
             hi = mid;
         else
@@ -385,7 +378,7 @@ tc_status wu_unzip_open(const wu_archive *archive, wu_unzip **out, tc_err *err)
     tc_status st = open_regular(archive->path, &file, &size, err);
     if (st != TC_OK)
         return st;
-    fclose(file);
+    (void)fclose(file);
     if (size != archive->file_size)
         return changed(archive, err);
     wu_unzip *z = calloc(1, sizeof *z);

@@ -36,12 +36,17 @@ typedef struct wu_member {
     uint64_t directory_index;/* ... and which entry that is */
 } wu_member;
 
+typedef struct wu_member_name {
+    const char *name;        /* the member's */
+    size_t index;            /* of the member */
+} wu_member_name;
+
 typedef struct wu_archive {
     char *path;
     uint64_t file_size;
     size_t n;
     wu_member *members;      /* in the archive's own order */
-    size_t *by_name;         /* the same, sorted by name */
+    wu_member_name *by_name; /* the same, sorted by name */
 } wu_archive;
 
 /* Lists and checks the archive at path; no member is unpacked yet. *out is the

@@ -338,10 +338,10 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     return st;
 }
 
-static int compare_item_names(const void *a, const void *b)
+static int compare_strings(const void *a, const void *b)
 {
-    const wu_item *const *ia = a, *const *ib = b;
-    return strcmp((*ia)->name, (*ib)->name);
+    const char *const *sa = a, *const *sb = b;
+    return strcmp(*sa, *sb);
 }
 
 /* Names of items are keys of the result: no two may be equal. */
@@ -349,15 +349,15 @@ static tc_status check_item_names(const job_reader *r)
 {
     const wu_job *job = r->job;
     tc_status st = TC_OK;
-    const wu_item **sorted = malloc((job->n_items + 1) * sizeof *sorted);
+    const char **sorted = malloc((job->n_items + 1) * sizeof *sorted);
     if (sorted == NULL)
         return tc_no_memory(r->err, "a work unit");
     for (size_t i = 0; i < job->n_items; i++)
-        sorted[i] = &job->items[i];
-    qsort(sorted, job->n_items, sizeof *sorted, compare_item_names);
+        sorted[i] = job->items[i].name;
+    qsort(sorted, job->n_items, sizeof *sorted, compare_strings);
     for (size_t i = 1; i < job->n_items && st == TC_OK; i++) {
-        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            st = job_fail(r, "items", "two items are named \"%s\"", sorted[i]->name);
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            st = job_fail(r, "items", "two items are named \"%s\"", sorted[i]);
     }
     free(sorted);
     return st;

@@ -500,7 +500,7 @@ void wu_npz_abort(wu_npz_writer **writer)
         zipClose(w->zip, NULL);
     }
     if (w->file != NULL) {
-        fclose(w->file);
+        (void)fclose(w->file);
         unlink(w->temporary);
     }
     json_decref(w->names);

@@ -258,6 +258,6 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info,
     if (fclose(file) != 0 && st == TC_OK)
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
     if (st != TC_OK && regular)
-        remove(path);
+        (void)remove(path);
     return st;
 }
