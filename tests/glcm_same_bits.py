@@ -1,6 +1,6 @@
 """The same work unit gives the same bytes: for 1, 2, 3 and 7 threads, with and
-without checkpoints in between, and (some, or with the argument --compilers more of them)
-from other compilers and optimisation levels."""
+without checkpoints in between, and from other compilers and optimisation
+levels (--compilers: only those, and more of them)."""
 import os
 import shutil
 import subprocess
