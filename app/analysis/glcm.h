@@ -154,6 +154,8 @@ typedef struct glcm_tables {
     int fbits;
     uint32_t max_pairs;
     uint64_t *f;                /* [2*max_pairs+1]: k*log2(k) in 2^-fbits */
+    uint64_t *f60;              /* the same in 2^-60, modulo 2^64 */
+    uint64_t *f12;              /* the same in 2^-12 */
     glcm_divisors *divisors;    /* [max_pairs+1]; entry 0 unused */
     uint64_t *exp_table;        /* [GLCM_EXP_SIZE] */
     uint64_t idm[GLCM_MAX_LEVELS];  /* 1/(1+k^2) in 2^-36 */
@@ -161,8 +163,8 @@ typedef struct glcm_tables {
 
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
-/* log2(k) in 2^-58, 0 < k < 2^32, within 2^-57. */
-uint64_t glcm_log2_q58(uint64_t k);
+/* log2(k) in 2^-80, k > 0, within 2^-79. */
+unsigned __int128 glcm_log2_q80(uint64_t k);
 
 /* Features, in 2^-32, of the matrix of ordered pairs counts[L][L] (symmetric,
  * both orders counted) of any number of pairs up to 2^31. False if it is

@@ -18,10 +18,13 @@
  * the nearest multiple of 2^-32 from the exact quotient of the sums, so the
  * value does not depend on how the division is done.
  *
- * f is a table in fixed point with `fbits` fractional bits, built from
- * logarithms that are exactly additive (log(ab) = log(a) + log(b), to the last
- * bit): the mutual information of a matrix that is a product of its marginals
- * comes out as exactly 0.
+ * f is a table in fixed point, built from logarithms that are exactly additive
+ * (log(ab) = log(a) + log(b), to the last bit): the mutual information of a
+ * matrix that is a product of its marginals comes out as exactly 0. Near 0 its
+ * square root, imc2, asks for more precision than 64 bits have for the sums it
+ * is the difference of. So those two sums are kept in 2^-60 modulo 2^64, where
+ * a small difference is exact, and coarsely in 2^-12, which tells the multiple
+ * of 2^64.
  */
 #ifndef GLCM_CORE_H
 #define GLCM_CORE_H
@@ -42,12 +45,18 @@ typedef struct glcm_sums {
     tc_u64 sum;    /* s1 (24 bits), ss above */
     tc_u64 dif;    /* d1 (24 bits), d2 above */
     tc_u64 idm;    /* sum of 1/(1+(a-b)^2) in 2^-36 */
-    tc_u64 fxy;    /* sum of f over the cells of C */
-    tc_u64 fs;     /* sum of f over the histogram of a+b */
-    tc_u64 fd;     /* sum of f over the histogram of |a-b| */
-    tc_u64 fx;     /* sum of f over the marginal (2n values) */
-    tc_u64 e2;     /* sum of C^2, halved */
+    tc_u64 fs;     /* sum of f over the histogram of a+b, in 2^-fbits */
+    tc_u64 fd;     /* sum of f over the histogram of |a-b|, in 2^-fbits */
+    tc_u64 fxy;    /* sum of f over the cells of C, in 2^-60 modulo 2^64 */
+    tc_u64 e2;     /* sum of C^2, halved (30 bits), fxy in 2^-12 above */
+    tc_u64 fx;     /* sum of f over the marginal (2n values), in 2^-60 modulo 2^64 */
+    tc_u64 fx12;   /* and in 2^-12 */
 } glcm_sums;
+
+#define GLCM_E2_BITS 30
+#define GLCM_E2_MASK (((tc_u64)1 << GLCM_E2_BITS) - 1)
+#define GLCM_F_BITS 60
+#define GLCM_COARSE_BITS 12
 
 #define GLCM_PACK_SHIFT 24
 #define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
@@ -80,11 +89,20 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     return tc_mulhi(product, rest) << 1;
 }
 
+/* A sum in 2^-fbits from what is kept of it: modulo 2^64 in 2^-60, and in 2^-12
+ * within 2^14 of those (tables are rounded; there are fewer than 2^14 cells). */
+TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
+{
+    const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
+
+    return (multiple << (64 - GLCM_F_BITS + fbits)) + (fine >> (GLCM_F_BITS - fbits));
+}
+
 /* The 13 features, each in 2^-32, from the sums of a window with n > 0.
- * f: table of k*log2(k) in 2^-fbits (32 < fbits <= 58) for k up to 2n;
- * d: the divisors of this n; exp_table: see glcm_exp_neg. */
+ * f: table of k*log2(k) in 2^-fbits (32 < fbits <= 58) for k up to 2n, f60: in
+ * 2^-60 modulo 2^64; d: the divisors of this n; exp_table: see glcm_exp_neg. */
 TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
-                             TC_GLOBAL const tc_u64 *f, int fbits,
+                             TC_GLOBAL const tc_u64 *f, TC_GLOBAL const tc_u64 *f60, int fbits,
                              TC_GLOBAL const tc_u64 *exp_table, tc_i64 *feature)
 {
     const tc_u64 s1 = w->sum & GLCM_PACK_MASK;
@@ -97,12 +115,22 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * n];
     const tc_u64 half = (tc_u64)n << (k - 1);
-    tc_i64 x = (tc_i64)(f2n - 2 * w->fx + w->fxy);      /* 2n (2 HX - HXY) */
-    const tc_u64 y = f2n - w->fx;                       /* 2n HX */
+    const tc_u64 fxy = glcm_join(w->fxy, w->e2 >> GLCM_E2_BITS, fbits);
+    const tc_u64 fx = glcm_join(w->fx, w->fx12, fbits);
+    const tc_u64 y = f2n - fx;                          /* 2n HX */
+    tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy);            /* 2n (2 HX - HXY) */
+    tc_u64 t;                                           /* 2 (HXY2 - HXY) in 2^-58 */
 
-    if (x < 0)
-        x = 0;
-    feature[GLCM_ASM] = (tc_i64)tc_div_round(w->e2 << 31, d.n2);
+    if (x >= (tc_i64)4 << fbits) {
+        t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
+    } else {
+        tc_i64 fine = (tc_i64)(f60[2 * n] - 2 * w->fx + w->fxy);
+
+        fine = fine < 0 ? 0 : fine;
+        x = fine >> (GLCM_F_BITS - fbits);
+        t = tc_div_round((tc_u64)fine >> 2, d.n);
+    }
+    feature[GLCM_ASM] = (tc_i64)tc_div_round((w->e2 & GLCM_E2_MASK) << 31, d.n2);
     feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
     if (var == 0)
         feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
@@ -116,19 +144,12 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
     feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
     feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + half) >> k, d.n);
-    feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - w->fxy + 2 * half) >> (k + 1), d.n);
+    feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * half) >> (k + 1), d.n);
     feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
     feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + half) >> k, d.n);
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
-    if (x == 0) {
-        feature[GLCM_IMC2] = 0;
-    } else {
-        /* t = 2 (HXY2 - HXY); 1 - exp(-t) in 2^-64, and its root in 2^-32 */
-        const tc_u64 t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
-        const tc_u64 g = ((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table);
-
-        feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round(g << 1);
-    }
+    /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
+    feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
 }
 
 #endif

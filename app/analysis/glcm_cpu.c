@@ -43,7 +43,8 @@ typedef struct level_tables {
     unsigned levels;
     uint32_t diagonal, nowhere;
     pair64 *cell_step;       /* [nowhere + pairs]: change of fxy, e2 from count k to k+1 */
-    uint64_t *step;          /* [2 pairs]: f(k+1) - f(k) */
+    pair64 *marginal_step;   /* [2 pairs]: change of fx, fx12 */
+    uint64_t *step;          /* [2 pairs]: change of fs, fd */
     uint64_t sum_pack[2 * MAX_L];             /* glcm_sums.sum of one pair */
     pair64 difference_pack[MAX_L];            /* glcm_sums.dif, .idm */
 } level_tables;
@@ -95,7 +96,7 @@ typedef struct move {
 } move;
 
 static inline void pair_enters(histograms *h, const level_tables *t, const pair_code *p,
-                               pair64 *cell, pair64 *dif, glcm_sums *s)
+                               pair64 *cell, pair64 *dif, pair64 *marginal, glcm_sums *s)
 {
     const size_t a = p->a, b = p->b;
     size_t k;
@@ -109,13 +110,13 @@ static inline void pair_enters(histograms *h, const level_tables *t, const pair_
     s->fd += t->step[k];
     *dif += t->difference_pack[b - a];
     k = h->marginal[a]++;
-    s->fx += t->step[k];
+    *marginal += t->marginal_step[k];
     k = h->marginal[b]++;
-    s->fx += t->step[k];
+    *marginal += t->marginal_step[k];
 }
 
 static inline void pair_leaves(histograms *h, const level_tables *t, const pair_code *p,
-                               pair64 *cell, pair64 *dif, glcm_sums *s)
+                               pair64 *cell, pair64 *dif, pair64 *marginal, glcm_sums *s)
 {
     const size_t a = p->a, b = p->b;
     size_t k;
@@ -129,19 +130,22 @@ static inline void pair_leaves(histograms *h, const level_tables *t, const pair_
     s->fd -= t->step[k];
     *dif -= t->difference_pack[b - a];
     k = --h->marginal[a];
-    s->fx -= t->step[k];
+    *marginal -= t->marginal_step[k];
     k = --h->marginal[b];
-    s->fx -= t->step[k];
+    *marginal -= t->marginal_step[k];
 }
 
-static inline void load_sums(const glcm_sums *s, pair64 *cell, pair64 *dif)
+static inline void load_sums(const glcm_sums *s, pair64 *cell, pair64 *dif, pair64 *marginal)
 {
+    *marginal = (pair64){ s->fx, s->fx12 };
     *cell = (pair64){ s->fxy, s->e2 };
     *dif = (pair64){ s->dif, s->idm };
 }
 
-static inline void store_sums(glcm_sums *s, pair64 cell, pair64 dif)
+static inline void store_sums(glcm_sums *s, pair64 cell, pair64 dif, pair64 marginal)
 {
+    s->fx = marginal[0];
+    s->fx12 = marginal[1];
     s->fxy = cell[0];
     s->e2 = cell[1];
     s->dif = dif[0];
@@ -152,14 +156,14 @@ static void slide(sliding *w, const level_tables *t, const pair_code *centre, co
 {
     histograms *const h = &w->h;
     glcm_sums s = w->s;
-    pair64 cell, dif;
+    pair64 cell, dif, marginal;
 
-    load_sums(&s, &cell, &dif);
+    load_sums(&s, &cell, &dif, &marginal);
     for (int i = 0; i < m->n; i++)
-        pair_leaves(h, t, &centre[m->leave[i]], &cell, &dif, &s);
+        pair_leaves(h, t, &centre[m->leave[i]], &cell, &dif, &marginal, &s);
     for (int i = 0; i < m->n; i++)
-        pair_enters(h, t, &centre[m->enter[i]], &cell, &dif, &s);
-    store_sums(&s, cell, dif);
+        pair_enters(h, t, &centre[m->enter[i]], &cell, &dif, &marginal, &s);
+    store_sums(&s, cell, dif, marginal);
     w->s = s;
 }
 
@@ -170,7 +174,7 @@ static void start_window(sliding *w, const level_tables *t, const pair_code *cen
     const unsigned levels = t->levels;
     histograms *const h = &w->h;
     glcm_sums s;
-    pair64 cell, dif;
+    pair64 cell, dif, marginal;
 
     memset(h->marginal, 0, levels * sizeof *h->marginal);
     memset(h->difference, 0, levels * sizeof *h->difference);
@@ -180,11 +184,11 @@ static void start_window(sliding *w, const level_tables *t, const pair_code *cen
         h->cell[a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
     h->cell[levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
     memset(&s, 0, sizeof s);
-    load_sums(&s, &cell, &dif);
+    load_sums(&s, &cell, &dif, &marginal);
     for (int i = 0; i < lens->rows; i++)
         for (int x = lens->lo[i]; x <= lens->hi[i]; x++)
-            pair_enters(h, t, &centre[lens->row[i] * stride + x], &cell, &dif, &s);
-    store_sums(&s, cell, dif);
+            pair_enters(h, t, &centre[lens->row[i] * stride + x], &cell, &dif, &marginal, &s);
+    store_sums(&s, cell, dif, marginal);
     w->s = s;
 }
 
@@ -367,12 +371,15 @@ static void go_to(unit_work *u, int64_t x, int64_t y)
 static void without_missing(const unit_work *u, uint32_t missing, glcm_sums *s)
 {
     const histograms *const h = &u->window->h;
-    const uint64_t *const f = u->worker->tables.f;
+    const glcm_tables *const t = &u->worker->tables;
+    const uint64_t *const f = t->f;
+    const uint32_t zeros = h->marginal[0];
 
     s->fs -= f[h->sum[0]] - f[h->sum[0] - missing];
     s->fd -= f[h->difference[0]] - f[h->difference[0] - missing];
-    s->fx -= f[h->marginal[0]] - f[h->marginal[0] - 2 * missing];
-    s->idm -= missing * u->worker->tables.idm[0];
+    s->fx -= t->f60[zeros] - t->f60[zeros - 2 * missing];
+    s->fx12 -= t->f12[zeros] - t->f12[zeros - 2 * missing];
+    s->idm -= missing * t->idm[0];
 }
 
 /* The features of the window where it stands. */
@@ -389,7 +396,7 @@ static void take_features(unit_work *u)
         return;
     if (missing > 0)
         without_missing(u, missing, &s);
-    glcm_features(&s, n, t->divisors[n], t->f, t->fbits, t->exp_table, feature);
+    glcm_features(&s, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
     count_features(&u->totals, feature);
     if (u->totals.windows == TOTALS_WINDOWS)
         flush_totals(&u->totals, u->stat);
@@ -573,15 +580,20 @@ static tc_status make_steps(const glcm_tables *g, level_tables *t, tc_err *err)
     t->nowhere = 2 * (n + 1);
     t->cell_step = calloc((size_t)3 * (n + 1), sizeof *t->cell_step);
     t->step = calloc((size_t)2 * n + 1, sizeof *t->step);
-    if (t->cell_step == NULL || t->step == NULL)
+    t->marginal_step = calloc((size_t)2 * n + 1, sizeof *t->marginal_step);
+    if (t->cell_step == NULL || t->step == NULL || t->marginal_step == NULL)
         return tc_no_memory(err, "the tables");
-    for (uint32_t k = 0; k < 2 * n; k++)
+    for (uint32_t k = 0; k < 2 * n; k++) {
         t->step[k] = g->f[k + 1] - g->f[k];
+        t->marginal_step[k] = (pair64){ g->f60[k + 1] - g->f60[k], g->f12[k + 1] - g->f12[k] };
+    }
     for (uint32_t k = 0; k < n; k++) {
         /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
          * On it one cell holds 2k: by 4k+2. */
-        t->cell_step[k] = (pair64){ 2 * (g->f[k + 1] - g->f[k]), 2 * k + 1 };
-        t->cell_step[t->diagonal + k] = (pair64){ g->f[2 * k + 2] - g->f[2 * k], 4 * k + 2 };
+        t->cell_step[k] = (pair64){ 2 * (g->f60[k + 1] - g->f60[k]),
+                                    (2 * k + 1) | 2 * (g->f12[k + 1] - g->f12[k]) << GLCM_E2_BITS };
+        t->cell_step[t->diagonal + k] = (pair64){ g->f60[2 * k + 2] - g->f60[2 * k],
+                                    (4 * k + 2) | (g->f12[2 * k + 2] - g->f12[2 * k]) << GLCM_E2_BITS };
     }
     return TC_OK;
 }
@@ -617,6 +629,7 @@ static void cpu_close(void **worker)
     free(w->levels);
     free(w->level.cell_step);
     free(w->level.step);
+    free(w->level.marginal_step);
     free(w->grey[0]);
     free(w->grey[1]);
     free(w->roi[0]);

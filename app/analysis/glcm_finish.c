@@ -355,39 +355,40 @@ static int64_t quotient(i128 a, i128 b)
     return (int64_t)(a < 0 ? -q : q);
 }
 
-/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-58: total times the
+/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-80: total times the
  * entropy. */
 static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total)
 {
-    const uint64_t log_total = glcm_log2_q58(total);
+    const u128 log_total = glcm_log2_q80(total);
     i128 sum = 0;
 
     for (size_t i = 0; i < n; i++)
         if (h[i] != 0)
-            sum += (i128)h[i] * (int64_t)(log_total - glcm_log2_q58(h[i]));
+            sum += (i128)h[i] * (i128)(log_total - glcm_log2_q80(h[i]));
     return sum;
 }
 
 /* From entropy_sum to the entropy in 2^-32. */
 static int64_t rounded_entropy(i128 sum, i128 total)
 {
-    return (int64_t)((sum / total + (1 << 25)) >> 26);
+    return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
 }
 
-/* 2n times the mutual information of the two ends of a pair, in 2^-58. A cell
+/* 2n times the mutual information of the two ends of a pair, in 2^-80. A cell
  * that is exactly the product of its marginals adds exactly nothing. */
 static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal, uint64_t total)
 {
-    i128 sum = 0;
+    const i128 log_total = (i128)glcm_log2_q80(total);
+    i128 logs[GLCM_MAX_LEVELS], sum = 0;
 
+    for (unsigned a = 0; a < levels; a++)
+        logs[a] = marginal[a] != 0 ? (i128)glcm_log2_q80(marginal[a]) : 0;
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = 0; b < levels; b++) {
             const uint64_t c = counts[(size_t)a * levels + b];
 
-            if (c == 0 || (u128)c * total == (u128)marginal[a] * marginal[b])
-                continue;
-            sum += (i128)c * ((int64_t)glcm_log2_q58(c) + (int64_t)glcm_log2_q58(total)
-                              - (int64_t)glcm_log2_q58(marginal[a]) - (int64_t)glcm_log2_q58(marginal[b]));
+            if (c != 0 && (u128)c * total != (u128)marginal[a] * marginal[b])
+                sum += (i128)c * ((i128)glcm_log2_q80(c) + log_total - logs[a] - logs[b]);
         }
     return sum < 0 ? 0 : sum;
 }
@@ -447,8 +448,8 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
     feature[GLCM_ENTROPY] = rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
     feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
     feature[GLCM_DIFFERENCE_ENTROPY] = rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
-    feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x, hx);
-    t58 = (uint64_t)(2 * x / n2);           /* 2 (HXY2 - HXY), for the table */
+    feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x >> 32, hx >> 32);
+    t58 = (uint64_t)((2 * x / n2) >> 22);   /* 2 (HXY2 - HXY), for the table */
     feature[GLCM_IMC2] = (int64_t)tc_sqrt_round((((uint64_t)1 << 63)
                                                  - glcm_exp_neg(t58, t->exp_table)) << 1);
     return true;

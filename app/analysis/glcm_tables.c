@@ -9,52 +9,6 @@
 
 typedef unsigned __int128 u128;
 
-/* Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
- * 2^-63 in step i enters with weight 2^-i, so the result is good to 2^-58. */
-uint64_t glcm_log2_q58(uint64_t k)
-{
-    const int top = 63 - __builtin_clzll(k);
-    uint64_t m = k << (63 - top);          /* in [2^63, 2^64): 1.0 is 2^63 */
-    uint64_t result = (uint64_t)top;
-
-    for (int i = 0; i < 58; i++) {
-        const u128 square = (u128)m * m;   /* 1.0 is 2^126 */
-
-        result <<= 1;
-        if (square >> 127) {
-            result |= 1;
-            m = (uint64_t)(square >> 64);
-        } else {
-            m = (uint64_t)(square >> 63);
-        }
-    }
-    return result;
-}
-
-/* log2 of 1..n in 2^-fbits, exactly additive: rounded for primes, summed for
- * products. */
-static tc_status additive_logs(uint32_t n, int fbits, uint64_t *lg, tc_err *err)
-{
-    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);   /* smallest prime factor */
-    const int drop = 58 - fbits;
-
-    if (factor == NULL)
-        return tc_no_memory(err, "the tables of logarithms");
-    lg[0] = lg[1] = 0;
-    for (uint32_t k = 2; k <= n; k++) {
-        if (factor[k] != 0) {
-            lg[k] = lg[factor[k]] + lg[k / factor[k]];
-            continue;
-        }
-        lg[k] = (glcm_log2_q58(k) + ((uint64_t)1 << drop >> 1)) >> drop;
-        for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
-            if (factor[m] == 0)
-                factor[m] = k;
-    }
-    free(factor);
-    return TC_OK;
-}
-
 /* a*b/2^127 */
 static u128 mul_q127(u128 a, u128 b)
 {
@@ -65,6 +19,52 @@ static u128 mul_q127(u128 a, u128 b)
     const u128 high = (u128)a1 * b1 + (mid1 >> 64) + (mid2 >> 64) + (low >> 64);
 
     return high << 1 | ((low >> 63) & 1);
+}
+
+/* Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
+ * 2^-127 in step i enters with weight 2^-i. */
+u128 glcm_log2_q80(uint64_t k)
+{
+    const int top = 63 - __builtin_clzll(k);
+    u128 m = (u128)k << (127 - top);       /* in [2^127, 2^128): 1.0 is 2^127 */
+    u128 result = (u128)top;
+
+    for (int i = 0; i < 80; i++) {
+        /* m^2 is in [1, 4): halve the factor first, so that it fits. */
+        const u128 square = mul_q127(m, m >> 1);
+
+        result <<= 1;
+        if (square >> 127) {
+            result |= 1;
+            m = square;
+        } else {
+            m = square << 1;
+        }
+    }
+    return result;
+}
+
+/* log2 of 1..n in 2^-60, exactly additive: rounded for primes, summed for
+ * products. */
+static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
+{
+    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);   /* smallest prime factor */
+
+    if (factor == NULL)
+        return tc_no_memory(err, "the tables of logarithms");
+    lg[0] = lg[1] = 0;
+    for (uint32_t k = 2; k <= n; k++) {
+        if (factor[k] != 0) {
+            lg[k] = lg[factor[k]] + lg[k / factor[k]];
+            continue;
+        }
+        lg[k] = (uint64_t)((glcm_log2_q80(k) + (1 << 19)) >> 20);
+        for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
+            if (factor[m] == 0)
+                factor[m] = k;
+    }
+    free(factor);
+    return TC_OK;
 }
 
 /* exp(-1/m) in 2^-127, by its series; m >= 2. */
@@ -105,17 +105,24 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     t->fbits = fbits;
     t->max_pairs = max_pairs;
     t->f = calloc((size_t)n + 1, sizeof *t->f);
+    t->f60 = calloc((size_t)n + 1, sizeof *t->f60);
+    t->f12 = calloc((size_t)n + 1, sizeof *t->f12);
     t->divisors = calloc((size_t)max_pairs + 1, sizeof *t->divisors);
     t->exp_table = calloc(GLCM_EXP_SIZE, sizeof *t->exp_table);
-    if (t->f == NULL || t->divisors == NULL || t->exp_table == NULL) {
+    if (t->f == NULL || t->f60 == NULL || t->f12 == NULL || t->divisors == NULL || t->exp_table == NULL) {
         st = tc_no_memory(err, "the tables");
         goto fail;
     }
-    st = additive_logs(n, fbits, t->f, err);
+    st = additive_logs(n, t->f60, err);
     if (st != TC_OK)
         goto fail;
-    for (uint64_t k = 1; k <= n; k++)
-        t->f[k] *= k;
+    for (uint64_t k = 1; k <= n; k++) {
+        const u128 exact = (u128)t->f60[k] * k;
+
+        t->f[k] = (uint64_t)(exact >> (60 - fbits));
+        t->f60[k] = (uint64_t)exact;
+        t->f12[k] = (uint64_t)(exact >> 48);
+    }
     for (uint64_t k = 1; k <= max_pairs; k++)
         t->divisors[k] = (glcm_divisors){ divisor(k), divisor(k * k), divisor(4 * k * k) };
     exp_table(1 << 4, GLCM_EXP_A, t->exp_table);
@@ -132,6 +139,8 @@ fail:
 void glcm_tables_free(glcm_tables *t)
 {
     free(t->f);
+    free(t->f60);
+    free(t->f12);
     free(t->divisors);
     free(t->exp_table);
     memset(t, 0, sizeof *t);

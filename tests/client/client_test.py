@@ -90,14 +90,15 @@ class Story:
                "%.3f before, %.3f after" % (self.fraction, now))
         self.works_on()
 
-    def stopped(self, what, sentence, times=1, seconds=30):
-        """The process ends by itself, having said why and kept a checkpoint."""
+    def stopped(self, what, sentence, since, times=1, seconds=30):
+        """The process ends by itself, having said why and, since it was asked
+        to, having written a checkpoint."""
         until(seconds, lambda: not self.process.alive(), "%s: the process ends" % what)
         tap.ok(self.said(sentence) == times, "%s: stderr says \"%s\"" % (what, sentence),
                self.client.slot_stderr())
-        self.fraction = max(self.fraction, self.client.fraction(self.name)
-                            if self.client.process else 0)
-
+        written = os.stat(os.path.join(self.client.slot(), "checkpoint")).st_mtime
+        tap.ok(written >= since, "%s: leaves a checkpoint" % what,
+               "asked at %.2f, checkpoint of %.2f" % (since, written))
 
     def sleeps(self):
         """Suspends the task in memory and waits for it to fall asleep, which
@@ -122,35 +123,40 @@ def suspend_in_memory(story):
 
 
 def suspend_out_of_memory(story):
-    story.client.preferences(leave_in_memory=0)
+    """From here on a process gets no checkpoint by the clock. The client leaves
+    a task in memory that never wrote one, so the first process did."""
+    story.client.preferences(leave_in_memory=0, checkpoint_seconds=1000)
+    asked = time.time()
     story.client.tell(story.name, "suspend")
-    story.stopped("suspended out of memory", "the client asked to quit")
+    story.stopped("suspended out of memory", "the client asked to quit", asked)
     story.client.tell(story.name, "resume")
     story.restarts("resumed out of memory")
 
 
 def client_quits(story):
-    begin = time.monotonic()
+    asked = time.time()
     story.client.quit()
-    tap.ok(time.monotonic() - begin < 15, "client quit: it need not kill the task")
-    story.stopped("client quit", "the client asked to quit", times=2)
+    tap.ok(time.time() - asked < 15, "client quit: it need not kill the task")
+    story.stopped("client quit", "the client asked to quit", asked, times=2)
     story.client.start()
     story.restarts("client restarted")
 
 
 def a_signal(story):
+    asked = time.time()
     story.process.signal(signal.SIGTERM)
-    story.stopped("SIGTERM", "interrupted by signal 15")
+    story.stopped("SIGTERM", "interrupted by signal 15", asked)
     story.restarts("after SIGTERM")
 
 
 def client_gone(story):
     """Suspended, so that the task cannot come to its end before it notices."""
     client = story.client
-    client.preferences(leave_in_memory=1)
+    client.preferences(leave_in_memory=1, checkpoint_seconds=1000)
     story.sleeps()
+    asked = time.time()
     client.kill()
-    story.stopped("client gone", "the client is gone")
+    story.stopped("client gone", "the client is gone", asked)
     client.start()
     client.tell(story.name, "resume")
     story.restarts("client back")
