@@ -100,7 +100,7 @@ def body(data, index):
     return at + 30 + sum(struct.unpack_from("<HH", data, at + 26))
 
 
-def renamed(name, length=None):
+def renamed(name):
     """A work unit with one more member, whose name zipfile might not write."""
     raw = name.encode("latin-1")
     data = unit(more=[("Q" * len(raw), b"")])
@@ -190,7 +190,7 @@ def bad_archives():
                        (directory(GOOD)[0] + 10, "the list of members"), (len(GOOD) - 22, "the end record"),
                        (len(GOOD) - 1, "the last byte")):
         yield "truncated at " + what, GOOD[:keep], TRUNCATED
-    yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], ""
+    yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], TRUNCATED
     yield "an end record that lists too many members", counted(GOOD, 9), "damaged: it should have 9 members, but has 2"
     yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), "damaged: its list of members"
     yield "an end record that counts 65535 members", counted(GOOD, 65535), "damaged: it should have 65535 members, but has 2"
@@ -329,7 +329,6 @@ def bad_items():
 def bad_pictures():
     whole = png()
     kinds = "must be 8- or 16-bit grey or 8-bit RGB"
-    idat = whole.index(b"IDAT")
     yield "a picture that is text", image_is(b"not a picture at all"), "images/x.png: damaged PNG"
     yield "a picture that is empty", image_is(b""), "images/x.png: damaged PNG: it ends too early"
     yield "a picture that ends in its header", image_is(whole[:20]), "images/x.png: damaged PNG: it ends too early"
@@ -347,7 +346,12 @@ def bad_pictures():
     big = png(4096, 4096, data=bytes(4097 * 4096))
     yield "a stack of too many voxels", unit(job(items=[{"name": "x", "stack": ["images/x.png"] * 65}]), image=big), \
         "items[0].stack: 4096 x 4096 x 65 pixels, more than the limit of 1073741824"
-    # What only decoding can find.
+
+
+def bad_pixels():
+    """What only decoding can find, when the work has begun."""
+    whole = png()
+    idat = whole.index(b"IDAT")
     yield "a picture cut off in its data", image_is(whole[:idat + 40]), "images/x.png: damaged PNG"
     yield "a picture without an end", image_is(whole[:-12]), "images/x.png: damaged PNG: it ends too early"
     yield "a picture with damaged data", image_is(patch(whole, idat + 20, "B", whole[idat + 20] ^ 1)), \
@@ -375,14 +379,13 @@ def errors(text):
     return [line for line in text.splitlines() if line.startswith("texcell: error: ")]
 
 
-def refused(number, what, data, words):
-    """Runs one bad file in a folder of its own. The output is there already, of
-    an earlier run: it must stay as it is."""
+def refused(number, what, data, words, options=()):
+    """Runs one bad file in a folder of its own."""
     folder = os.path.join(WORK, "bad%d" % number)
     os.mkdir(folder)
     with open(os.path.join(folder, "bad.zip"), "wb") as f:
         f.write(data)
-    p = tap.run([tap.TEXCELL, "run", "bad.zip", "-o", "out.npz"], cwd=folder)
+    p = tap.run([tap.TEXCELL, "run", "bad.zip", "-o", "out.npz", *options], cwd=folder)
     left = sorted(os.listdir(folder))
     lines = p.stderr.splitlines()
     good = p.returncode == BAD_INPUT and len(lines) == 1 and lines[0].startswith("texcell: error: bad.zip: ") and \
@@ -403,9 +406,12 @@ def fails(what, code, words, unit_path, out, absent, prepare=None, wrap=()):
                p.returncode, code, left, words, p.stderr[-2000:]))
 
 
-def small_files():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+def limited(size):
+    """Files of the child may not grow beyond size bytes."""
+    def prepare():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return prepare
 
 
 def check_inputs(good):
@@ -430,14 +436,14 @@ def check_inputs(good):
 
 def check_outputs(good):
     gone = os.path.join(WORK, "gone", "out.npz")
-    fails("an output folder that is not there", OUTPUT_FAILED, "cannot write: No such file", good, gone, [gone])
+    fails("an output folder that is not there", OUTPUT_FAILED, ": No such file", good, gone, [gone])
     under = os.path.join(good, "out.npz")
-    fails("a file as the output's folder", OUTPUT_FAILED, "cannot write: Not a directory", good, under, [])
+    fails("a file as the output's folder", OUTPUT_FAILED, ": Not a directory", good, under, [])
     folder = os.path.join(WORK, "folder")
     os.mkdir(folder)
-    fails("a folder as the output", OUTPUT_FAILED, "cannot write: Is a directory", good, folder, [folder + ".tmp"])
-    fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz: cannot write", good, "/proc/out.npz", [])
-    fails("a device as the output", OUTPUT_FAILED, "/dev/null: cannot write: not a regular file", good, "/dev/null",
+    fails("a folder as the output", OUTPUT_FAILED, ": Is a directory", good, folder, [folder + ".tmp"])
+    fails("an output in /proc", OUTPUT_FAILED, "/proc/out.npz", good, "/proc/out.npz", [])
+    fails("a device as the output", OUTPUT_FAILED, "/dev/null: ", good, "/dev/null",
           ["/dev/null.tmp"])
     tap.ok(stat.S_ISCHR(os.stat("/dev/null").st_mode), "the device is still one")
     sealed = os.path.join(WORK, "sealed")
@@ -446,18 +452,43 @@ def check_outputs(good):
     if os.getuid() == 0:
         tap.skip("a folder that may not be written", "root may write everywhere")
     else:
-        fails("a folder that may not be written", OUTPUT_FAILED, "cannot write: Permission denied", good,
+        fails("a folder that may not be written", OUTPUT_FAILED, ": Permission denied", good,
               os.path.join(sealed, "out.npz"), [])
     link = os.path.join(WORK, "link.npz")
     os.symlink("/dev/full", link + ".tmp")
-    fails("a link in place of the temporary file", OUTPUT_FAILED, "link.npz: cannot write", good, link, [link])
-    short = os.path.join(WORK, "short.npz")
-    fails("files limited to 400 bytes", OUTPUT_FAILED, "cannot write: File too large", good, short,
-          [short, short + ".tmp"], small_files)
-    check_full_disk(good)
+    fails("a link in place of the temporary file", OUTPUT_FAILED, "link.npz", good, link, [link])
+    check_limited_files(good)
+    check_full_disk()
 
 
-def check_full_disk(good):
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def check_limited_files(good):
+    """Space for a little more each time, until there is enough. Whatever it is
+    that has no room, nothing is lost: the result comes out in the end."""
+    out = os.path.join(WORK, "limited.npz")
+    wrong, culprits, size = [], set(), 1
+    while size < 1 << 24:
+        p = subprocess.run([tap.TEXCELL, "run", good, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           universal_newlines=True, cwd=WORK, preexec_fn=limited(size))
+        if p.returncode == 0:
+            break
+        found = errors(p.stderr)
+        if p.returncode != OUTPUT_FAILED or len(found) != 1 or "File too large" not in found[0] or \
+                os.path.exists(out) or os.path.exists(out + ".tmp"):
+            wrong.append("limit %d: exit code %d\n%s" % (size, p.returncode, p.stderr))
+        culprits.add(found[0].split(": ")[2] if found else "")
+        size += 1 + size // 8
+    tap.ok(not wrong, "files limited to every size up to %d bytes: one line, exit code 3" % size, "\n".join(wrong[:3]))
+    tap.ok(out in culprits, "the result file was among those that had no room", culprits)
+    tap.ok(p.returncode == 0 and read(out) == read(os.path.join(WORK, "good.npz")),
+           "with room enough the result is as ever", p.stderr)
+
+
+def check_full_disk():
     """A file system of one page, in a name space of its own."""
     disk = os.path.join(WORK, "disk")
     os.mkdir(disk)
@@ -476,7 +507,7 @@ def check_full_disk(good):
         f.write(unit(job(items=items)))
     p = tap.run(wrap + [tap.TEXCELL, "run", big, "-o", os.path.join(disk, "out.npz")], cwd=WORK)
     found = errors(p.stderr)
-    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and "cannot write: No space left on device" in found[0] and
+    tap.ok(p.returncode == OUTPUT_FAILED and len(found) == 1 and "No space left on device" in found[0] and
            "out.npz" not in p.stderr.splitlines(), "a full disk", "exit code %d\n%s" % (p.returncode, p.stderr[-2000:]))
 
 
@@ -489,8 +520,7 @@ def check_kept(good):
     with open(out, "wb") as f:
         f.write(b"an earlier result")
     tap.run([tap.TEXCELL, "run", bad, "-o", out], cwd=WORK)
-    with open(out, "rb") as f:
-        kept = f.read() == b"an earlier result"
+    kept = read(out) == b"an earlier result"
     tap.ok(kept and not os.path.exists(out + ".tmp"), "an earlier result outlives a run that fails")
     p = tap.run([tap.TEXCELL, "run", good, "-o", out], cwd=WORK)
     tap.ok(p.returncode == 0 and zipfile.is_zipfile(out), "and is replaced by one that does not", p.stderr)
@@ -508,6 +538,9 @@ def main():
         for what, data, words in group():
             refused(number, what, data, words)
             number += 1
+    for what, data, words in bad_pixels():
+        refused(number, what, data, words, ["--quiet"])
+        number += 1
     tap.note("%d bad work units" % number)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     tap.ok(peak < 600, "none of them took more than 600 MiB", "%d MiB" % peak)

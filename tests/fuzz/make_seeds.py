@@ -18,7 +18,7 @@ def job():
     yield b.item(image="s/rgb.png")
     yield b.item(image="s/16.png", mask="s/0.png")
     yield b.item(stack=["s/0.png", "s/1.png"], spacing=[1, 0.5, 0.5], mask=["s/1.png", "s/1.png"])
-    for group in (b.bad_archives, b.bad_names, b.bad_json, b.bad_items, b.bad_pictures):
+    for group in (b.bad_archives, b.bad_names, b.bad_json, b.bad_items, b.bad_pictures, b.bad_pixels):
         for _, data, _ in group():
             yield data
 
