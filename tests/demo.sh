@@ -60,7 +60,8 @@ wait_for_work() {
 # items and part of the next.
 run_until() {
     echo "   \$ texcell run demo.zip -o interrupted.npz --checkpoint-every 0.2 --threads $1 &"
-    : >begun >log
+    : >log
+    : >begun
     texcell run demo.zip -o interrupted.npz --checkpoint-every 0.2 --threads "$1" 2>log &
     task=$!
     wait_for_work "$2"
@@ -73,7 +74,9 @@ run_until() {
     indent log
     [ ! -e interrupted.npz ] || die "an interrupted run has left a result"
     echo "   exit code $code; there is no result yet, but there are:"
-    ls -l interrupted.npz.* | awk '{ printf "   %8d bytes  %s\n", $5, $9 }'
+    for file in interrupted.npz.*; do
+        printf '   %8d bytes  %s\n' "$(wc -c <"$file")" "$file"
+    done
 }
 
 pictures=$("$python" -c 'import os, skimage; print(os.path.join(os.path.dirname(skimage.__file__), "data"))') ||
