@@ -23,7 +23,7 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-common="app/status.c workunits/archive.c workunits/job.c workunits/png_io.c workunits/npz.c workunits/result.c"
+common="app/status.c app/lockfile.c workunits/archive.c workunits/job.c workunits/png_io.c workunits/npz.c workunits/result.c"
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99
