@@ -264,34 +264,42 @@ static size_t bins_of(unsigned levels)
     return (size_t)4 * levels + (size_t)levels * (levels + 1) / 2;
 }
 
+/* Whether the work-items of a group run one after another: on a CPU. Oclgrind,
+ * which says it is a CPU and a GPU, is to see what a GPU does. */
+static bool runs_in_turn(const ocl_device *device)
+{
+    return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
+}
+
 /* How many work-items a sliding group has: as many histograms as fit in local
  * memory, or a small group with histograms in global memory. */
 static void choose_groups(cl_worker *w)
 {
-    const bool cpu = (w->device->info.type & CL_DEVICE_TYPE_CPU) != 0;
+    const bool cpu = runs_in_turn(w->device);
     /* A driver may need some local memory of its own. */
     const size_t local = (size_t)(w->device->info.local_bytes < (48 << 10) ? w->device->info.local_bytes : 48 << 10) - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w->params->levels[i]) * sizeof(uint16_t));
 
-        w->global_bins[i] = items < 2;
+        w->global_bins[i] = items < (cpu ? 1 : 2);
         if (w->global_bins[i])
             items = 32;
         if (items > 32 && items < MAX_GROUP)
             items = 32;
         items = items > MAX_GROUP ? MAX_GROUP : items;
         items = items > w->device->info.max_group ? w->device->info.max_group : items;
-        /* On a CPU the work-items of a group run one after another in a cache. */
-        w->group[i] = cpu && items > 4 ? 4 : items;
+        w->group[i] = cpu ? 1 : items;
     }
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
+    const bool single = runs_in_turn(w->device);
     cl_program program = NULL;
     bool any_global = false;
-    tc_status st = ocl_program_build(w->device, &ocl_source_glcm, NULL, false, &program, err);
+    tc_status st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_SINGLE" : NULL, false,
+                                     &program, err);
 
     if (st == TC_OK)
         st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide, err);
@@ -309,7 +317,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     }
     if (st != TC_OK || !any_global || w->params->window == GLCM_WHOLE_ROI)
         return st;
-    st = ocl_program_build(w->device, &ocl_source_glcm, "-DGLCM_GLOBAL_BINS", false, &program, err);
+    st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_GLOBAL_BINS -DGLCM_SINGLE" : "-DGLCM_GLOBAL_BINS", false,
+                           &program, err);
     if (st == TC_OK)
         st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide_global, err);
     ocl_program_free(w->device, &program);

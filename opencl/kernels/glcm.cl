@@ -7,14 +7,22 @@
  * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
  */
 //! check: -DGLCM_GLOBAL_BINS
+//! check: -DGLCM_SINGLE
 #include "opencl/glcm_layout.h"
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
- * work-item k of a group is at i * items + k: neighbours use different banks. */
+ * work-item k of a group is at i * items + k: neighbours use different banks.
+ * A CPU has groups of one, and no need of the product. */
 #ifdef GLCM_GLOBAL_BINS
 #define BINS __global
 #else
 #define BINS __local
+#endif
+
+#ifdef GLCM_SINGLE
+#define BIN(h, i) ((h) + (i))
+#else
+#define BIN(h, i) ((h) + (i) * items)
 #endif
 
 /* What changes with a count (see app/analysis/glcm_cpu.c). */
@@ -31,11 +39,11 @@ static inline void pair_enters(BINS ushort *h, uint items, uint levels, uint p, 
                                const glcm_steps *t, glcm_sums *s)
 {
     const uint a = min(p, q), b = max(p, q), d = b - a;
-    BINS ushort *const at_a = h + a * items;
-    BINS ushort *const at_b = h + b * items;
-    BINS ushort *const at_d = h + (levels + d) * items;
-    BINS ushort *const at_s = h + (2 * levels + a + b) * items;
-    BINS ushort *const at_c = h + (4 * levels + b * (b + 1) / 2 + a) * items;
+    BINS ushort *const at_a = BIN(h, a);
+    BINS ushort *const at_b = BIN(h, b);
+    BINS ushort *const at_d = BIN(h, levels + d);
+    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
+    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
     const uint ka = *at_a;
     const uint kb = d == 0 ? ka + 1 : *at_b;
     const uint kd = *at_d, ks = *at_s, kc = *at_c;
@@ -62,11 +70,11 @@ static inline void pair_leaves(BINS ushort *h, uint items, uint levels, uint p, 
                                const glcm_steps *t, glcm_sums *s)
 {
     const uint a = min(p, q), b = max(p, q), d = b - a;
-    BINS ushort *const at_a = h + a * items;
-    BINS ushort *const at_b = h + b * items;
-    BINS ushort *const at_d = h + (levels + d) * items;
-    BINS ushort *const at_s = h + (2 * levels + a + b) * items;
-    BINS ushort *const at_c = h + (4 * levels + b * (b + 1) / 2 + a) * items;
+    BINS ushort *const at_a = BIN(h, a);
+    BINS ushort *const at_b = BIN(h, b);
+    BINS ushort *const at_d = BIN(h, levels + d);
+    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
+    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
     const uint ka = *at_a - 1u;
     const uint kb = d == 0 ? ka - 1 : *at_b - 1u;
     const uint kd = *at_d - 1u, ks = *at_s - 1u, kc = *at_c - 1u;
@@ -94,9 +102,9 @@ static inline void clear_bins(BINS ushort *h, uint items, uint levels, uint diag
     const uint bins = 4 * levels + levels * (levels + 1) / 2;
 
     for (uint i = 0; i < bins; i++)
-        h[i * items] = 0;
+        *BIN(h, i) = 0;
     for (uint b = 0; b < levels; b++)
-        h[(4 * levels + b * (b + 1) / 2 + b) * items] = (ushort)diagonal;
+        *BIN(h, 4 * levels + b * (b + 1) / 2 + b) = (ushort)diagonal;
 }
 
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
@@ -127,8 +135,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
     __global const glcm_work *const u = all + units[first_unit + get_global_id(2)];
     const glcm_steps t = { cell_steps, marginal_steps, steps, idm, diagonal };
     const int y = (int)get_global_id(0);
-    const int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
-    const int x1 = min(x0 + GLCM_SEGMENT, u->columns);
+    int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
+    int x1 = min(x0 + GLCM_SEGMENT, u->columns);
     const uint items = (uint)get_local_size(0), levels = u->levels;
     const long windows = (long)u->columns * u->rows;
     const int stride = u->stride, partner = u->partner, n_moves = u->moves;
@@ -137,9 +145,20 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
     if (y >= u->rows || x0 >= x1)
         return;
 
+    __global const uchar *roi = roi_planes + u->roi + y;
+    __global ulong *words = all_words + u->words + y;
+
+    /* Windows before the first and after the last of the ROI have no pairs. */
+    while (x0 < x1 && !roi[(long)x0 * stride])
+        words[2 * windows + (long)x0++ * u->rows] = 0;
+    while (x0 < x1 && !roi[(long)(x1 - 1) * stride])
+        words[2 * windows + (long)--x1 * u->rows] = 0;
+    if (x0 >= x1)
+        return;
+    roi += (long)x0 * stride;
+    words += (long)x0 * u->rows;
+
     __global const ushort *p = planes + u->plane + (long)x0 * stride + y;
-    __global const uchar *roi = roi_planes + u->roi + (long)x0 * stride + y;
-    __global ulong *words = all_words + u->words + (long)x0 * u->rows + y;
 #ifdef GLCM_GLOBAL_BINS
     const size_t group = get_group_id(0)
         + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
