@@ -41,6 +41,7 @@ typedef struct cl_worker {
     uint32_t diagonal;
     crop crop[2];
     size_t crop_pixels;         /* of one orientation */
+    bool interior;              /* the crop lies within the picture */
     glcm_lens *lenses;          /* [n_offsets] */
     int64_t *first_move;        /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
@@ -194,6 +195,8 @@ static void make_crops(cl_worker *w)
                                 v->y1 - v->y0 + 2 * margin };
     }
     w->crop_pixels = (size_t)(w->crop[0].columns * w->crop[0].rows);
+    w->interior = w->crop[0].x0 >= 0 && w->crop[0].x0 + w->crop[0].columns <= w->g.nx &&
+                  w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
 /* Copies a plane [ny][nx] of the picture into a crop, column by column; its
@@ -487,6 +490,7 @@ static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, gl
         .levels = w->params->levels[unit->level],
         .partial = (tc_i32)(place * w->groups_per_unit),
         .transposed = lens->transposed,
+        .interior = w->interior,
         .map_x0 = (tc_i32)(lens->transposed ? y0 : v->x0),
         .map_y0 = (tc_i32)(lens->transposed ? v->x0 : y0)
     };

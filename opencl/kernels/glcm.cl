@@ -21,8 +21,10 @@
 
 #ifdef GLCM_SINGLE
 #define BIN(h, i) ((h) + (i))
+#define UNROLL
 #else
 #define BIN(h, i) ((h) + (i) * items)
+#define UNROLL _Pragma("unroll 4")
 #endif
 
 /* What changes with a count (see app/analysis/glcm_cpu.c). */
@@ -148,13 +150,16 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
     __global const uchar *roi = roi_planes + u->roi + y;
     __global ulong *words = all_words + u->words + y;
 
-    /* Windows before the first and after the last of the ROI have no pairs. */
+#ifdef GLCM_SINGLE
+    /* Windows before the first and after the last of the ROI have no pairs. On
+     * a GPU neighbours slide in step, and there is nothing to be saved. */
     while (x0 < x1 && !roi[(long)x0 * stride])
         words[2 * windows + (long)x0++ * u->rows] = 0;
     while (x0 < x1 && !roi[(long)(x1 - 1) * stride])
         words[2 * windows + (long)--x1 * u->rows] = 0;
     if (x0 >= x1)
         return;
+#endif
     roi += (long)x0 * stride;
     words += (long)x0 * u->rows;
 
@@ -187,15 +192,29 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
         }
         if (x + 1 >= x1)
             break;
-        for (int i = 0; i < n_moves; i++) {
-            const int leave = moves[i].leave, enter = moves[i].enter;
-            const uint a = p[leave], b = p[leave + partner];
-            const uint c = p[enter], d = p[enter + partner];
+        if (u->interior) {
+            /* Nothing to ask about a pair: the next ones' pixels can be on their
+             * way while one is counted. */
+            UNROLL
+            for (int i = 0; i < n_moves; i++) {
+                const int leave = moves[i].leave, enter = moves[i].enter;
+                const uint a = p[leave], b = p[leave + partner];
+                const uint c = p[enter], d = p[enter + partner];
 
-            if (((a | b) & GLCM_OUTSIDE) == 0)
                 pair_leaves(h, items, levels, a, b, &t, &s);
-            if (((c | d) & GLCM_OUTSIDE) == 0)
                 pair_enters(h, items, levels, c, d, &t, &s);
+            }
+        } else {
+            for (int i = 0; i < n_moves; i++) {
+                const int leave = moves[i].leave, enter = moves[i].enter;
+                const uint a = p[leave], b = p[leave + partner];
+                const uint c = p[enter], d = p[enter + partner];
+
+                if (((a | b) & GLCM_OUTSIDE) == 0)
+                    pair_leaves(h, items, levels, a, b, &t, &s);
+                if (((c | d) & GLCM_OUTSIDE) == 0)
+                    pair_enters(h, items, levels, c, d, &t, &s);
+            }
         }
         p += stride;
         roi += stride;
