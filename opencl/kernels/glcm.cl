@@ -27,7 +27,11 @@
 #else
 #define BIN(h, i) ((h) + (i) * items)
 #define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
+#ifdef __NV_CL_C_VERSION
 #define UNROLL _Pragma("unroll 4")
+#else
+#define UNROLL          /* others say that they would rather not */
+#endif
 #endif
 
 /* What changes with a count (see app/analysis/glcm_cpu.c). */
