@@ -23,19 +23,22 @@ def dark(mask):
 
 
 def spiral(n):
+    """One line that winds inwards, a pixel apart from itself."""
     m = np.zeros((n, n), bool)
-    y, x, dy, dx, steps = 0, 0, 0, 1, n
-    while steps > 1:
-        for _ in range(steps - 1):
+    y, x, dy, dx = 0, 0, 0, 1
+    m[0, 0] = True
+
+    def free(at_y, at_x):
+        return 0 <= at_y < n and 0 <= at_x < n and not m[at_y, at_x]
+    while True:
+        ahead = 0
+        while free(y + dy, x + dx) and (free(y + 2 * dy, x + 2 * dx) or
+                                        not (0 <= y + 2 * dy < n and 0 <= x + 2 * dx < n)):
+            y, x, ahead = y + dy, x + dx, ahead + 1
             m[y, x] = True
-            y, x = y + dy, x + dx
-        m[y, x] = True
+        if ahead < 2:
+            return m
         dy, dx = dx, -dy
-        if dy == 0:
-            steps -= 2
-        elif (y, x) != (0, n - 1):
-            pass
-    return m
 
 
 def comb(height, width, below=True):
@@ -87,6 +90,23 @@ def made_to_be_hard():
         check("shapes, split, connectivity %d" % connectivity,
               {"threshold": 125, "connectivity": connectivity, "split": "distance", "labels": True},
               items, 2, DEVICE)
+
+
+def bands():
+    """Pictures of several bands of rows, whose components cross the seams."""
+    rng = np.random.default_rng(11)
+    y, x = np.indices((700, 1500))
+    items = [item("noise", [dark(rng.random((700, 1500)) < 0.55)]),
+             item("sparse", [dark(rng.random((90, 30000)) < 0.35)]),
+             item("blobs", [dark(ndimage.gaussian_filter(rng.random((1100, 900)), 4) > 0.5)]),
+             item("spiral", [dark(spiral(901))]), item("ground", [dark(~spiral(900))]),
+             item("combs", [dark(np.vstack([comb(500, 1501, False), comb(501, 1501)]))]),
+             item("chess", [dark((y + x) % 2 == 0)]), item("rings", [dark(nested(1001))]),
+             item("thin", [dark(rng.random((65535, 9)) < 0.5)]), item("long", [dark(rng.random((1, 65535)) < 0.5)])]
+    for connectivity, fill in itertools.product((8, 4), (False, True)):
+        check("several bands, connectivity %d%s" % (connectivity, ", holes filled" if fill else ""),
+              {"threshold": 125, "connectivity": connectivity, "fill_holes": fill, "labels": True},
+              items, 2 + fill, DEVICE)
 
 
 def random_pictures(n):
@@ -151,16 +171,16 @@ def parameters():
 
 
 def real_pictures():
-    import cv2
+    from skimage import io
     files = tap.data("count")
     if files is None:
         return tap.skip("real pictures", "they are not here")
     items = []
     for name in sorted(os.listdir(files)):
-        picture = cv2.imread(os.path.join(files, name), cv2.IMREAD_UNCHANGED)
-        if picture is not None and picture.dtype == np.uint8:
-            if picture.ndim == 3:
-                picture = picture[:, :, ::-1]
+        if not name.endswith((".jpg", ".png", ".tif")):
+            continue
+        picture = io.imread(os.path.join(files, name))
+        if picture.dtype == np.uint8:
             items.append(item(name.replace(".", "_"), [np.ascontiguousarray(picture)]))
     for connectivity, polarity in itertools.product((8, 4), ("dark", "bright")):
         check("%d real pictures, connectivity %d, %s" % (len(items), connectivity, polarity),
@@ -195,6 +215,7 @@ def refusals():
 
 
 made_to_be_hard()
+bands()
 random_pictures(200)
 splits()
 parameters()

@@ -2,8 +2,8 @@
  * cellcount: counts the connected components of a thresholded picture, fills
  * their holes, separates touching cells, and measures them.
  *
- * The state is the head and one plane of int32 [ny][nx]: at the end the label
- * of every pixel, 0 for none. On the way there is one place where an
+ * The state is the head, the number of regions, and one plane of int32
+ * [ny][nx]: at the end the label of every pixel, 0 for none. On the way there is one place where an
  * interrupted item can go on, with the plane holding the squared distances of
  * a split; everything before it takes seconds for the largest picture, and is
  * done again.
@@ -46,6 +46,8 @@ typedef enum cc_phase {
     CC_CLEAR,
     CC_FIRST,          /* the first pixel of each part */
     CC_ROOTS,          /* points to it from everywhere */
+    CC_PARTS,          /* the parts get ids, as components have them */
+    CC_IDS,            /* and so do their pixels */
     CC_COUNT,          /* of components in each band */
     CC_NUMBER,
     CC_AREAS,          /* only if there is something to leave out */
@@ -70,14 +72,11 @@ typedef struct cc_passes {
     size_t n, room;
 } cc_passes;
 
-static inline int32_t *cc_state_plane(void *state)
-{
-    return (int32_t *)(void *)((unsigned char *)state + sizeof(an_state_head));
-}
-static inline const int32_t *cc_state_plane_const(const void *state)
-{
-    return (const int32_t *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
-}
+typedef struct cc_state {
+    an_state_head head;
+    uint64_t regions;          /* when all is done */
+    int32_t plane[];
+} cc_state;
 
 /* Rows of a band and the number of bands: of the item alone. */
 uint32_t cc_band_rows(uint32_t nx);

@@ -13,10 +13,18 @@ TC_INLINE int cc_higher(tc_u32 d2, tc_i32 index, tc_u32 other_d2, tc_i32 other_i
 }
 
 /* Whether a summit of squared height `summit` is a cell of its own beside a
- * higher one, the way between them falling to `pass` <= summit. */
+ * higher one, the way between them falling to `pass` <= summit: it must rise by
+ * three quarters of a pixel, which outlines on a grid do by themselves, and by
+ * a twentieth (in squares: a tenth), which rough outlines of large cells do.
+ *     sqrt(summit) - sqrt(pass) >= 3/4  <=>  16 (summit - pass) - 9 >= 24 sqrt(pass) */
 TC_INLINE int cc_apart(tc_u32 summit, tc_u32 pass)
 {
-    return (tc_u64)pass * 100 < (tc_u64)summit * 64;
+    const tc_u64 rise = (tc_u64)summit - pass;
+
+    if (rise == 0 || (tc_u64)pass * 10 >= (tc_u64)summit * 9)
+        return 0;
+    /* 24 sqrt(pass) is below 2^21: no need to square more. */
+    return rise >= 1u << 20 || (16 * rise - 9) * (16 * rise - 9) >= 576 * (tc_u64)pass;
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 typedef struct scratch {
     uint32_t *edges;           /* [nx + 2]: runs of a row */
+    int32_t *labels;           /* [nx + 1]: of its segments */
     unsigned char *label;      /* lab_scratch_bytes */
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
@@ -25,20 +26,21 @@ typedef struct cpu_worker {
     uint32_t nx, ny, bands;
     an_pool *pool;
     scratch *scratch;          /* [threads] */
-    lab_picture picture;       /* of the cells; nodes: the state's plane */
+    lab_picture picture;       /* of the cells; starts: the state's plane */
     int32_t *plane;            /* the state's */
     uint8_t *bytes;            /* split: the mask */
-    int32_t *up;               /* split: where each pixel leads, -1 on the ground */
+    int32_t *up;               /* split: where each pixel leads, -1 on the ground; then its id */
     edt_job edt;
     uint32_t threshold;
     int32_t outside;           /* root of the ground that touches the border; -1: none does */
+    int32_t *end;              /* [bands]: of the ids that each band took */
     int32_t *first;            /* [bands + 1]: regions before each band */
     uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
+    uint64_t regions;
     /* where the work is */
     cc_phase phase;
     size_t done;               /* tasks of the phase */
     size_t batch;
-    double batch_seconds;
 } cpu_worker;
 
 /* In an area, which is at most 2^30. */
@@ -180,18 +182,18 @@ static tc_status end_hole_seams(cpu_worker *w, tc_err *err)
         const size_t runs = lab_runs(&p, y, edges);
 
         for (size_t k = 0; k < runs; k++) {
-            const int32_t node = (int32_t)((size_t)y * w->nx + edges[2 * k]);
+            const int32_t id = p.starts[(size_t)y * w->nx + edges[2 * k]];
 
             if (y > 0 && y + 1 < w->ny && edges[2 * k] > 0 && edges[2 * k + 1] < w->nx)
                 continue;
             if (w->outside < 0)
-                w->outside = uf_find(p.nodes, node);
+                w->outside = uf_find(p.ids, id);
             else
-                uf_union_shared(p.nodes, w->outside, node);
+                uf_union_shared(p.ids, w->outside, id);
         }
     }
     if (w->outside >= 0)
-        w->outside = uf_find(p.nodes, w->outside);
+        w->outside = uf_find(p.ids, w->outside);
     return TC_OK;
 }
 
@@ -216,7 +218,7 @@ static void fill_band(cpu_worker *w, size_t band, scratch *s)
         const size_t runs = lab_runs(&p, y, s->edges);
 
         for (size_t k = 0; k < runs; k++)
-            if (uf_find_shared(p.nodes, (int32_t)((size_t)y * w->nx + s->edges[2 * k])) != w->outside)
+            if (uf_find_shared(p.ids, p.starts[(size_t)y * w->nx + s->edges[2 * k]]) != w->outside)
                 set_bits(p.bits + y * p.stride, s->edges[2 * k], s->edges[2 * k + 1]);
     }
 }
@@ -228,7 +230,7 @@ static void label_band(cpu_worker *w, size_t band, scratch *s)
     uint32_t y0, y1;
 
     band_rows(w, band, &y0, &y1);
-    lab_band(&w->picture, y0, y1, s->label);
+    w->end[band] = lab_band(&w->picture, y0, y1, s->label);
 }
 
 static void label_seam(cpu_worker *w, size_t band, scratch *s)
@@ -440,13 +442,12 @@ static void roots_band(cpu_worker *w, size_t band, scratch *s)
             w->up[i] = w->plane[w->up[i]];
 }
 
-/* --- from roots to labels ------------------------------------------------------- */
+/* --- from ids to labels ----------------------------------------------------------- */
 
 /*
- * A segment is a stretch of a row whose pixels have the same root: a run of
- * the mask, or with a split a part of one, whose root is then in `up`.
- * The label of a root stands in the plane at the root: a number >= 0, which no
- * link is. Segments of a row are visited by
+ * A segment is a stretch of a row that has one id: a run of the mask, whose id
+ * stands in the plane at its first pixel, or with a split a part of a run, all
+ * of whose pixels have it in `up`. Segments of a row are visited by
  *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct seg {
@@ -457,7 +458,7 @@ typedef struct seg {
 } seg;
 
 /* With a split: the end of the part that begins at a. */
-static void cut(const cpu_worker *w, seg *s)
+static inline void cut(const cpu_worker *w, seg *s)
 {
     s->b = s->edges[2 * s->k + 1];
     if (w->up != NULL) {
@@ -470,16 +471,21 @@ static void cut(const cpu_worker *w, seg *s)
     }
 }
 
-static seg first_segment(const cpu_worker *w, uint32_t y, uint32_t *edges)
+/* The row's runs are in edges. */
+static inline seg segments(const cpu_worker *w, uint32_t y, const uint32_t *edges, size_t runs)
 {
-    seg s = { .edges = edges, .base = (size_t)y * w->nx };
+    seg s = { .edges = edges, .runs = runs, .base = (size_t)y * w->nx };
 
-    s.runs = lab_runs(&w->picture, y, edges);
-    if (s.runs > 0) {
+    if (runs > 0) {
         s.a = edges[0];
         cut(w, &s);
     }
     return s;
+}
+
+static inline seg first_segment(const cpu_worker *w, uint32_t y, uint32_t *edges)
+{
+    return segments(w, y, edges, lab_runs(&w->picture, y, edges));
 }
 
 static inline void next_segment(const cpu_worker *w, seg *s)
@@ -495,83 +501,100 @@ static inline void next_segment(const cpu_worker *w, seg *s)
     cut(w, s);
 }
 
-/* Flattens the band's runs, and counts its roots. */
+/* The parts whose first pixel is in the band get ids, which are written there
+ * in the plane. */
+static void parts_band(cpu_worker *w, size_t band, scratch *s)
+{
+    uint32_t y0, y1;
+    int32_t id;
+
+    band_rows(w, band, &y0, &y1);
+    id = (int32_t)lab_ids(w->nx, y0);
+    for (uint32_t y = y0; y < y1; y++)
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            const int32_t node = (int32_t)(g.base + g.a);
+
+            if (w->up[node] == node) {
+                w->plane[node] = id;
+                w->picture.ids[id] = ~id;
+                id++;
+            }
+        }
+    w->end[band] = id;
+}
+
+static void ids_band(cpu_worker *w, size_t band, scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    band_rows(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
+        if (w->up[i] >= 0)
+            w->up[i] = w->plane[w->up[i]];
+}
+
+/* Flattens the ids of the band, and counts its roots. */
 static void count_band(cpu_worker *w, size_t band, scratch *s)
 {
     int32_t roots = 0;
     uint32_t y0, y1;
 
+    (void)s;
     band_rows(w, band, &y0, &y1);
-    for (uint32_t y = y0; y < y1; y++)
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            const int32_t node = (int32_t)(g.base + g.a);
-            int32_t root;
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++) {
+        const int32_t root = uf_find_shared(w->picture.ids, id);
 
-            if (w->up != NULL) {
-                root = w->up[node];
-            } else {
-                root = uf_find_shared(w->plane, node);
-                uf_store(&w->plane[node], ~root);
-            }
-            roots += root == node;
-        }
+        uf_store(&w->picture.ids[id], ~root);
+        roots += root == id;
+    }
     w->first[band + 1] = roots;
 }
 
 static tc_status end_count(cpu_worker *w, tc_err *err)
 {
     const bool all = w->params->min_area <= 1 && w->params->max_area == INT64_MAX && !w->params->exclude_border;
-    size_t regions;
 
     for (uint32_t i = 0; i < w->bands; i++)
         w->first[i + 1] += w->first[i];
-    regions = (size_t)w->first[w->bands];
+    w->regions = (uint64_t)w->first[w->bands];
     if (all)
         return TC_OK;
-    w->areas = calloc(regions + 1, sizeof *w->areas);
+    w->areas = calloc((size_t)w->regions + 1, sizeof *w->areas);
     return w->areas == NULL ? tc_no_memory(err, "the cells") : TC_OK;
 }
 
-/* The roots get their numbers, in the order of the raster. */
+/* The roots get their numbers, which are >= 0 as no link is, in the order of
+ * the raster. */
 static void number_band(cpu_worker *w, size_t band, scratch *s)
 {
+    int32_t *const ids = w->picture.ids;
     int32_t label = w->first[band];
     uint32_t y0, y1;
 
+    (void)s;
     band_rows(w, band, &y0, &y1);
-    if (w->first[band + 1] == label)
-        return;
-    for (uint32_t y = y0; y < y1; y++)
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            const int32_t node = (int32_t)(g.base + g.a);
-
-            if (w->up != NULL ? w->up[node] == node : w->plane[node] == ~node)
-                w->plane[node] = ++label;
-        }
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+        if (ids[id] == ~id)
+            ids[id] = ++label;
 }
 
-/* The label of a segment, and whether it begins with its root. */
-static inline int32_t label_of(const cpu_worker *w, const seg *g, bool *is_root)
+static inline int32_t label_of(const cpu_worker *w, const seg *g)
 {
-    const int32_t node = (int32_t)(g->base + g->a);
+    const int32_t id = w->up != NULL ? w->up[g->base + g->a] : w->plane[g->base + g->a];
+    const int32_t v = w->picture.ids[id];
 
-    if (w->up != NULL) {
-        *is_root = w->up[node] == node;
-        return w->plane[w->up[node]];
-    }
-    *is_root = w->plane[node] >= 0;
-    return *is_root ? w->plane[node] : w->plane[~w->plane[node]];
+    return v >= 0 ? v : w->picture.ids[~v];
 }
 
 static void areas_band(cpu_worker *w, size_t band, scratch *s)
 {
     uint32_t y0, y1;
-    bool is_root;
 
     band_rows(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++)
         for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            uint32_t *const area = &w->areas[label_of(w, &g, &is_root) - 1];
+            uint32_t *const area = &w->areas[label_of(w, &g) - 1];
 
             __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
             if (y == 0 || y + 1 == w->ny || g.a == 0 || g.b == w->nx)
@@ -593,43 +616,40 @@ static tc_status end_areas(cpu_worker *w, tc_err *err)
 
         w->areas[i] = kept ? ++label : 0;
     }
+    w->regions = label;
     return TC_OK;
 }
 
 static void renumber_band(cpu_worker *w, size_t band, scratch *s)
 {
+    int32_t *const ids = w->picture.ids;
     uint32_t y0, y1;
 
+    (void)s;
     band_rows(w, band, &y0, &y1);
-    for (uint32_t y = y0; y < y1; y++)
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            const int32_t node = (int32_t)(g.base + g.a);
-
-            if (w->up != NULL ? w->up[node] == node : w->plane[node] >= 0)
-                w->plane[node] = (int32_t)w->areas[w->plane[node] - 1];
-        }
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+        if (ids[id] >= 0)
+            ids[id] = (int32_t)w->areas[ids[id] - 1];
 }
 
 static void paint_band(cpu_worker *w, size_t band, scratch *s)
 {
     uint32_t y0, y1;
-    bool is_root;
 
     band_rows(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
         int32_t *const row = w->plane + (size_t)y * w->nx;
-        uint32_t end = 0;
+        const size_t runs = lab_runs(&w->picture, y, s->edges);
+        size_t k = 0;
 
-        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
-            const int32_t label = label_of(w, &g, &is_root);
-
-            memset(row + end, 0, (g.a - end) * sizeof *row);
-            /* A root's own place has the label, and others may be reading it. */
-            for (uint32_t x = g.a + is_root; x < g.b; x++)
-                row[x] = label;
-            end = g.b;
-        }
-        memset(row + end, 0, (w->nx - end) * sizeof *row);
+        /* The ids are in the row that is painted over. */
+        for (seg g = segments(w, y, s->edges, runs); g.a < g.b; next_segment(w, &g))
+            s->labels[k++] = label_of(w, &g);
+        memset(row, 0, w->nx * sizeof *row);
+        k = 0;
+        for (seg g = segments(w, y, s->edges, runs); g.a < g.b; next_segment(w, &g), k++)
+            for (uint32_t x = g.a; x < g.b; x++)
+                row[x] = s->labels[k];
     }
 }
 
@@ -657,6 +677,8 @@ static const phase_functions phases[CC_PHASES] = {
     [CC_CLEAR] = { clear_band, NULL },
     [CC_FIRST] = { first_band, NULL },
     [CC_ROOTS] = { roots_band, NULL },
+    [CC_PARTS] = { parts_band, NULL },
+    [CC_IDS] = { ids_band, NULL },
     [CC_COUNT] = { count_band, end_count },
     [CC_NUMBER] = { number_band, NULL },
     [CC_AREAS] = { areas_band, end_areas },
@@ -689,6 +711,8 @@ static size_t phase_tasks(const cpu_worker *w, cc_phase phase)
     case CC_CLEAR:
     case CC_FIRST:
     case CC_ROOTS:
+    case CC_PARTS:
+    case CC_IDS:
         return p->split ? w->bands : 0;
     case CC_AREAS:
     case CC_RENUMBER:
@@ -699,8 +723,10 @@ static size_t phase_tasks(const cpu_worker *w, cc_phase phase)
 }
 
 /* To the next phase that has something to do. */
-static tc_status go_on(cpu_worker *w, an_state_head *head, tc_err *err)
+static tc_status go_on(cpu_worker *w, cc_state *state, tc_err *err)
 {
+    an_state_head *const head = &state->head;
+
     do {
         tc_status st = TC_OK;
 
@@ -715,8 +741,10 @@ static tc_status go_on(cpu_worker *w, an_state_head *head, tc_err *err)
         head->units_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
         head->units_done = 0;       /* the distances go */
-    else if (w->phase == CC_PHASES)
+    if (w->phase == CC_PHASES) {
+        state->regions = w->regions;
         head->units_done = w->task->plan.units;
+    }
     return TC_OK;
 }
 
@@ -735,10 +763,11 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    an_state_head *const head = state;
+    cc_state *const state = state_at;
+    an_state_head *const head = &state->head;
     const double start = now();
     size_t tasks, left;
     tc_status st = TC_OK;
@@ -746,7 +775,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     *units_done = head->units_done;
     if (head->units_done == w->task->plan.units)
         return TC_OK;
-    w->plane = w->picture.nodes = cc_state_plane(state);
+    w->plane = w->picture.starts = state->plane;
     w->edt.out = (uint32_t *)w->plane;
     /* A small picture is done in one step. */
     do {
@@ -761,7 +790,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
                 return tc_no_memory(err, "the cells");
         *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
         if (w->done == tasks)
-            st = go_on(w, head, err);
+            st = go_on(w, state, err);
     } while (st == TC_OK && w->phase < CC_PHASES && now() - start < 0.05);
     if (st == TC_OK && w->phase < CC_PHASES)
         return TC_MORE;
@@ -787,6 +816,7 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
         free(w->scratch[t].edges);
+        free(w->scratch[t].labels);
         free(w->scratch[t].label);
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
@@ -796,6 +826,8 @@ static void cpu_close(void **worker)
     free(w->picture.bits);
     free(w->bytes);
     free(w->up);
+    free(w->picture.ids);
+    free(w->end);
     free(w->first);
     free(w->areas);
     free(w);
@@ -812,10 +844,11 @@ static bool make_scratch(cpu_worker *w)
         scratch *const s = &w->scratch[t];
 
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
+        s->labels = malloc(((size_t)w->nx + 1) * sizeof *s->labels);
         s->label = malloc(lab_scratch_bytes(&w->picture));
         s->distance = malloc(w->params->split ? edt_scratch_bytes(&w->edt) : 1);
         s->histogram = calloc(grey_values, sizeof *s->histogram);
-        if (s->edges == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
+        if (s->edges == NULL || s->labels == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
             return false;
     }
     return true;
@@ -826,13 +859,15 @@ static bool make_planes(cpu_worker *w)
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = malloc(w->picture.stride * w->ny * sizeof *w->picture.bits);
+    w->picture.ids = malloc(lab_ids(w->nx, w->ny) * sizeof *w->picture.ids);
+    w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
         w->bytes = malloc(n);
         w->up = malloc(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
-    return w->picture.bits != NULL && w->first != NULL &&
+    return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL && w->first != NULL &&
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
@@ -851,9 +886,9 @@ static void resume_split(cpu_worker *w, const int32_t *distances)
     w->phase = CC_KEPT;
 }
 
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cpu_open(const an_task *task, const void *state_at, void **worker, tc_err *err)
 {
-    const an_state_head *const head = state;
+    const cc_state *const state = state_at;
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status st;
 
@@ -877,8 +912,8 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
         cpu_close(worker);
         return st;
     }
-    if (head->units_done == (uint64_t)CC_KEPT * w->bands)
-        resume_split(w, cc_state_plane_const(state));
+    if (state->head.units_done == (uint64_t)CC_KEPT * w->bands)
+        resume_split(w, state->plane);
     else if (phase_tasks(w, CC_HISTOGRAM) == 0)
         w->phase = CC_MASK;
     return TC_OK;

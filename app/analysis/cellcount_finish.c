@@ -46,21 +46,47 @@ static uint32_t sum_grey(const wu_pixels *px, size_t at, uint32_t n)
     return sum;
 }
 
+/* Where the label changes from one pixel to the next, of 64 pixels from row[1]
+ * on: bit i for row[i] != row[i + 1]. */
+static uint64_t changes(const int32_t *row)
+{
+    uint8_t flags[64];
+    uint64_t word = 0;
+
+    for (int i = 0; i < 64; i++)
+        flags[i] = row[i] != row[i + 1];
+    for (int i = 0; i < 8; i++) {
+        uint64_t eight;
+
+        memcpy(&eight, flags + 8 * i, 8);
+        word |= (eight * 0x0102040810204080u >> 56) << 8 * i;
+    }
+    return word;
+}
+
+/* The run that ends before x. Returns x. */
+static uint32_t end_run(const measure *m, uint32_t y, uint32_t a, uint32_t x, cc_region *table)
+{
+    const size_t at = (size_t)y * m->nx + a;
+    const int32_t label = m->plane[at];
+
+    if (label != 0)
+        add_run(&table[label - 1], y, a, x, sum_grey(m->pixels, at, x - a));
+    return x;
+}
+
 static void measure_row(const measure *m, uint32_t y, cc_region *table)
 {
     const int32_t *const row = m->plane + (size_t)y * m->nx;
-    uint32_t a = 0;
+    uint32_t a = 0, x = 0;
 
-    while (a < m->nx) {
-        const int32_t label = row[a];
-        uint32_t b = a + 1;
-
-        while (b < m->nx && row[b] == label)
-            b++;
-        if (label != 0)
-            add_run(&table[label - 1], y, a, b, sum_grey(m->pixels, (size_t)y * m->nx + a, b - a));
-        a = b;
-    }
+    for (; x + 64 < m->nx; x += 64)
+        for (uint64_t ends = changes(row + x); ends != 0; ends &= ends - 1)
+            a = end_run(m, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), table);
+    for (; x + 1 < m->nx; x++)
+        if (row[x] != row[x + 1])
+            a = end_run(m, y, a, x + 1, table);
+    end_run(m, y, a, m->nx, table);
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -116,16 +142,6 @@ tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx,
 }
 
 /* --- the arrays ------------------------------------------------------------------- */
-
-/* A region's root is its first pixel, so labels rise along the raster. */
-static int32_t largest_label(const int32_t *plane, size_t n)
-{
-    int32_t most = 0;
-
-    for (size_t i = 0; i < n; i++)
-        most = plane[i] > most ? plane[i] : most;
-    return most;
-}
 
 static tc_status add_rows(wu_output *out, const char *name, wu_dtype type, uint64_t n, uint64_t columns,
                           void **data, tc_err *err)
@@ -188,11 +204,11 @@ static void fill_columns(const an_task *task, size_t item_index, const cc_region
     }
 }
 
-static tc_status add_regions(const an_task *task, size_t item_index, const int32_t *plane, wu_output *out,
+static tc_status add_regions(const an_task *task, size_t item_index, const cc_state *state, wu_output *out,
                              tc_err *err)
 {
     const uint64_t one = 1;
-    const size_t n = (size_t)largest_label(plane, (size_t)task->item->nx * task->item->ny);
+    const size_t n = (size_t)state->regions;
     cc_region *const regions = malloc((n + 1) * sizeof *regions);
     columns c = { .item = NULL };
     void *count = NULL;
@@ -200,7 +216,7 @@ static tc_status add_regions(const an_task *task, size_t item_index, const int32
 
     if (regions == NULL)
         return tc_no_memory(err, "the regions");
-    st = cc_measure(plane, task->pixels, task->item->nx, task->item->ny, n, task->threads, regions, err);
+    st = cc_measure(state->plane, task->pixels, task->item->nx, task->item->ny, n, task->threads, regions, err);
     if (st == TC_OK)
         st = wu_output_add(out, WU_ROWS, "count", WU_I64, 0, 1, &one, &count, err);
     if (st == TC_OK) {
@@ -213,12 +229,12 @@ static tc_status add_regions(const an_task *task, size_t item_index, const int32
     return st;
 }
 
-tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
 {
     const cc_params *const p = task->params;
-    const int32_t *const plane = cc_state_plane_const(state);
+    const cc_state *const state = state_at;
     const uint64_t shape[2] = { task->item->ny, task->item->nx };
-    tc_status st = add_regions(task, item_index, plane, out, err);
+    tc_status st = add_regions(task, item_index, state, out, err);
 
     if (st == TC_OK && p->labels) {
         char name[WU_MAX_NAME + 16];
@@ -227,7 +243,7 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state, w
         snprintf(name, sizeof name, "labels_%s", task->item->name);
         st = wu_output_add(out, WU_OWN, name, WU_I32, 0, 2, shape, &data, err);
         if (st == TC_OK)
-            memcpy(data, plane, (size_t)shape[0] * shape[1] * sizeof *plane);
+            memcpy(data, state->plane, (size_t)shape[0] * shape[1] * sizeof *state->plane);
     }
     return st;
 }

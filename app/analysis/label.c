@@ -26,10 +26,10 @@ size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
     return n / 2;
 }
 
-/* The runs of a row and what their nodes were linked to when they were made. */
+/* The runs of a row, and roots of theirs as of when they were made. */
 typedef struct line {
     uint32_t *edges;
-    int32_t *node;
+    int32_t *id;
     size_t runs;
 } line;
 
@@ -45,47 +45,50 @@ static void lay_out(const lab_picture *p, void *scratch, line *a, line *b)
 
     a->edges = scratch;
     b->edges = a->edges + room;
-    a->node = (int32_t *)(void *)(b->edges + room);
-    b->node = a->node + room;
+    a->id = (int32_t *)(void *)(b->edges + room);
+    b->id = a->id + room;
     a->runs = b->runs = 0;
 }
 
-/* Makes the nodes of a row whose runs are in `now`, and links them with those
- * of the row above. reach: 1 where corners count. */
-static void join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach)
+/* Gives ids to the runs of a row, which are in `now`: those of the runs they
+ * touch above, else new ones from `next` on. Returns the next free id.
+ * reach: 1 where corners count. */
+static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach,
+                          int32_t next)
 {
-    const int32_t base = (int32_t)(row * p->nx);
+    int32_t *const starts = p->starts + row * p->nx, *const ids = p->ids;
     size_t j = 0;
 
     for (size_t k = 0; k < now->runs; k++) {
         const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
-        int32_t root = -1;
+        int32_t root;
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
-        /* The last run that touches this one may touch the next as well. */
-        for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
-            const int32_t other = uf_find(p->nodes, above->node[j]);
+        if (j == above->runs || above->edges[2 * j] >= b + reach) {
+            root = next++;
+            ids[root] = ~root;
+        } else {
+            root = uf_find(ids, above->id[j]);
+            /* The last run that touches this one may touch the next as well. */
+            while (above->edges[2 * j + 1] < b && j + 1 < above->runs && above->edges[2 * j + 2] < b + reach) {
+                const int32_t other = uf_find(ids, above->id[++j]);
 
-            if (root < 0)
-                root = other;
-            else if (other != root)
-                root = uf_link(p->nodes, root, other);
-            if (above->edges[2 * j + 1] >= b)
-                break;
+                if (other != root)
+                    root = uf_link(ids, root, other);
+            }
         }
-        if (root < 0)
-            root = base + (int32_t)a;
-        p->nodes[base + (int32_t)a] = ~root;
-        now->node[k] = root;
+        starts[a] = root;
+        now->id[k] = root;
     }
+    return next;
 }
 
-/* Links two rows whose nodes there are. */
+/* Joins the runs of two rows that have their ids. */
 static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32_t reach, bool shared,
                       void *scratch)
 {
-    const int32_t base = (int32_t)(row * p->nx), other_base = (int32_t)(other_row * p->nx);
+    const int32_t *const starts = p->starts + row * p->nx, *const others = p->starts + other_row * p->nx;
     line now, other;
     size_t j = 0;
 
@@ -98,15 +101,15 @@ static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32
         while (j < other.runs && other.edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < other.runs && other.edges[2 * j] < b + reach; j++) {
-            const int32_t i = base + (int32_t)a, o = other_base + (int32_t)other.edges[2 * j];
+            const int32_t i = starts[a], o = others[other.edges[2 * j]];
 
             if (shared) {
-                uf_union_shared(p->nodes, i, o);
+                uf_union_shared(p->ids, i, o);
             } else {
-                const int32_t r = uf_find(p->nodes, i), s = uf_find(p->nodes, o);
+                const int32_t r = uf_find(p->ids, i), s = uf_find(p->ids, o);
 
                 if (r != s)
-                    uf_link(p->nodes, r, s);
+                    uf_link(p->ids, r, s);
             }
             if (other.edges[2 * j + 1] >= b)
                 break;
@@ -114,8 +117,9 @@ static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32
     }
 }
 
-void lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
+int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 {
+    int32_t next = (int32_t)lab_ids(p->nx, row0);
     line now, above, swap;
 
     lay_out(p, scratch, &now, &above);
@@ -123,7 +127,7 @@ void lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
         if (row % p->ny == 0)
             above.runs = 0;
         now.runs = lab_runs(p, row, now.edges);
-        join_above(p, row, &now, &above, p->diagonal);
+        next = join_above(p, row, &now, &above, p->diagonal, next);
         swap = now;
         now = above;
         above = swap;
@@ -131,6 +135,7 @@ void lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
     if (p->through)
         for (size_t row = row0 + p->ny; row < row1; row++)
             join_rows(p, row, row - p->ny, 0, false, scratch);
+    return next;
 }
 
 void lab_seam(const lab_picture *p, size_t row0, size_t row1, void *scratch)

@@ -1,14 +1,14 @@
 /*
- * Union-find over the pixels of a picture or stack. The root of a set is its
- * smallest index, so whatever the order of the unions, and whoever does them,
- * the sets and their roots are the same.
+ * Union-find over numbers from 0. The root of a set is its smallest number, so
+ * whatever the order of the unions, and whoever does them, the sets and their
+ * roots are the same.
  *
  * nodes[i] holds ~parent, a negative number; a root is its own parent. Values
- * >= 0 are the caller's, to put a number where a root was (label.h does).
+ * >= 0 are the caller's, to put something where a root was.
  *
  * The plain functions are for one thread at a time; the shared ones may run on
  * several threads at once, among themselves. A union only ever links a root to
- * a smaller index, so a retry is always nearer to the end.
+ * a smaller number, so a retry is always nearer to the end.
  */
 #ifndef AN_UNION_FIND_H
 #define AN_UNION_FIND_H
