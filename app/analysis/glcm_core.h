@@ -111,9 +111,9 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const tc_u64 d2 = w->dif >> GLCM_PACK_SHIFT;
     /* 4 n^2 times the variance of the marginal */
     const tc_u64 var = n * (ss + d2) - s1 * s1;
-    const tc_u64 cov = 2 * n * d2;           /* var - cov: 4 n^2 covariance */
+    const tc_u64 cov = 2 * (tc_u64)n * d2;   /* var - cov: 4 n^2 covariance */
     const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
-    const tc_u64 fn = f[n], f2n = f[2 * n];
+    const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 half = (tc_u64)n << (k - 1);
     const tc_u64 fxy = glcm_join(w->fxy, w->e2 >> GLCM_E2_BITS, fbits);
     const tc_u64 fx = glcm_join(w->fx, w->fx12, fbits);
@@ -124,7 +124,7 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
     } else {
-        tc_i64 fine = (tc_i64)(f60[2 * n] - 2 * w->fx + w->fxy);
+        tc_i64 fine = (tc_i64)(f60[2 * (tc_u64)n] - 2 * w->fx + w->fxy);
 
         fine = fine < 0 ? 0 : fine;
         x = fine >> (GLCM_F_BITS - fbits);
