@@ -5,10 +5,13 @@
 #include "app/analysis/selftest.h"
 #include "opencl/selftest.h"
 
+extern const an_backend cc_opencl;
+
 static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
+    { "cellcount", &cc_opencl },
     { NULL, NULL }
 };
 

@@ -48,6 +48,7 @@ typedef enum cc_phase {
     CC_ROOTS,          /* points to it from everywhere */
     CC_PARTS,          /* the parts get ids, as components have them */
     CC_IDS,            /* and so do their pixels */
+    CC_STRIPS,         /* joins what a device labelled strip by strip */
     CC_COUNT,          /* of components in each band */
     CC_NUMBER,
     CC_AREAS,          /* only if there is something to leave out */
@@ -109,5 +110,20 @@ tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx,
                      unsigned threads, cc_region *regions, tc_err *err);
 
 extern const an_backend cc_cpu;
+
+/* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------ */
+
+/* The phase that comes next. */
+cc_phase cc_host_phase(const void *worker);
+/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
+/* Bytes of 0 and 1 for the pixels of rows [y0, y1), after CC_FILL. */
+void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes);
+/* The plane [ny][nx] for what a device found: the root of every pixel's
+ * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
+ * the ground. NULL without memory. */
+int32_t *cc_host_roots(void *worker);
+/* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
+void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows);
 
 #endif

@@ -37,6 +37,7 @@ typedef struct cpu_worker {
     int32_t *first;            /* [bands + 1]: regions before each band */
     uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
     uint64_t regions;
+    uint32_t strip_rows;       /* of a device; 0: there were no strips */
     /* where the work is */
     cc_phase phase;
     size_t done;               /* tasks of the phase */
@@ -268,28 +269,6 @@ static void distance_y(cpu_worker *w, size_t task, scratch *s)
     edt_task(&w->edt, 1, task, s->distance);
 }
 
-/* The highest of a pixel and its neighbours. d2 is 0 on the ground. */
-static int32_t highest(const cpu_worker *w, const uint32_t *d2, uint32_t x, uint32_t y)
-{
-    static const int steps[8][2] = { { 0, -1 }, { -1, 0 }, { 1, 0 }, { 0, 1 },
-                                     { -1, -1 }, { 1, -1 }, { -1, 1 }, { 1, 1 } };
-    const int n = w->params->diagonal ? 8 : 4;
-    const int32_t here = (int32_t)((size_t)y * w->nx + x);
-    int32_t best = here;
-
-    for (int k = 0; k < n; k++) {
-        const int64_t nx = (int64_t)x + steps[k][0], ny = (int64_t)y + steps[k][1];
-        int32_t there;
-
-        if (nx < 0 || nx >= w->nx || ny < 0 || ny >= w->ny)
-            continue;
-        there = (int32_t)(ny * w->nx + nx);
-        if (cc_higher(d2[there], there, d2[best], best))
-            best = there;
-    }
-    return best;
-}
-
 static void ascend_band(cpu_worker *w, size_t band, scratch *s)
 {
     const uint32_t *const d2 = (const uint32_t *)w->plane;
@@ -301,7 +280,8 @@ static void ascend_band(cpu_worker *w, size_t band, scratch *s)
         for (uint32_t x = 0; x < w->nx; x++) {
             const size_t i = (size_t)y * w->nx + x;
 
-            w->up[i] = d2[i] > 0 ? highest(w, d2, x, y) : -1;
+            w->up[i] = d2[i] == 0 ? -1 : cc_highest(d2, (int32_t)w->nx, (int32_t)w->ny, (int32_t)x,
+                                                   (int32_t)y, w->params->diagonal ? 8 : 4);
         }
 }
 
@@ -534,6 +514,20 @@ static void ids_band(cpu_worker *w, size_t band, scratch *s)
             w->up[i] = w->plane[w->up[i]];
 }
 
+/* Joins the components of a strip with those of the strip before. */
+static void strip_seam(cpu_worker *w, size_t strip, scratch *s)
+{
+    const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
+    const int32_t *const here = w->up + (size_t)y * w->nx, *const above = here - w->nx;
+    const int reach = w->params->diagonal ? 1 : 0;
+
+    (void)s;
+    for (int64_t x = 0; x < w->nx; x++)
+        for (int64_t at = x - reach; here[x] >= 0 && at <= x + reach; at++)
+            if (at >= 0 && at < w->nx && above[at] >= 0)
+                uf_union_shared(w->picture.ids, here[x], above[at]);
+}
+
 /* Flattens the ids of the band, and counts its roots. */
 static void count_band(cpu_worker *w, size_t band, scratch *s)
 {
@@ -679,6 +673,7 @@ static const phase_functions phases[CC_PHASES] = {
     [CC_ROOTS] = { roots_band, NULL },
     [CC_PARTS] = { parts_band, NULL },
     [CC_IDS] = { ids_band, NULL },
+    [CC_STRIPS] = { strip_seam, NULL },
     [CC_COUNT] = { count_band, end_count },
     [CC_NUMBER] = { number_band, NULL },
     [CC_AREAS] = { areas_band, end_areas },
@@ -711,9 +706,12 @@ static size_t phase_tasks(const cpu_worker *w, cc_phase phase)
     case CC_CLEAR:
     case CC_FIRST:
     case CC_ROOTS:
+        return p->split ? w->bands : 0;
     case CC_PARTS:
     case CC_IDS:
-        return p->split ? w->bands : 0;
+        return w->up != NULL ? w->bands : 0;
+    case CC_STRIPS:
+        return w->strip_rows > 0 ? (w->ny - 1) / w->strip_rows : 0;
     case CC_AREAS:
     case CC_RENUMBER:
         return w->areas != NULL ? w->bands : 0;
@@ -763,17 +761,16 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static tc_status cpu_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    cc_state *const state = state_at;
     an_state_head *const head = &state->head;
     const double start = now();
     size_t tasks, left;
     tc_status st = TC_OK;
 
     *units_done = head->units_done;
-    if (head->units_done == w->task->plan.units)
+    if (head->units_done == w->task->plan.units || w->phase >= until)
         return TC_OK;
     w->plane = w->picture.starts = state->plane;
     w->edt.out = (uint32_t *)w->plane;
@@ -791,11 +788,18 @@ static tc_status cpu_step(void *worker, void *state_at, uint64_t *units_done, tc
         *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
         if (w->done == tasks)
             st = go_on(w, state, err);
-    } while (st == TC_OK && w->phase < CC_PHASES && now() - start < 0.05);
-    if (st == TC_OK && w->phase < CC_PHASES)
+    } while (st == TC_OK && w->phase < until && now() - start < 0.05);
+    if (st == TC_OK && w->phase < until)
         return TC_MORE;
+    if (w->phase < CC_PHASES)
+        return st;
     *units_done = head->units_done;
     return st;
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    return cc_host_step(worker, state, CC_PHASES, units_done, err);
 }
 
 static tc_status cpu_sync(void *worker, void *state, tc_err *err)
@@ -917,6 +921,52 @@ static tc_status cpu_open(const an_task *task, const void *state_at, void **work
     else if (phase_tasks(w, CC_HISTOGRAM) == 0)
         w->phase = CC_MASK;
     return TC_OK;
+}
+
+/* --- with a device ---------------------------------------------------------------- */
+
+cc_phase cc_host_phase(const void *worker)
+{
+    const cpu_worker *const w = worker;
+
+    return w->phase;
+}
+
+void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes)
+{
+    const cpu_worker *const w = worker;
+
+    for (uint32_t y = y0; y < y1; y++) {
+        const uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+        for (uint32_t x = 0; x < w->nx; x++)
+            *bytes++ = words[x / 64] >> x % 64 & 1;
+    }
+}
+
+int32_t *cc_host_roots(void *worker)
+{
+    cpu_worker *const w = worker;
+
+    if (w->up == NULL)
+        w->up = malloc((size_t)w->nx * w->ny * sizeof *w->up);
+    return w->up;
+}
+
+void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows)
+{
+    cpu_worker *const w = worker;
+
+    for (uint32_t y = 0; y < w->ny; y++) {
+        uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+        memset(words, 0, w->picture.stride * sizeof *words);
+        for (uint32_t x = 0; x < w->nx; x++)
+            words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;
+    }
+    w->strip_rows = strip_rows;
+    w->phase = next;
+    w->done = 0;
 }
 
 const an_backend cc_cpu = {
