@@ -11,7 +11,11 @@ static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
+<<<<<<< HEAD
     { "cellcount", &cc_opencl },
+=======
+    { "glcm", &glcm_opencl },
+>>>>>>> main
     { NULL, NULL }
 };
 
