@@ -5,17 +5,12 @@
 #include "app/analysis/selftest.h"
 #include "opencl/selftest.h"
 
-extern const an_backend cc_opencl;
-
 static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
-<<<<<<< HEAD
-    { "cellcount", &cc_opencl },
-=======
     { "glcm", &glcm_opencl },
->>>>>>> main
+    { "cellcount", &cc_opencl },
     { NULL, NULL }
 };
 

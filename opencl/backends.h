@@ -16,5 +16,6 @@ const an_backend *ocl_backend(const char *analysis);
 tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err);
 
 extern const an_backend glcm_opencl;
+extern const an_backend cc_opencl;
 
 #endif

@@ -17,7 +17,6 @@
 #include "opencl/program.h"
 
 extern const ocl_source ocl_source_cellcount;
-extern const an_backend cc_opencl;
 
 enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };
 
