@@ -23,6 +23,7 @@
 #include "app/analysis/edt_core.h"
 
 #define TILE 32
+#define TILE_LOG 5
 #define PER_ITEM 16                       /* pixels of a work-item where pixels are counted */
 #define CHUNK (GROUP * PER_ITEM)          /* and of a work-group */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -143,7 +144,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uchar *mask, __global int 
 {
     volatile __local int node[TILE * TILE];
     volatile __local uint rows[TILE];
-    const int lx = (int)get_local_id(0) % TILE, first_row = (int)get_local_id(0) / TILE;
+    const int lx = (int)get_local_id(0) & (TILE - 1), first_row = (int)get_local_id(0) >> TILE_LOG;
     const int x0 = (int)get_group_id(0) * TILE, y0 = ((int)get_group_id(1) + first_tile) * TILE;
 
     if (first_row == 0)
@@ -186,7 +187,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uchar *mask, __global int 
         if (rows[ly] >> lx & 1) {
             while (node[i] != i)
                 i = node[i];
-            at = (y0 + i / TILE) * nx + x0 + i % TILE;
+            at = (y0 + (i >> TILE_LOG)) * nx + x0 + (i & (TILE - 1));
         }
         link[(y0 + ly) * nx + x0 + lx] = at;
     }
@@ -232,7 +233,7 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uchar *mask, volati
         return;
     if (mask[i - 1] == kind) {
         /* Two rows of one tile that are joined there need one union. */
-        if (y % TILE == 0 || mask[i - nx] != kind || mask[i - nx - 1] != kind)
+        if ((y & (TILE - 1)) == 0 || mask[i - nx] != kind || mask[i - nx - 1] != kind)
             union_global(link, i, i - 1);
     } else if (diagonal) {
         if (is_kind(mask, nx, ny, x - 1, y - 1, kind))
@@ -443,6 +444,9 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
 {
     const uint i = first + (uint)get_global_id(0);
 
-    if (i < end)
-        up[i] = d2[i] == 0 ? -1 : cc_highest(d2, nx, ny, (int)(i % (uint)nx), (int)(i / (uint)nx), neighbours);
+    if (i >= end)
+        return;
+    const int y = (int)(i / (uint)nx), x = (int)i - y * nx;
+
+    up[i] = d2[i] == 0 ? -1 : cc_highest(d2, nx, ny, x, y, neighbours);
 }
