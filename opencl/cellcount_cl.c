@@ -58,6 +58,7 @@ typedef struct cl_worker {
     stage stage;
     uint64_t done;             /* work of the stage */
     bool host_only;
+    double label_ms;           /* device time from tiles to labels, for the bench */
 } cl_worker;
 
 /* --- what is done in which order ---------------------------------------------------- */
@@ -456,6 +457,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         if (count > 0 && kernel_names[w->stage] != NULL)
             ocl_slice_took(&w->slice[w->stage], count, ms);
         total += ms;
+        if (w->stage >= TILES && w->stage <= PAINT)
+            w->label_ms += ms;
         w->done += count;
         if (w->done == work)
             st = end_stage(w, state, err);
@@ -464,6 +467,13 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     if (st != TC_OK)
         return st;
     return state->head.units_done == w->task->plan.units ? TC_OK : TC_MORE;
+}
+
+double cc_opencl_label_ms(const void *worker)
+{
+    const cl_worker *const w = worker;
+
+    return w->label_ms;
 }
 
 static void cl_close(void **worker)

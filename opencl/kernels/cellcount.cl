@@ -77,8 +77,10 @@ __kernel GROUP_ATTRIBUTE void cc_mask16(__global const ushort *pixels, __global 
 /* --- components ------------------------------------------------------------------- */
 
 /* Links are read while others change them: what is read is the parent of now or
- * of before, and either leads to the root. The compiler takes one function for
- * each address space. */
+ * of before, and either leads to the root. Oclgrind reports these reads as races
+ * with atomic_min, which they are meant to be. (Reading by atomic_or(.., 0) gave
+ * wrong links with PoCL, for a reason not yet found.) The compiler takes one function
+ * for each address space. */
 static int find_local(volatile __local int *node, int i)
 {
     int parent = node[i];
