@@ -229,13 +229,28 @@ static tc_status add_regions(const an_task *task, size_t item_index, const cc_st
     return st;
 }
 
+/* A checkpoint is not believed blindly: labels index tables. */
+static tc_status check_state(const an_task *task, const cc_state *state, tc_err *err)
+{
+    const size_t n = (size_t)task->item->nx * task->item->ny;
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most = (uint32_t)state->plane[i] > most ? (uint32_t)state->plane[i] : most;
+    if (state->regions > n || most > state->regions)
+        return tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", task->item->name);
+    return TC_OK;
+}
+
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
 {
     const cc_params *const p = task->params;
     const cc_state *const state = state_at;
     const uint64_t shape[2] = { task->item->ny, task->item->nx };
-    tc_status st = add_regions(task, item_index, state, out, err);
+    tc_status st = check_state(task, state, err);
 
+    if (st == TC_OK)
+        st = add_regions(task, item_index, state, out, err);
     if (st == TC_OK && p->labels) {
         char name[WU_MAX_NAME + 16];
         void *data;
