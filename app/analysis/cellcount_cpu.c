@@ -85,7 +85,7 @@ static uint64_t gather(const uint8_t *flags)
 {
     uint64_t word = 0;
 
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         uint64_t eight;
 
         memcpy(&eight, flags + 8 * i, 8);

@@ -55,7 +55,7 @@ static uint64_t changes(const int32_t *row)
 
     for (int i = 0; i < 64; i++)
         flags[i] = row[i] != row[i + 1];
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         uint64_t eight;
 
         memcpy(&eight, flags + 8 * i, 8);
