@@ -10,6 +10,7 @@ static const struct {
     const an_backend *backend;
 } table[] = {
     { "glcm", &glcm_opencl },
+    { "cellcount", &cc_opencl },
     { NULL, NULL }
 };
 

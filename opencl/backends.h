@@ -16,5 +16,9 @@ const an_backend *ocl_backend(const char *analysis);
 tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err);
 
 extern const an_backend glcm_opencl;
+extern const an_backend cc_opencl;
+/* For the bench: device milliseconds that a worker of cc_opencl has spent on labels, the
+ * mask and the labels being in device memory. */
+double cc_opencl_label_ms(const void *worker);
 
 #endif

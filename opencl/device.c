@@ -1,4 +1,5 @@
 #include "opencl/device.h"
+#include "opencl/fault.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -462,7 +463,7 @@ tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device *
         return tc_no_memory(err, "an OpenCL device");
     d->api = *api;
     d->info = *info;
-    d->memory_limit = info->global_bytes / 2;
+    d->memory_limit = ocl_fault_memory(info->global_bytes / 2);
     d->context = api->clCreateContext(properties, 1, &info->id, NULL, NULL, &code);
     if (d->context == NULL || code != CL_SUCCESS) {
         status = ocl_fail(d, "clCreateContext", code, err);

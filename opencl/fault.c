@@ -118,3 +118,10 @@ tc_status ocl_fault_install(ocl_api *api, tc_err *err)
     OCL_CALLS(WRAP_STATUS, WRAP_STATUS, WRAP_OBJECT, WRAP_STATUS)
     return TC_OK;
 }
+
+uint64_t ocl_fault_memory(uint64_t bytes)
+{
+    const char *text = getenv("TEXCELL_TEST_CL_MEMORY");
+    const uint64_t most = text != NULL ? strtoull(text, NULL, 10) : 0;
+    return most > 0 && most < bytes ? most : bytes;
+}

@@ -390,6 +390,52 @@ static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint3
     return outline ? own : wu_blend(below, own, is_mask ? 0.2 : 0.35);
 }
 
+/* Where a label lies in a picture. */
+typedef struct place {
+    uint64_t sum_x, sum_y, area;
+} place;
+
+/* Writes each label of a 2D picture in the middle of its region, where it is
+ * large enough to hold the number. */
+static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, tc_err *err)
+{
+    const size_t n = (size_t)d->nx * d->ny;
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t label = label_at(d, (uint32_t)(i % d->nx), (uint32_t)(i / d->nx), 0);
+        most = label > most && label <= INT32_MAX ? label : most;
+    }
+    /* Labels of a sound result count regions: there are no more than pixels. */
+    if (most > n)
+        return TC_OK;
+    place *places = calloc((size_t)most + 1, sizeof *places);
+    if (places == NULL)
+        return tc_no_memory(err, d->info->name);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t x = (uint32_t)(i % d->nx), y = (uint32_t)(i / d->nx), label = label_at(d, x, y, 0);
+        if (label > most)
+            continue;
+        places[label].sum_x += x;
+        places[label].sum_y += y;
+        places[label].area++;
+    }
+    for (uint32_t label = 1; label <= most; label++) {
+        const place *p = &places[label];
+        char text[16];
+        const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
+        if (p->area < width * width)
+            continue;
+        const uint64_t x = p->sum_x / p->area, y = p->sum_y / p->area;
+        const uint64_t left = x > width / 2 ? x - width / 2 : 0;
+        const uint64_t top = y > WU_CHAR_NY / 2 ? y - WU_CHAR_NY / 2 : 0;
+        /* A shadow, so that it is seen on any ground. */
+        wu_canvas_text(canvas, left + 1, top + 1, 1, text, black);
+        wu_canvas_text(canvas, left, top, 1, text, white);
+    }
+    free(places);
+    return TC_OK;
+}
+
 /* Pixel by pixel, without frame or title, so that it lies over the picture. */
 static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
 {
@@ -398,7 +444,10 @@ static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
     tc_status status = wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err);
     if (status == TC_OK) {
         draw_montage(&canvas, 0, 0, d, &m, label_colour, NULL);
-        status = write_canvas(&canvas, d, folder, err);
+        if (d->info->dtype == WU_I32 && d->nz == 1)
+            status = draw_numbers(&canvas, d, err);
+        if (status == TC_OK)
+            status = write_canvas(&canvas, d, folder, err);
     }
     wu_canvas_free(&canvas);
     return status;

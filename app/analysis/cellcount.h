@@ -1,0 +1,129 @@
+/*
+ * cellcount: counts the connected components of a thresholded picture, fills
+ * their holes, separates touching cells, and measures them.
+ *
+ * The state is the head, the number of regions, and one plane of int32
+ * [ny][nx]: at the end the label of every pixel, 0 for none. On the way there is one place where an
+ * interrupted item can go on, with the plane holding the squared distances of
+ * a split; everything before it takes seconds for the largest picture, and is
+ * done again.
+ */
+#ifndef AN_CELLCOUNT_H
+#define AN_CELLCOUNT_H
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/label.h"
+#include "app/analysis/pool.h"
+
+enum { CC_THRESHOLD_OTSU = -1 };
+
+typedef struct cc_params {
+    int32_t threshold;         /* 0..65535, or CC_THRESHOLD_OTSU */
+    bool bright;               /* cells are v >= T; else v < T */
+    bool diagonal;             /* connectivity 8; else 4 */
+    bool fill_holes;
+    bool exclude_border;
+    bool split;
+    bool labels;
+    int64_t min_area, max_area;    /* kept: min_area <= area <= max_area */
+} cc_params;
+
+/* The phases of an item, in order; those that do not apply have no tasks. */
+typedef enum cc_phase {
+    CC_HISTOGRAM,      /* for Otsu */
+    CC_MASK,           /* pixels to bits */
+    CC_HOLES,          /* components of the ground, by bands */
+    CC_HOLE_SEAMS,
+    CC_FILL,           /* what is not connected with the border becomes cell */
+    CC_BANDS,          /* components of the cells, by bands */
+    CC_SEAMS,
+    CC_BYTES,          /* split: bits to bytes, for the distance transform */
+    CC_DISTANCE_X,
+    CC_DISTANCE_Y,
+    CC_ASCEND,         /* each pixel points to its highest neighbour */
+    CC_SUMMITS,        /* and then to where that leads */
+    CC_PASSES,         /* the highest ways between summits; then summits are joined */
+    CC_CLEAR,
+    CC_FIRST,          /* the first pixel of each part */
+    CC_ROOTS,          /* points to it from everywhere */
+    CC_PARTS,          /* the parts get ids, as components have them */
+    CC_IDS,            /* and so do their pixels */
+    CC_STRIPS,         /* joins what a device labelled strip by strip */
+    CC_COUNT,          /* of components in each band */
+    CC_NUMBER,
+    CC_AREAS,          /* only if there is something to leave out */
+    CC_RENUMBER,
+    CC_PAINT,
+    CC_PHASES
+} cc_phase;
+
+/* Where an interrupted item goes on, besides the start. */
+#define CC_KEPT CC_ASCEND
+
+/* The way between two parts: their summits' indices, a < b, and the squared
+ * distance at its lowest place. */
+typedef struct cc_pass {
+    int32_t a, b;
+    uint32_t d2;
+} cc_pass;
+
+/* Passes, as many as there are; a growing list. */
+typedef struct cc_passes {
+    cc_pass *list;
+    size_t n, room;
+} cc_passes;
+
+typedef struct cc_state {
+    an_state_head head;
+    uint64_t regions;          /* when all is done */
+    int32_t plane[];
+} cc_state;
+
+/* Rows of a band and the number of bands: of the item alone. */
+uint32_t cc_band_rows(uint32_t nx);
+uint32_t cc_bands(uint32_t nx, uint32_t ny);
+
+/* Otsu's threshold T of a histogram of `size` grey values: 1 + the smallest t
+ * that maximises the between-class variance of v <= t and v > t. */
+uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
+
+/* Appends; false without memory. */
+bool cc_passes_add(cc_passes *p, int32_t a, int32_t b, uint32_t d2);
+/* Sorts, and leaves the highest of each pair. */
+void cc_passes_merge(cc_passes *p);
+/* Joins summits that are not worth two cells. d2 is the plane of squared
+ * distances; up[summit] becomes the summit it is joined with. */
+void cc_join_summits(cc_passes *p, const uint32_t *d2, int32_t *up);
+
+tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status cc_constants(const void *params, wu_output *out, tc_err *err);
+tc_status cc_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+
+/* One row of statistics; sums are exact. Also the bench's way in. */
+typedef struct cc_region {
+    uint64_t area, sum_y, sum_x, sum_grey;
+    uint32_t y0, x0, y1, x1;   /* half-open */
+} cc_region;
+/* The regions 1..n of a label plane, regions[label - 1]; `regions` has n
+ * entries. pixels may be NULL: no grey sums. */
+tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
+                     unsigned threads, cc_region *regions, tc_err *err);
+
+extern const an_backend cc_cpu;
+
+/* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------ */
+
+/* The phase that comes next. */
+cc_phase cc_host_phase(const void *worker);
+/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
+/* Bytes of 0 and 1 for the pixels of rows [y0, y1), after CC_FILL. */
+void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes);
+/* The plane [ny][nx] for what a device found: the root of every pixel's
+ * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
+ * the ground. NULL without memory. */
+int32_t *cc_host_roots(void *worker);
+/* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
+void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows);
+
+#endif

@@ -1,0 +1,148 @@
+#include "app/analysis/label.h"
+
+#include <string.h>
+
+size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
+{
+    const uint64_t *const words = p->bits + row * p->stride;
+    const uint64_t flip = p->zeros ? ~(uint64_t)0 : 0;
+    uint64_t before = 0;       /* the last pixel of the word before */
+    size_t n = 0;
+
+    for (size_t i = 0; i < p->stride; i++) {
+        uint64_t word = words[i] ^ flip, change;
+
+        if (i + 1 == p->stride && p->nx % 64 != 0)
+            word &= ((uint64_t)1 << p->nx % 64) - 1;
+        change = word ^ (word << 1 | before);
+        before = word >> 63;
+        while (change != 0) {
+            edges[n++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(change);
+            change &= change - 1;
+        }
+    }
+    if (n % 2 != 0)
+        edges[n++] = p->nx;
+    return n / 2;
+}
+
+/* The runs of a row, and roots of theirs as of when they were made. */
+typedef struct line {
+    uint32_t *edges;
+    int32_t *id;
+    size_t runs;
+} line;
+
+/* Two lines, each with room for a row. */
+size_t lab_scratch_bytes(const lab_picture *p)
+{
+    return 2 * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
+}
+
+static void lay_out(const lab_picture *p, void *scratch, line *a, line *b)
+{
+    const size_t room = (size_t)p->nx + 2;
+
+    a->edges = scratch;
+    b->edges = a->edges + room;
+    a->id = (int32_t *)(void *)(b->edges + room);
+    b->id = a->id + room;
+    a->runs = b->runs = 0;
+}
+
+/* Gives ids to the runs of a row, which are in `now`: those of the runs they
+ * touch above, else new ones from `next` on. Returns the next free id.
+ * reach: 1 where corners count. */
+static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach,
+                          int32_t next)
+{
+    int32_t *const starts = p->starts + row * p->nx, *const ids = p->ids;
+    size_t j = 0;
+
+    for (size_t k = 0; k < now->runs; k++) {
+        const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
+        int32_t root;
+
+        while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
+            j++;
+        if (j == above->runs || above->edges[2 * j] >= b + reach) {
+            root = next++;
+            ids[root] = ~root;
+        } else {
+            root = uf_find(ids, above->id[j]);
+            /* The last run that touches this one may touch the next as well. */
+            while (above->edges[2 * j + 1] < b && j + 1 < above->runs && above->edges[2 * j + 2] < b + reach) {
+                const int32_t other = uf_find(ids, above->id[++j]);
+
+                if (other != root)
+                    root = uf_link(ids, root, other);
+            }
+        }
+        starts[a] = root;
+        now->id[k] = root;
+    }
+    return next;
+}
+
+/* Joins the runs of two rows that have their ids. */
+static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32_t reach, bool shared,
+                      void *scratch)
+{
+    const int32_t *const starts = p->starts + row * p->nx, *const others = p->starts + other_row * p->nx;
+    line now, other;
+    size_t j = 0;
+
+    lay_out(p, scratch, &now, &other);
+    now.runs = lab_runs(p, row, now.edges);
+    other.runs = lab_runs(p, other_row, other.edges);
+    for (size_t k = 0; k < now.runs; k++) {
+        const uint32_t a = now.edges[2 * k], b = now.edges[2 * k + 1];
+
+        while (j < other.runs && other.edges[2 * j + 1] + reach <= a)
+            j++;
+        for (; j < other.runs && other.edges[2 * j] < b + reach; j++) {
+            const int32_t i = starts[a], o = others[other.edges[2 * j]];
+
+            if (shared) {
+                uf_union_shared(p->ids, i, o);
+            } else {
+                const int32_t r = uf_find(p->ids, i), s = uf_find(p->ids, o);
+
+                if (r != s)
+                    uf_link(p->ids, r, s);
+            }
+            if (other.edges[2 * j + 1] >= b)
+                break;
+        }
+    }
+}
+
+int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
+{
+    int32_t next = (int32_t)lab_ids(p->nx, row0);
+    line now, above, swap;
+
+    lay_out(p, scratch, &now, &above);
+    for (size_t row = row0; row < row1; row++) {
+        if (row % p->ny == 0)
+            above.runs = 0;
+        now.runs = lab_runs(p, row, now.edges);
+        next = join_above(p, row, &now, &above, p->diagonal, next);
+        swap = now;
+        now = above;
+        above = swap;
+    }
+    if (p->through)
+        for (size_t row = row0 + p->ny; row < row1; row++)
+            join_rows(p, row, row - p->ny, 0, false, scratch);
+    return next;
+}
+
+void lab_seam(const lab_picture *p, size_t row0, size_t row1, void *scratch)
+{
+    if (row0 % p->ny != 0)
+        join_rows(p, row0, row0 - 1, p->diagonal, true, scratch);
+    for (size_t row = row0; p->through && row < row1 && row < row0 + p->ny; row++)
+        if (row >= p->ny)
+            join_rows(p, row, row - p->ny, 0, true, scratch);
+}

@@ -1,0 +1,111 @@
+/*
+ * Times cellcount's labels on an OpenCL device, and checks them against the CPU.
+ *
+ *     gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE
+ *
+ * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Prints the best
+ * device time of the labels in milliseconds (mask and labels in device memory,
+ * the waits between launches not counted), the best time of everything
+ * (transfers, compilation and waits included), and "same" or "DIFFERENT".
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/analysis/cellcount.h"
+#include "opencl/backends.h"
+
+static double now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static tc_status once(const an_backend *backend, const an_task *task, cc_state *state, double *label_ms, tc_err *err)
+{
+    void *worker = NULL;
+    uint64_t units;
+    tc_status st;
+
+    state->head.units_done = 0;
+    st = backend->open(task, state, &worker, err);
+    if (st == TC_OK)
+        do
+            st = backend->step(worker, state, &units, err);
+        while (st == TC_MORE);
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    if (worker != NULL) {
+        if (label_ms != NULL)
+            *label_ms = cc_opencl_label_ms(worker);
+        backend->close(&worker);
+    }
+    return st;
+}
+
+static tc_status compare(an_task *task, ocl_device *device, int repeats, tc_err *err)
+{
+    cc_state *const cpu = calloc(1, task->plan.state_bytes), *const gpu = calloc(1, task->plan.state_bytes);
+    double best = 1e30, all = 1e30;
+    tc_status st = cpu == NULL || gpu == NULL ? tc_no_memory(err, "the states")
+                                              : once(&cc_cpu, task, cpu, NULL, err);
+
+    task->device = device;
+    for (int i = 0; st == TC_OK && i < repeats; i++) {
+        const double start = now_ms();
+        double ms = 0;
+
+        st = once(&cc_opencl, task, gpu, &ms, err);
+        best = ms < best ? ms : best;
+        all = now_ms() - start < all ? now_ms() - start : all;
+    }
+    if (st == TC_OK)
+        printf("%.3f %.3f %s\n", best, all,
+               memcmp(cpu, gpu, task->plan.state_bytes) == 0 ? "same" : "DIFFERENT");
+    free(cpu);
+    free(gpu);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    cc_params params = { .threshold = 1, .bright = true, .min_area = 1, .max_area = INT64_MAX };
+    wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
+    wu_pixels pixels = { .nz = 1, .bits = 8 };
+    an_task task = { .params = &params, .item = &item, .pixels = &pixels, .threads = 1, .slice_ms = 50 };
+    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_device *device = NULL;
+    tc_err err = { "" };
+    tc_status st;
+    FILE *file;
+    size_t n;
+
+    if (argc != 7 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+        fprintf(stderr, "usage: gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE\n%s\n", err.message);
+        return 1;
+    }
+    pixels.nx = item.nx = (uint32_t)atoi(argv[2]);
+    pixels.ny = item.ny = (uint32_t)atoi(argv[3]);
+    params.diagonal = atoi(argv[4]) == 8;
+    n = (size_t)item.nx * item.ny;
+    pixels.u8 = malloc(n);
+    file = fopen(argv[6], "rb");
+    if (pixels.u8 == NULL || file == NULL || fread(pixels.u8, 1, n, file) != n) {
+        fprintf(stderr, "%s: cannot be read\n", argv[6]);
+        return 2;
+    }
+    fclose(file);
+    st = an_cellcount.plan(&params, &item, &task.plan, &err);
+    if (st == TC_OK)
+        st = ocl_device_find(&wish, &device, &err);
+    if (st == TC_OK)
+        st = compare(&task, device, atoi(argv[5]), &err);
+    if (st != TC_OK)
+        fprintf(stderr, "gpu_cellcount: %s\n", err.message);
+    ocl_device_close(&device);
+    free(pixels.u8);
+    return st == TC_OK ? 0 : 3;
+}

@@ -1,0 +1,150 @@
+"""cellcount by other means: numpy, scipy.ndimage and scikit-image. The split
+has no library function of its own; it is written from its description
+(docs/analyses/cellcount.md), by sorting pixels and flooding, where the program
+follows pointers and merges summits."""
+import numpy as np
+from scipy import ndimage
+from skimage import measure
+
+DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
+            "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False}
+
+
+def grey(picture):
+    """(R+G+B)/3 in integers; grey pictures as they are."""
+    if picture.ndim == 2:
+        return picture
+    return (picture.astype(np.uint32).sum(axis=2) // 3).astype(np.uint8)
+
+
+def otsu(picture):
+    """T = t + 1, in Python's integers."""
+    top = 1 << (8 * picture.dtype.itemsize)
+    counts = [int(c) for c in np.bincount(picture.ravel(), minlength=top)]
+    n, total = sum(counts), sum(v * c for v, c in enumerate(counts))
+    best, best_t, n0, s0 = (0, 1), 0, 0, 0
+    for t, c in enumerate(counts):
+        n0 += c
+        s0 += t * c
+        if 0 < n0 < n:
+            value = ((s0 * (n - n0) - (total - s0) * n0) ** 2, n0 * (n - n0))
+            if value[0] * best[1] > best[0] * value[1]:
+                best, best_t = value, t
+    return best_t + 1
+
+
+def structure(connectivity):
+    return np.ones((3, 3), int) if connectivity == 8 else None
+
+
+def squared_distance(mask):
+    """To the nearest pixel outside the mask; the border counts for nothing."""
+    if mask.all():
+        return np.full(mask.shape, 2 ** 32 - 1, np.int64)
+    where = ndimage.distance_transform_edt(mask, return_distances=False, return_indices=True)
+    index = np.indices(mask.shape)
+    return ((where.astype(np.int64) - index) ** 2).sum(axis=0)
+
+
+def split(mask, connectivity):
+    """Pixels from the highest down (squared distance, then raster order). One
+    with no higher neighbour is a summit; else it belongs to the basin of its
+    highest neighbour. Where two basins meet is a pass; passes are taken from
+    the highest down (then by the summits' indices), and join the two unless
+    the lower summit rises enough above the pass (apart)."""
+    d2 = squared_distance(mask)
+    height, width = mask.shape
+    steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)
+             and (connectivity == 8 or dy == 0 or dx == 0)]
+    flat = d2.ravel()
+    order = sorted(np.flatnonzero(mask.ravel()).tolist(), key=lambda i: (-flat[i], i))
+    rank = {i: k for k, i in enumerate(order)}
+    basin, passes = {}, {}
+
+    def neighbours(i):
+        y, x = divmod(i, width)
+        for dy, dx in steps:
+            if 0 <= y + dy < height and 0 <= x + dx < width and mask[y + dy, x + dx]:
+                yield (y + dy) * width + x + dx
+    for i in order:
+        higher = [j for j in neighbours(i) if rank[j] < rank[i]]
+        basin[i] = basin[min(higher, key=rank.get)] if higher else i
+        for j in higher:
+            if basin[j] != basin[i]:
+                pair = (min(basin[i], basin[j]), max(basin[i], basin[j]))
+                passes[pair] = max(passes.get(pair, 0), int(flat[i]))
+    owner = {s: s for s in set(basin.values())}
+
+    def find(s):
+        while owner[s] != s:
+            s = owner[s]
+        return s
+    for (a, b), d in sorted(passes.items(), key=lambda p: (-p[1], p[0])):
+        a, b = find(a), find(b)
+        high, low = (a, b) if rank[a] < rank[b] else (b, a)
+        if a != b and not apart(int(flat[low]), d):
+            owner[low] = high
+    out = np.zeros(mask.size, np.int64)
+    numbers = {}
+    for i in np.flatnonzero(mask.ravel()).tolist():
+        out[i] = numbers.setdefault(find(basin[i]), len(numbers) + 1)
+    return out.reshape(mask.shape)
+
+
+def apart(summit, d2):
+    """sqrt(summit) - sqrt(d2) >= 3/4, and d2 < 9/10 summit."""
+    rise = 16 * (summit - d2) - 9
+    return rise >= 0 and rise * rise >= 576 * d2 and 10 * d2 < 9 * summit
+
+
+class Answer:
+    """labels, and the columns of the tables."""
+
+
+def analyse(picture, parameters):
+    p = dict(DEFAULTS, **parameters)
+    image = grey(picture)
+    threshold = otsu(image) if p["threshold"] == "otsu" else p["threshold"]
+    mask = image >= threshold if p["polarity"] == "bright" else image < threshold
+    if p["fill_holes"]:
+        # The ground is connected the other way.
+        mask = ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
+    if p["split"] == "distance":
+        labels = split(mask, p["connectivity"])
+    else:
+        labels = ndimage.label(mask, structure(p["connectivity"]))[0]
+    n = int(labels.max(initial=0))
+    columns = by_regionprops(labels, image) if n <= 3000 else by_sums(labels, image, n)
+    area, bbox = columns["area"], columns["bbox"]
+    border = (bbox[:, :2] == 0).any(axis=1) | (bbox[:, 2:] == image.shape).any(axis=1)
+    kept = (area >= p["min_area"]) & ~(border & p["exclude_border"])
+    if p["max_area"] is not None:
+        kept &= area <= p["max_area"]
+    a = Answer()
+    a.threshold = threshold
+    a.labels = np.concatenate([[0], np.where(kept, np.cumsum(kept), 0)]).astype(np.int32)[labels]
+    a.count = int(kept.sum())
+    a.border = border[kept]
+    for name, column in columns.items():
+        setattr(a, name, column[kept])
+    return a
+
+
+def by_regionprops(labels, image):
+    regions = measure.regionprops(labels, intensity_image=image)
+    return {"area": np.array([r.area for r in regions], np.int64),
+            "bbox": np.array([r.bbox for r in regions], np.int64).reshape(-1, 4),
+            "centroid": np.array([r.centroid for r in regions], np.float64).reshape(-1, 2),
+            "mean": np.array([r.mean_intensity for r in regions], np.float64)}
+
+
+def by_sums(labels, image, n):
+    """The same for many regions, where scikit-image takes minutes."""
+    area = np.bincount(labels.ravel(), minlength=n + 1)[1:]
+    y, x = np.indices(labels.shape)
+
+    def sums(values):
+        return np.bincount(labels.ravel(), values.ravel(), n + 1)[1:]
+    boxes = [(s[0].start, s[1].start, s[0].stop, s[1].stop) for s in ndimage.find_objects(labels)]
+    return {"area": area.astype(np.int64), "bbox": np.array(boxes, np.int64),
+            "centroid": np.stack([sums(y) / area, sums(x) / area], axis=1), "mean": sums(image) / area}
