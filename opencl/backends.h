@@ -8,6 +8,8 @@
 #include "app/analysis/analysis.h"
 #include "opencl/device.h"
 
+extern const an_backend ocl_levelset;
+
 /* The backend of an analysis, or NULL where there is none. */
 const an_backend *ocl_backend(const char *analysis);
 
