@@ -2,7 +2,7 @@
  * The state that an analysis ends with, for tests that look deeper than the
  * result: state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]. With STEPS the
  * backend is closed and opened anew, from a copy of the state, after that many
- * steps each. The exit code is that of the program's status; the bytes of the
+ * steps each; DEVICE may then be two with a comma between, which take turns. The exit code is that of the program's status; the bytes of the
  * state go to OUT, the seconds between open and close to stdout.
  */
 #include <stdio.h>
@@ -25,6 +25,8 @@ typedef struct run {
     wu_job *job;
     const an_analysis *analysis;
     const an_backend *backend;
+    const char *devices[2];      /* --device arguments; the second may be NULL */
+    ocl_device *device[2];
     void *params;
     wu_pixels pixels;
     an_task task;
@@ -69,6 +71,23 @@ static tc_status move_state(run *r, tc_err *err)
     return TC_OK;
 }
 
+/* Makes devices[which] the one that works. */
+static tc_status use_device(run *r, unsigned which, tc_err *err)
+{
+    ocl_wish wish = { 0 };
+    tc_status st = ocl_wish_parse(r->devices[which], &wish, err);
+
+    wish.floats = r->analysis->uses_floats;
+    wish.waive_rounding = getenv("TEXCELL_TEST_WAIVE") != NULL;
+    if (st == TC_OK && r->device[which] == NULL)
+        st = ocl_device_find(&wish, &r->device[which], err);
+    r->task.device = r->device[which];
+    r->backend = r->task.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
+    if (st == TC_OK && r->backend == NULL)
+        st = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
+    return st;
+}
+
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
@@ -83,9 +102,15 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
     st = r->analysis->init(&r->task, r->state, err);
     if (st != TC_OK)
         return st;
-    while ((st = do_steps(r, steps, &seconds, err)) == TC_MORE)
-        if (move_state(r, err) != TC_OK)
-            return TC_NO_MEMORY;
+    for (unsigned turn = 0; ; turn++) {
+        st = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
+        if (st == TC_OK)
+            st = do_steps(r, steps, &seconds, err);
+        if (st == TC_MORE)
+            st = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
+        if (st != TC_MORE)
+            break;
+    }
     if (st != TC_OK)
         return st;
     printf("%.6f\n", seconds);
@@ -94,23 +119,6 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
         st = tc_fail(err, TC_IO, "%s: cannot be written", path);
     if (out != NULL)
         fclose(out);
-    return st;
-}
-
-static tc_status find_device(run *r, const char *name, tc_err *err)
-{
-    ocl_wish wish = { 0 };
-    tc_status st = ocl_wish_parse(name, &wish, err);
-
-    wish.floats = r->analysis->uses_floats;
-    wish.waive_rounding = getenv("TEXCELL_TEST_WAIVE") != NULL;
-    r->backend = r->analysis->cpu;
-    if (st == TC_OK)
-        st = ocl_device_find(&wish, &r->task.device, err);
-    if (st == TC_OK && r->task.device != NULL)
-        r->backend = ocl_backend(r->analysis->name);
-    if (st == TC_OK && r->backend == NULL)
-        st = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
     return st;
 }
 
@@ -137,15 +145,16 @@ int main(int argc, char **argv)
         if (st == TC_OK)
             st = wu_item_load(r.job, item, &r.pixels, &err);
     }
-    if (st == TC_OK)
-        st = find_device(&r, argv[3], &err);
+    r.devices[0] = strtok(argv[3], ",");
+    r.devices[1] = strtok(NULL, ",");
     if (st == TC_OK)
         st = work(&r, argc > 6 ? strtoul(argv[6], NULL, 10) : 0, argv[5], &err);
     if (st != TC_OK)
         fprintf(stderr, "state_of: %s\n", err.message);
     free(r.state);
-    if (r.task.device != NULL)
-        ocl_device_close(&r.task.device);
+    for (int i = 0; i < 2; i++)
+        if (r.device[i] != NULL)
+            ocl_device_close(&r.device[i]);
     wu_pixels_free(&r.pixels);
     if (r.params != NULL)
         r.analysis->params_free(&r.params);
