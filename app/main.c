@@ -4,6 +4,7 @@
  * for named files at a command line.
  */
 #include <errno.h>
+#include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,6 +323,9 @@ int main(int argc, char **argv)
     tc_err err = { "" };
     tc_status st;
 
+    /* A shared library that was linked with -ffast-math (Debian's BOINC library)
+     * makes the processor flush denormals to zero. Threads inherit this. */
+    fesetenv(FE_DFL_ENV);
     /* Let writes report a full disk or a closed pipe instead of ending us. */
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
