@@ -66,10 +66,20 @@ static void sync_folder_of(const char *path)
     free(folder);
 }
 
+/* Where a checkpoint is written before it is renamed; caller frees. */
+static char *temporary_of(const char *path)
+{
+    const size_t size = strlen(path) + sizeof ".tmp";
+    char *const temporary = malloc(size);
+
+    if (temporary != NULL)
+        snprintf(temporary, size, "%s.tmp", path);
+    return temporary;
+}
+
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, tc_err *err)
 {
-    const size_t length = strlen(path) + sizeof ".tmp";
-    char *const temporary = malloc(length);
+    char *const temporary = temporary_of(path);
     header h = {
         .version = CHECKPOINT_VERSION, .job_crc = c->job_crc, .job_size = c->job_size,
         .item = c->item, .spool_size = c->spool_size, .state_size = c->state_size,
@@ -80,7 +90,6 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 
     if (temporary == NULL)
         return tc_no_memory(err, "a file name");
-    snprintf(temporary, length, "%s.tmp", path);
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
     h.header_crc = crc_of(&h, offsetof(header, header_crc));
@@ -102,6 +111,16 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
 end:
     free(temporary);
     return st;
+}
+
+void checkpoint_remove(const char *path)
+{
+    char *const temporary = temporary_of(path);
+
+    unlink(path);
+    if (temporary != NULL)
+        unlink(temporary);
+    free(temporary);
 }
 
 /* Why this header will not do, or NULL. */

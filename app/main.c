@@ -4,6 +4,7 @@
  * for named files at a command line.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
@@ -138,13 +139,6 @@ static unsigned processors(void)
     return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 /* FOLDER/NAME.SUFFIX, for the name of the output; caller frees. */
 static char *beside(const command *c, const char *suffix)
 {
@@ -157,6 +151,24 @@ static char *beside(const command *c, const char *suffix)
     if (path != NULL)
         snprintf(path, size, "%s%s%s.%s", folder, c->checkpoint_dir != NULL ? "/" : "", name, suffix);
     return path;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+}
+
+/* The work unit must not be one of the files that a run writes. */
+static tc_status check_names(const run_options *o, tc_err *err)
+{
+    const char *const written[] = { o->output, o->checkpoint, o->spool };
+
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
+        if (same_file(o->input, written[i]))
+            return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be written too", written[i]);
+    return TC_OK;
 }
 
 /* "texcell run": TC_OK leaves exit 0. Does not return when asked to stop. */
@@ -172,8 +184,6 @@ static tc_status run_command(const command *c, tc_err *err)
         return tc_fail(err, TC_USAGE, "no work unit is given; texcell --help");
     if (c->output == NULL)
         return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
-    if (same_file(c->input, c->output))
-        return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be the result too", c->output);
     st = ocl_wish_parse(c->device, &o.wish, err);
     if (st == TC_OK)
         st = bw_init(&seam, o.threads > 1, err);
@@ -183,7 +193,9 @@ static tc_status run_command(const command *c, tc_err *err)
     spool = beside(c, "spool");
     o.checkpoint = checkpoint;
     o.spool = spool;
-    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name") : run_job(&o, err);
+    st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name") : check_names(&o, err);
+    if (st == TC_OK)
+        st = run_job(&o, err);
     free(checkpoint);
     free(spool);
     if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
@@ -318,11 +330,25 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
     return TC_INTERNAL;
 }
 
+/* Started without one of the standard streams, the next file that is opened
+ * would take its number, and our messages would go into that file. */
+static void have_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     tc_err err = { "" };
     tc_status st;
 
+    have_streams();
     /* A shared library that was linked with -ffast-math (Debian's BOINC library)
      * makes the processor flush denormals to zero. Threads inherit this. */
     fesetenv(FE_DFL_ENV);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ typedef struct job_run {
     ocl_device *device;        /* NULL: the CPU works */
     checkpoint mark;           /* whose checkpoint, and where the job is */
     double *done_before;       /* [n_items + 1]: share of the work before each item */
+    bool item_saved;           /* the checkpoint holds a state of this item */
     bool warned;               /* of a checkpoint that could not be written */
     bool terminal;             /* stderr is one: draw a progress bar */
     double shown;              /* time of the last drawing */
@@ -99,6 +101,8 @@ static void save(job_run *r, const void *state, size_t state_size)
     st = spool_sync(r->spool, &c.spool_size, &c.spool_crc, &err);
     if (st == TC_OK)
         st = checkpoint_write(r->options->checkpoint, &c, state, &err);
+    if (st == TC_OK)
+        r->item_saved = state_size > 0;
     if (st != TC_OK && !r->warned) {
         r->warned = true;
         say(r, "warning: no checkpoint", err.message);
@@ -118,8 +122,9 @@ static tc_status find_start(job_run *r, void **state, tc_err *err)
         st = spool_keep(r->spool, found.spool_size, found.spool_crc, found.item, &why);
     if (st == TC_OK) {
         r->mark = found;
-        fprintf(stderr, "texcell: going on from the checkpoint, with %llu of %zu items done\n",
-                (unsigned long long)found.item, r->job->n_items);
+        if (!r->options->quiet)
+            fprintf(stderr, "texcell: going on from the checkpoint, with %llu of %zu items done\n",
+                    (unsigned long long)found.item, r->job->n_items);
         return TC_OK;
     }
     free(*state);
@@ -407,14 +412,20 @@ static tc_status do_job(job_run *r, tc_err *err)
                 r->device == NULL ? "the CPU" : r->device->info.name);
     for (size_t i = (size_t)r->mark.item; st == TC_OK && i < r->job->n_items; i++) {
         r->mark.item = i;
+        r->item_saved = resumed != NULL;
         st = do_item(r, i, &resumed, err);
         free(resumed);
         resumed = NULL;
     }
     free(resumed);
     release_device(r);
-    if (st != TC_OK)
+    if (st != TC_OK) {
+        /* The items before it are not done again; of this one the checkpoint
+         * may know more than that it has begun. */
+        if (st != TC_TRY_LATER && r->mark.item > 0 && !r->item_saved)
+            save(r, NULL, 0);
         return st;
+    }
     r->mark.item = r->job->n_items;
     bw_begin_critical();
     st = write_result(r, err);
@@ -429,6 +440,7 @@ static tc_status do_job(job_run *r, tc_err *err)
 /* Whether the result could be put where it is wanted, before hours are spent. */
 static tc_status check_output(const run_options *o, tc_err *err)
 {
+    struct stat info;
     const char *const slash = strrchr(o->output, '/');
     char *const folder = slash == NULL ? strdup(".") : strndup(o->output, (size_t)(slash - o->output) + 1);
     tc_status st = TC_OK;
@@ -436,7 +448,11 @@ static tc_status check_output(const run_options *o, tc_err *err)
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
     if (access(folder, W_OK | X_OK) != 0)
-        st = tc_fail(err, TC_IO, "%s: cannot be created: %s", o->output, strerror(errno));
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(errno));
+    else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
+    else if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
+        st = tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
     free(folder);
     return st;
 }
@@ -454,8 +470,8 @@ tc_status run_job(const run_options *options, tc_err *err)
         st = spool_open(options->spool, &r.spool, err);
     if (st == TC_OK)
         st = do_job(&r, err);
-    if (r.spool != NULL && (st == TC_OK || st == TC_BAD_INPUT)) {
-        unlink(options->checkpoint);
+    if (r.spool != NULL && (st == TC_OK || (st == TC_BAD_INPUT && r.mark.item == 0 && !r.item_saved))) {
+        checkpoint_remove(options->checkpoint);
         unlink(options->spool);
     }
     spool_close(&r.spool);

@@ -25,7 +25,8 @@ typedef struct run_options {
  * TC_OK: the result is at output, checkpoint and spool are gone.
  * TC_TRY_LATER: asked to stop; checkpoint and spool are kept (err says why).
  * Else nothing stands at output that was not there before, and what was done
- * is kept for another try where one can help. */
+ * is kept for another try; a job of which nothing was done leaves no file when
+ * its input is bad. */
 tc_status run_job(const run_options *options, tc_err *err);
 
 #endif

@@ -1,14 +1,13 @@
 #include "app/spool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include "app/lockfile.h"
 
 struct spool {
     char *path;
@@ -45,24 +44,19 @@ static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
 tc_status spool_open(const char *path, spool **out, tc_err *err)
 {
     spool *const s = calloc(1, sizeof *s);
+    tc_status st;
 
     *out = NULL;
     if (s == NULL)
         return tc_no_memory(err, "the spool");
-    s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    s->fd = -1;
     s->path = strdup(path);
-    if (s->fd < 0 || s->path == NULL) {
-        const int cause = errno;
-
+    st = s->path == NULL ? tc_no_memory(err, "the spool") : tc_open_locked(path, path, &s->fd, err);
+    if (st == TC_OK)
+        *out = s;
+    else
         spool_close(&(spool *){ s });
-        return tc_fail(err, TC_IO, "%s: cannot be created: %s", path, strerror(cause));
-    }
-    if (flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        spool_close(&(spool *){ s });
-        return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result", path);
-    }
-    *out = s;
-    return TC_OK;
+    return st;
 }
 
 void spool_close(spool **at)
@@ -292,18 +286,29 @@ static bool unpack_array(cursor *c, wu_output *output)
 {
     uint64_t shape[WU_MAX_NDIM] = { 0 };
     char name[4 * WU_MAX_NAME];
+    wu_array_info info = { .name = name };
     array_head head;
+    uint64_t bytes;
     void *data;
+    int ok;
 
-    if (!take(c, &head, sizeof head) || head.ndim < 1 || head.ndim > WU_MAX_NDIM ||
+    if (!take(c, &head, sizeof head) || head.kind > WU_ONCE || head.dtype > WU_STR || head.ndim < 1 || head.ndim > WU_MAX_NDIM ||
         head.name_length >= sizeof name || !take(c, name, head.name_length))
         return false;
     name[head.name_length] = '\0';
-    if (!take(c, shape, head.ndim * sizeof shape[0]) ||
-        wu_output_add(output, (wu_array_kind)head.kind, name, (wu_dtype)head.dtype, head.width,
-                      head.ndim, shape, &data, NULL) != TC_OK)
+    if (!take(c, shape, head.ndim * sizeof shape[0]))
         return false;
-    return data == NULL || take(c, data, data_bytes(&output->arrays[output->n - 1].info));
+    memcpy(info.shape, shape, sizeof shape);
+    info.dtype = (wu_dtype)head.dtype;
+    info.width = head.width;
+    info.ndim = head.ndim;
+    /* Nothing is allocated that the record cannot fill. */
+    bytes = wu_array_bytes(&info, &ok);
+    if (!ok || bytes > c->left ||
+        wu_output_add(output, (wu_array_kind)head.kind, name, info.dtype, info.width,
+                      info.ndim, shape, &data, NULL) != TC_OK)
+        return false;
+    return data == NULL || take(c, data, (size_t)bytes);
 }
 
 tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)

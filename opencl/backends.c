@@ -9,6 +9,7 @@ static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
+    { "glcm", &glcm_opencl },
     { "levelset", &ocl_levelset },
     { NULL, NULL }
 };

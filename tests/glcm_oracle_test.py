@@ -84,6 +84,11 @@ def real_pictures():
           {"preset": "hcc", "roi": {"type": "disc", "r": 1}, "per_offset": True}, crops[:1],
           threads=2)
     rgb = skimage.data.astronaut()[100:130, 200:240]
+    check("range type, parts of a window, distances and levels not in order",
+          {"levels": [32, 8], "range": "type", "distances": [4, 1], "window": {"radius": 4},
+           "roi": {"type": "disc", "r": 2}, "per_offset": True}, crops[:1])
+    check("a disc by default", {"levels": [8], "distances": [1], "window": {"shape": "square"},
+                                "roi": {"type": "disc", "r": 1, "cx": 3, "cy": 50}}, crops[:2])
     check("a colour picture", {"levels": [32], "distances": [1, 3],
                                "window": {"shape": "disc", "radius": 6},
                                "roi": {"type": "disc", "r": 3}}, [image("astronaut", rgb)])

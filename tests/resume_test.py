@@ -22,6 +22,41 @@ PATIENCE = 600      # seconds for a run to end by itself
 RNG = random.Random(SEED)
 
 
+class Run:
+    """A started texcell, with its processor time."""
+
+    def __init__(self, argv, errors, **kw):
+        self.process = subprocess.Popen(argv, stderr=errors, **kw)
+        self.cpu = None
+
+    def wait(self, seconds=PATIENCE, cpu=None):
+        """The exit status once it has ended; None when so many seconds have
+        passed, or so much processor time is used, before that."""
+        end = time.monotonic() + seconds
+        while True:
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.cpu = usage.ru_utime + usage.ru_stime
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                return self.process.returncode
+            if cpu is not None and self._cpu_so_far() >= cpu:
+                return None
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.003)
+
+    def _cpu_so_far(self):
+        with open("/proc/%d/schedstat" % self.process.pid) as f:
+            own = int(f.read().split()[0]) * 1e-9
+        # schedstat is the first thread's; the others have theirs.
+        with open("/proc/%d/stat" % self.process.pid) as f:
+            ticks = f.read().rsplit(")", 1)[1].split()[11:13]
+        return max(own, sum(int(t) for t in ticks) / os.sysconf("SC_CLK_TCK"))
+
+    def signal(self, sig):
+        self.process.send_signal(sig)
+
+
 class Job:
     """A work unit in a folder of its own, and the bytes it must give."""
 
@@ -35,18 +70,20 @@ class Job:
         self.errors = os.path.join(root, name + ".stderr")
         workunit.write(self.unit, "glcm", parameters, items)
         begin = time.monotonic()
-        code = self.start().wait(PATIENCE)
+        run = self.start()
+        code = run.wait()
         self.seconds = time.monotonic() - begin
+        self.cpu = run.cpu
         if not tap.ok(code == 0, "%s: undisturbed" % name, self.stderr()):
             tap.done()
         self.expected = self.bytes()
         os.remove(self.result)
-        tap.note("%s: %.1f s undisturbed" % (name, self.seconds))
+        tap.note("%s: %.1f s undisturbed, %.1f s of processor time" % (name, self.seconds, self.cpu))
 
     def start(self, **kw):
         with open(self.errors, "w") as errors:
-            return subprocess.Popen([tap.TEXCELL, "run", self.unit, "-o", self.result,
-                                     "--device", "cpu"] + self.options, stderr=errors, **kw)
+            return Run([tap.TEXCELL, "run", self.unit, "-o", self.result, "--device", "cpu"] +
+                       self.options, errors, **kw)
 
     def stderr(self):
         with open(self.errors) as f:
@@ -60,9 +97,10 @@ class Job:
         return sorted(os.listdir(self.folder))
 
     def finish(self, title):
-        """Runs to the end; one test point."""
-        code = self.start().wait(PATIENCE)
-        return self.judge(title, code)
+        """Runs to the end; one test point. The processor time it took."""
+        run = self.start()
+        self.judge(title, run.wait())
+        return run.cpu
 
     def judge(self, title, code):
         """Exit 0, the right bytes, no file too many. Clears the result away."""
@@ -96,21 +134,23 @@ class Job:
                 with open(os.path.join(self.folder, name), "wb") as f:
                     f.write(data)
 
-    def kill_after(self, seconds, sig=signal.SIGKILL):
-        """Starts, and sends the signal unless it was done before. The exit
-        status, and whether the signal came in time."""
-        process = self.start()
-        try:
-            return process.wait(seconds), False
-        except subprocess.TimeoutExpired:
-            process.send_signal(sig)
-            return process.wait(PATIENCE), True
+    def kill_after(self, seconds, sig=signal.SIGKILL, cpu=None):
+        """Starts, and sends the signal after so many seconds (or so much
+        processor time), unless it was done before. The exit status, whether
+        the signal came in time, and how long the end took after it."""
+        run = self.start()
+        code = run.wait(seconds, cpu)
+        if code is not None:
+            return code, False, 0
+        begin = time.monotonic()
+        run.signal(sig)
+        return run.wait(), True, time.monotonic() - begin
 
     def half_done(self):
         """Leaves a checkpoint behind, from about the middle."""
         for share in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8) * 3:
             self.clear()
-            self.kill_after(share * self.seconds)
+            self.kill_after(PATIENCE, cpu=share * self.cpu)
             if len(self.files()) > 1 and not os.path.exists(self.result):
                 return True
         return tap.ok(False, "%s: a killed run leaves a checkpoint" % self.name, self.files())
@@ -161,7 +201,7 @@ def kill_nine(job, kills):
     killed = ends = 0
     resumed = False
     while killed < kills:
-        code, in_time = job.kill_after(RNG.uniform(0.02, 1.2 * min(job.seconds, 1.0)))
+        code, in_time, _ = job.kill_after(RNG.uniform(0.02, 1.2 * min(job.seconds, 1.0)))
         resumed = resumed or "going on from the checkpoint" in job.stderr()
         if in_time:
             killed += 1
@@ -176,10 +216,7 @@ def kill_nine(job, kills):
 def polite(job, sig):
     """SIGTERM or SIGINT: exit 3 with a sentence, soon, and nothing lost."""
     name = signal.Signals(sig).name
-    begin = time.monotonic()
-    wait = 0.5 * job.seconds
-    code, in_time = job.kill_after(wait, sig)
-    late = time.monotonic() - begin - wait
+    code, in_time, late = job.kill_after(PATIENCE, sig, cpu=0.5 * job.cpu)
     errors = job.stderr()
     tap.ok(in_time and code == 3, "%s: %s ends it with exit code 3" % (job.name, name),
            "exit %s\n%s" % (code, errors))
@@ -188,11 +225,9 @@ def polite(job, sig):
            "%s: %s is named on stderr" % (job.name, name), errors)
     tap.ok(not os.path.exists(job.result) and len(job.files()) > 1,
            "%s: %s leaves a checkpoint and no result" % (job.name, name), job.files())
-    begin = time.monotonic()
-    job.finish("result after %s" % name)
-    spent = time.monotonic() - begin
-    tap.ok(spent < 0.8 * job.seconds + 0.5, "%s: the work before %s is not done again" %
-           (job.name, name), "%.1f s of %.1f s" % (spent, job.seconds))
+    spent = job.finish("result after %s" % name)
+    tap.ok(spent < 0.75 * job.cpu + 0.3, "%s: the work before %s is not done again" %
+           (job.name, name), "%.1f s of %.1f s of processor time" % (spent, job.cpu))
 
 
 def damaged(job, other):
@@ -250,7 +285,7 @@ def elsewhere(job):
     options = job.options
     job.options = options + ["--checkpoint-dir", place]
     for share in (0.5, 0.7, 0.9):
-        job.kill_after(share * job.seconds)
+        job.kill_after(PATIENCE, cpu=share * job.cpu)
         if os.listdir(place):
             break
     tap.ok(os.listdir(place) and job.files() == ["unit.zip"],
@@ -287,7 +322,7 @@ def preload(root):
 
 def calls_of(root, job, env):
     count = os.path.join(root, "calls")
-    job.start(env=dict(env, KILL_COUNT=count)).wait(PATIENCE)
+    job.start(env=dict(env, KILL_COUNT=count)).wait()
     with open(count) as f:
         return int(f.read())
 
@@ -299,7 +334,7 @@ def at_some_calls(root, job, env, trials):
     job.clear()
     options = job.options
     for n in RNG.sample(range(1, calls + 1), min(trials, calls)):
-        code = job.start(env=dict(env, KILL_AT=str(n))).wait(PATIENCE)
+        code = job.start(env=dict(env, KILL_AT=str(n))).wait()
         if code != -signal.SIGKILL:      # time decides how many checkpoints there are
             job.clear()
             continue
@@ -318,7 +353,7 @@ def at_last_calls(root, job, env, trials):
     calls = calls_of(root, job, env)
     for n in range(max(1, calls - trials + 1), calls + 1):
         job.restore(saved)
-        code = job.start(env=dict(env, KILL_AT=str(n))).wait(PATIENCE)
+        code = job.start(env=dict(env, KILL_AT=str(n))).wait()
         tap.ok(code == -signal.SIGKILL, "%s: killed at call %d of %d" % (job.name, n, calls), code)
         job.finish("result after call %d of %d" % (n, calls))
     job.options = options

@@ -33,7 +33,9 @@ static tc_status check_json(const checking *c, tc_err *err)
     unit = json_pack("{s:s,s:I}", "crc32", crc, "size", (json_int_t)c->job->file_size);
     for (size_t i = 0; i < c->job->n_items; i++)
         json_array_append_new(items, json_string(c->job->items[i].name));
-    if (json_object_size(json) != 6)
+    if (parameters == NULL || unit == NULL || json_array_size(items) != c->job->n_items)
+        st = tc_no_memory(err, WU_RESULT_JSON);
+    else if (json_object_size(json) != 6)
         st = tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not 6", c->path, WU_RESULT_JSON, json_object_size(json));
     else if (strcmp(WU_RESULT_FORMAT_NAME, json_is_string(json_object_get(json, "format"))
                     ? json_string_value(json_object_get(json, "format")) : "") != 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "validator/val.h"
+#include "workunits/archive.h"
 #include "workunits/result.h"
 
 enum { BLOCK = 1 << 20, SHOWN = 10 };
@@ -30,7 +31,7 @@ static void print_label(const wu_npz_reader *r, const char *array, const uint32_
         return;
     }
     wu_ucs4_to_utf8(chars + index * info->width, info->width, text, sizeof text);
-    printf("%s", text);
+    printf("%s", wu_quote(text).text);
 }
 
 static void print_value(const wu_array_info *info, const unsigned char *p)
@@ -50,7 +51,7 @@ static void print_value(const wu_array_info *info, const unsigned char *p)
     case WU_F64: memcpy(&f64, p, sizeof f64); printf("%.17g", f64); break;
     case WU_STR:
         wu_ucs4_to_utf8((const uint32_t *)(const void *)p, info->width, text, sizeof text);
-        printf("\"%s\"", text);
+        printf("\"%s\"", wu_quote(text).text);
         break;
     }
 }

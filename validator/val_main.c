@@ -19,11 +19,11 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
 {
     const char *const verb = argc > 1 ? argv[1] : "";
 
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
+    if (argc == 2 && (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)) {
         fputs(usage, stdout);
         return TC_OK;
     }
-    if (strcmp(verb, "--version") == 0) {
+    if (argc == 2 && strcmp(verb, "--version") == 0) {
         printf("texcell-validate %s\n", VERSION);
         return TC_OK;
     }
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "texcell-validate: error: %s\n", err.message);
     else if (argc == 4)
         printf("%s\n", argv[1][1] == 'h' ? "valid" : "match");
-    if (fflush(stdout) != 0)
+    if (fflush(stdout) != 0 || ferror(stdout))
         return tc_exit_code(TC_IO);
     return tc_exit_code(st);
 }

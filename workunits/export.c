@@ -31,7 +31,7 @@ const char wu_export_help[] =
     "\n"
     "  -o, --output DIR     the folder to write into\n"
     "  --images WU.zip      the work unit the result is of: labels and masks are drawn over its\n"
-    "                       images, maps over and beside them\n";
+    "                       images; a map is shown beside its image and laid over it\n";
 
 typedef struct export_options {
     const char *result, *folder, *images;

@@ -1,6 +1,7 @@
 /* The maps, labels and masks of a result as PNG pictures. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,6 +241,13 @@ static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint
     return ground(d, voxel(d, x, y, z), nothing);
 }
 
+/* The map's colour with the picture showing through. */
+static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    const wu_rgb below = ground(d, voxel(d, x, y, z), nothing);
+    return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
+}
+
 /* The numbers beside the bar: least, middle, largest; one if all are equal. */
 typedef struct bar_text {
     int n;
@@ -274,11 +282,13 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
     }
 }
 
+enum { LINE_MAX_CHARS = 300 };
+
 /* At most `room` pixels of text, cut if need be. */
 static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                       uint64_t room)
 {
-    char cut[300];
+    char cut[LINE_MAX_CHARS];
     snprintf(cut, sizeof cut, "%s", text);
     const uint64_t fits = room / (WU_CHAR_NX * scale);
     if (fits < sizeof cut)
@@ -289,12 +299,28 @@ static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
     wu_canvas_text(canvas, x, y, scale, cut, ink);
 }
 
-/* Title, the picture alone if there is one, the map over it, and the bar. */
+/* "entropy_L64_1_0" as people say it; another title stays as it is. */
+static void map_title(const char *title, char out[LINE_MAX_CHARS])
+{
+    const char *at = strstr(title, "_L");
+    unsigned levels = 0;
+    int dx = 0, dy = 0, end = 0;
+    /* NOLINTNEXTLINE(cert-err34-c): numbers of so few digits do not overflow */
+    if (at != NULL && sscanf(at, "_L%3u_%4d_%4d%n", &levels, &dx, &dy, &end) == 3 && at[end] == '\0')
+        snprintf(out, LINE_MAX_CHARS, "%.*s, %u levels, offset (%d,%d)", (int)(at - title), title, levels,
+                 dx, dy);
+    else
+        snprintf(out, LINE_MAX_CHARS, "%s", title);
+}
+
+/* Title; with the picture: the picture, and the map laid over it; the map and
+ * the bar. */
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
+    char title[LINE_MAX_CHARS];
     const map_view v = look_at_map(d);
     const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
-    const uint64_t panels = d->pixels.nx > 0 ? 2 : 1;
+    const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
     const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
     const uint64_t pad = 6 * scale;
@@ -304,17 +330,20 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
     const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
+    map_title(d->title, title);
     if (numbers.n == 0)
         wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
     wu_canvas canvas;
     tc_status status = wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
     if (status == TC_OK) {
-        draw_line(&canvas, pad, pad, scale, d->title, width - 2 * pad);
+        draw_line(&canvas, pad, pad, scale, title, width - 2 * pad);
         draw_line(&canvas, pad, pad + line, scale, d->item, width - 2 * pad);
         uint64_t left = pad;
-        if (panels == 2) {
+        if (panels > 1) {
             draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
+            left += m.width + pad;
+            draw_montage(&canvas, left, top, d, &m, overlay_colour, &v);
             left += m.width + pad;
         }
         draw_montage(&canvas, left, top, d, &m, map_colour, &v);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "app/lockfile.h"
 #include "workunits/archive.h"
 
 #define RESULT_JSON "result.json"
@@ -303,14 +304,15 @@ static tc_status check_target(const wu_npz_writer *w, tc_err *err)
 
 static tc_status open_temporary(wu_npz_writer *w, tc_err *err)
 {
-    const int fd = open(w->temporary, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return cannot_write(w, errno, err);
-    w->file = fdopen(fd, "w+b");
+    int fd;
+    const tc_status st = tc_open_locked(w->temporary, w->path, &fd, err);
+    if (st != TC_OK)
+        return st;
+    w->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "w+b") : NULL;
     if (w->file == NULL) {
         const int saved = errno;
-        close(fd);
         unlink(w->temporary);
+        close(fd);
         return cannot_write(w, saved, err);
     }
     return TC_OK;
@@ -467,13 +469,11 @@ static tc_status finish_file(wu_npz_writer *w, tc_err *err)
         return cannot_write(w, w->error, err);
     if (fflush(w->file) != 0 || fsync(fileno(w->file)) != 0)
         return cannot_write(w, errno, err);
-    FILE *file = w->file;
+    /* All bytes are on disk. The name changes while the file is still locked. */
+    if (rename(w->temporary, w->path) != 0)
+        return cannot_write(w, errno, err);
+    (void)fclose(w->file);
     w->file = NULL;
-    if (fclose(file) != 0 || rename(w->temporary, w->path) != 0) {
-        const int saved = errno;
-        unlink(w->temporary);
-        return cannot_write(w, saved, err);
-    }
     sync_folder(w->path);
     return TC_OK;
 }
@@ -500,8 +500,8 @@ void wu_npz_abort(wu_npz_writer **writer)
         zipClose(w->zip, NULL);
     }
     if (w->file != NULL) {
-        (void)fclose(w->file);
         unlink(w->temporary);
+        (void)fclose(w->file);
     }
     json_decref(w->names);
     free(w->temporary);

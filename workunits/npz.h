@@ -44,7 +44,8 @@ uint64_t wu_array_bytes(const wu_array_info *info, int *ok);
 typedef struct wu_npz_writer wu_npz_writer;
 
 /* Creates PATH.tmp beside path. Nothing appears at path before
- * wu_npz_close, which completes, fsyncs and renames. */
+ * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
+ * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
 /* One array: begin, any number of writes that add up to its bytes, end. */
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);

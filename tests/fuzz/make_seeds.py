@@ -46,6 +46,36 @@ def npz():
         yield whole.replace(b"array_1", b"array_0")
 
 
+def checkpoint():
+    """Spools of a few arrays with their checkpoint: see fuzz_checkpoint.c."""
+    import struct
+    import zlib
+
+    def array(kind, dtype, name, shape, data, width=0):
+        return struct.pack("<BBBBIII", kind, dtype, len(shape), 0, width, len(name), 0) + name + \
+            struct.pack("<%dQ" % len(shape), *shape) + data
+
+    def record(*arrays):
+        body = b"".join(arrays)
+        return b"TXSP" + struct.pack("<IQII", len(arrays), len(body), zlib.crc32(body), 0) + body
+
+    def whole(mend, records, state):
+        spool = b"".join(records)
+        head = struct.pack("<8sIIQ16sQQQIII", b"TEXCKPT", 1, 0x12345678, 4321, b"glcm", len(records), len(spool),
+                           len(state), zlib.crc32(spool), zlib.crc32(state), 0)
+        file = head + struct.pack("<I", zlib.crc32(head)) + state
+        return struct.pack("<BH", mend, len(file)) + file + spool
+
+    features = array(0, 5, b"features", [1, 3], struct.pack("<3d", 1.5, -2, 1e300))
+    names = array(0, 6, b"names", [2], "abcdefgh".encode("utf-32-le"), 4)
+    empty = array(1, 1, b"own_x", [0], b"")
+    deep = array(1, 4, b"map", [1, 2, 1, 1, 2], bytes(16))
+    for mend in (0, 1, 2, 3, 4, 6, 7):
+        yield whole(mend, [], b"")
+        yield whole(mend, [record(features)], b"state" * 9)
+        yield whole(mend, [record(features, names, empty), record(features, names, deep), record()], bytes(64))
+
+
 def main():
     target, folder = sys.argv[1], sys.argv[2]
     maker = globals().get(target)

@@ -1,6 +1,8 @@
 """Runs texcell on a glcm work unit and compares everything in the result with
 the oracle."""
+import json
 import os
+import zipfile
 
 import numpy as np
 
@@ -61,12 +63,16 @@ def compare(result, parameters, items, answers):
     """A Comparison of the result file with the oracle's answers."""
     c = Comparison()
     full = glcm_oracle.complete(parameters)
+    with zipfile.ZipFile(result) as z:
+        said = json.loads(z.read("result.json"))["parameters"]
+    if said != full:
+        c.fault("result.json's parameters: %s, expected %s" % (said, full))
     with np.load(result) as r:
         names = [str(n) for n in r["feature_names"]]
         if [str(n) for n in r["item_names"]] != [it["name"] for it in items]:
             c.fault("item_names: %s" % r["item_names"])
-        if sorted(names) != sorted(answers[0].features):
-            c.fault("feature_names differ: only there %s, only here %s" %
+        if names != answers[0].names:
+            c.fault("feature_names differ, in order or: only there %s, only here %s" %
                     (sorted(set(names) - set(answers[0].features))[:5],
                      sorted(set(answers[0].features) - set(names))[:5]))
             return c
@@ -95,6 +101,10 @@ def _compare_offsets(c, r, full, items, answers):
     expected = np.array([[[a.per_offset[(levels,) + o] for o in every]
                           for levels in full["levels"]] for a in answers])
     c.values("offset_features", r["offset_features"], expected)
+    listed = [(dx, dy, d) for d in full["distances"] for dx, dy in
+              sorted(answers[0].offsets[d], key=lambda o: (o[1], o[0]))]
+    if r["offsets"].tolist() != [list(o) for o in listed]:
+        c.fault("offsets differ: %s" % r["offsets"][:9].tolist())
 
 
 def _compare_maps(c, r, items, answers):

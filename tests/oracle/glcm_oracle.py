@@ -15,13 +15,13 @@ FEATURES = ("asm", "contrast", "correlation", "variance", "idm",
             "sum_average", "sum_variance", "sum_entropy", "entropy",
             "difference_variance", "difference_entropy", "imc1", "imc2")
 WINDOW_STATISTICS = ("mean", "variance", "min", "max")
-STATISTICS = ("mean", "sd", "range", "min", "max")
+STATISTICS = ("mean", "range", "sd", "min", "max")      # in the order of the names
 
 # x87 extended precision on the machines this runs on (64 bits of mantissa).
 REAL = np.longdouble
 DIGITS = 50
 
-DEFAULTS = {"levels": [16, 32, 64], "range": None,
+DEFAULTS = {"levels": [16, 32, 64], "range": "type",
             "window": {"shape": "disc", "radius": 16},
             "distances": list(range(1, 26)), "directions": "all",
             "roi": {"type": "all"}, "per_offset": False, "maps": []}
@@ -50,7 +50,7 @@ def quantise(image, levels, low, high):
 def limits(item, parameters):
     """The range's two ends for an item given as a list of grey slices."""
     wanted = parameters["range"]
-    if wanted is None:
+    if wanted == "type":
         return 0, int(np.iinfo(item[0].dtype).max)
     if wanted == "image":
         return (min(int(s.min()) for s in item), max(int(s.max()) for s in item))
@@ -253,13 +253,14 @@ def features_precise(matrix):
 # --- an item ----------------------------------------------------------------------
 
 class Answer:
-    """features: {name: value}; offsets: {distance: [(dx, dy), ...]};
+    """features: {name: value}; names: theirs, in order; offsets: {distance: [(dx, dy), ...]};
     per_offset: {(levels, dx, dy): [13, 4] array, NaN without any window};
     windows: {(levels, dx, dy): how many}; maps: {(feature, levels, dx, dy):
     [slices, h, w]}; roi: [slices, h, w]."""
 
     def __init__(self):
         self.features = {}
+        self.names = []
         self.offsets = {}
         self.per_offset = {}
         self.windows = {}
@@ -273,7 +274,16 @@ def complete(parameters):
     if given.pop("preset", None) == "hcc":
         full.update(HCC)
     full.update(given)
+    if full["window"].get("shape") != "roi":
+        full["window"] = dict(DEFAULTS["window"], **full["window"])
     return full
+
+
+def names(parameters):
+    """The names of all features, in order."""
+    p = complete(parameters)
+    return ["glcm_L%d_d%02d_%s_%s" % (levels, d, f, s) for levels in p["levels"]
+            for d in p["distances"] for f in FEATURES for s in STATISTICS]
 
 
 def analyse(slices, parameters, masks=None):
@@ -284,6 +294,7 @@ def analyse(slices, parameters, masks=None):
     height, width = slices[0].shape
     window = parameters["window"]
     answer = Answer()
+    answer.names = names(parameters)
     answer.roi = np.array([roi_of(height, width, parameters["roi"], masks[z] if masks else None)
                            for z in range(len(slices))])
     answer.offsets = {d: offsets(d, parameters["directions"]) for d in parameters["distances"]}
@@ -343,7 +354,7 @@ def _aggregate(answer, levels, distance):
     for index, feature in enumerate(FEATURES):
         if table:
             t = np.array([s[index] for s in table], REAL)
-            values = (t[:, 0].mean(), np.sqrt(t[:, 1].mean()), t[:, 0].max() - t[:, 0].min(),
+            values = (t[:, 0].mean(), t[:, 0].max() - t[:, 0].min(), np.sqrt(t[:, 1].mean()),
                       t[:, 2].min(), t[:, 3].max())
         else:
             values = (np.nan,) * len(STATISTICS)

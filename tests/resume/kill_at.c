@@ -1,8 +1,9 @@
 /*
  * Preloaded into a program, ends it by SIGKILL at a chosen one of its calls
  * that change files: KILL_AT=n is the n-th such call, counted from 1. The call
- * is not made; a write is made for its first half. KILL_COUNT=FILE writes the
- * number of such calls into FILE when the program exits.
+ * is not made; a write is made for its first half. With KILL_SIGNAL=s the
+ * program gets that signal instead, and the call is made. KILL_COUNT=FILE
+ * writes the number of such calls into FILE when the program exits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,9 +21,14 @@ static atomic_long calls;
 /* Counts a call; true when it is the one. */
 static int is_it(void)
 {
-    const char *const at = getenv("KILL_AT");
+    const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL");
 
-    return atomic_fetch_add(&calls, 1) + 1 == (at == NULL ? 0 : atol(at));
+    if (atomic_fetch_add(&calls, 1) + 1 != (at == NULL ? 0 : atol(at)))
+        return 0;
+    if (number == NULL)
+        return 1;
+    kill(getpid(), atoi(number));
+    return 0;
 }
 
 static void die(void)

@@ -1,0 +1,36 @@
+#include "app/lockfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether the name still leads to the file that was opened. */
+static bool still_named(const char *path, int fd)
+{
+    struct stat named, opened;
+
+    return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 &&
+           named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
+{
+    for (;;) {
+        *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (*fd < 0)
+            return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
+        if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+            close(*fd);
+            *fd = -1;
+            return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on this result", shown);
+        }
+        /* The one that had it may have removed or renamed it meanwhile. */
+        if (still_named(path, *fd))
+            return TC_OK;
+        close(*fd);
+    }
+}

@@ -1,0 +1,592 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "app/checkpoint.h"
+#include "app/spool.h"
+#include "tests/unit/make_zip.h"
+
+/* The two files of a job under way: what is written comes back or is refused. */
+
+enum { STATE = 100, HEADER = 80 };
+
+typedef struct fixture {
+    char *folder, *checkpoint, *spool;
+    unsigned char state[STATE];
+    checkpoint mark;
+} fixture;
+
+static tc_err err;
+
+static int set_up(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+
+    MUST(f != NULL);
+    f->folder = make_folder();
+    f->checkpoint = join_path(f->folder, "c");
+    f->spool = join_path(f->folder, "s");
+    for (int i = 0; i < STATE; i++)
+        f->state[i] = (unsigned char)(7 * i + 3);
+    f->mark = (checkpoint){ .job_crc = 0xdeadbeef, .job_size = 123456789012, .analysis = "glcm",
+                            .item = 5, .spool_size = 77, .spool_crc = 0x1234, .state_size = STATE };
+    memset(&err, 0, sizeof err);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    remove_folder(f->folder);
+    free(f->checkpoint);
+    free(f->spool);
+    free(f);
+    return 0;
+}
+
+/* A whole file with room for more; free(). */
+static unsigned char *content(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    unsigned char *data = malloc(1 << 16);
+
+    MUST(file != NULL && data != NULL);
+    *size = fread(data, 1, 1 << 16, file);
+    MUST(*size < 1 << 16);
+    fclose(file);
+    return data;
+}
+
+/* --- checkpoint -------------------------------------------------------------------- */
+
+static void write_checkpoint(const fixture *f)
+{
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_OK);
+}
+
+static void expect_good(const fixture *f, const unsigned char *data)
+{
+    checkpoint found;
+    void *state;
+
+    memset(&found, 0xff, sizeof found);
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &state, &err), TC_OK);
+    assert_int_equal(found.job_crc, f->mark.job_crc);
+    assert_int_equal(found.job_size, f->mark.job_size);
+    assert_string_equal(found.analysis, f->mark.analysis);
+    assert_int_equal(found.item, f->mark.item);
+    assert_int_equal(found.spool_size, f->mark.spool_size);
+    assert_int_equal(found.spool_crc, f->mark.spool_crc);
+    assert_int_equal(found.state_size, f->mark.state_size);
+    assert_memory_equal(state, data, STATE);
+    free(state);
+}
+
+/* words: how the message goes on after the file's name, or NULL: any way. */
+static void expect_refused(const fixture *f, const checkpoint *whose, const char *words)
+{
+    checkpoint found;
+    void *state = NULL;
+
+    err.message[0] = '\0';
+    assert_int_equal(checkpoint_read(f->checkpoint, whose, &found, &state, &err), TC_BAD_INPUT);
+    assert_null(state);
+    assert_memory_equal(err.message, f->checkpoint, strlen(f->checkpoint));
+    if (words != NULL)
+        assert_string_equal(err.message + strlen(f->checkpoint), words);
+}
+
+static void comes_back(void **state)
+{
+    fixture *f = *state;
+    checkpoint found;
+    void *data;
+
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_MORE);
+    write_checkpoint(f);
+    expect_good(f, f->state);
+    f->mark.item = 6;
+    f->state[50] ^= 1;
+    write_checkpoint(f);
+    expect_good(f, f->state);
+    assert_int_equal(count_files(f->folder), 1);
+    /* between two items there is no state */
+    f->mark.state_size = 0;
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, NULL, &err), TC_OK);
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_OK);
+    assert_null(data);
+    assert_int_equal(found.state_size, 0);
+    checkpoint_remove(f->checkpoint);
+    assert_int_equal(count_files(f->folder), 0);
+}
+
+static void notices_every_changed_byte(void **state)
+{
+    static const unsigned char patterns[] = { 0x01, 0x80, 0xff };
+    fixture *f = *state;
+    unsigned char *data;
+    size_t size;
+
+    write_checkpoint(f);
+    data = content(f->checkpoint, &size);
+    assert_int_equal(size, HEADER + STATE);
+    for (size_t i = 0; i < size; i++) {
+        for (size_t k = 0; k < sizeof patterns; k++) {
+            data[i] ^= patterns[k];
+            write_file(f->checkpoint, data, size);
+            expect_refused(f, &f->mark, NULL);
+            data[i] ^= patterns[k];
+        }
+    }
+    write_file(f->checkpoint, data, size);
+    expect_good(f, f->state);
+    free(data);
+}
+
+static void notices_every_length(void **state)
+{
+    fixture *f = *state;
+    unsigned char *data;
+    size_t size;
+
+    write_checkpoint(f);
+    data = content(f->checkpoint, &size);
+    for (size_t n = 0; n < size; n++) {
+        write_file(f->checkpoint, data, n);
+        expect_refused(f, &f->mark, ": is torn");
+    }
+    data[size] = 0;
+    write_file(f->checkpoint, data, size + 1);
+    expect_refused(f, &f->mark, ": is torn");
+    free(data);
+}
+
+/* The CRC of a header that was changed on purpose. */
+static void mend_header(unsigned char *data)
+{
+    const uint32_t crc = (uint32_t)crc32(0, data, HEADER - 4);
+
+    memcpy(data + HEADER - 4, &crc, sizeof crc);
+}
+
+static void refuses_what_is_not_its_own(void **state)
+{
+    static const char text[] = "this is not a checkpoint, but it is long enough to be one: "
+                               "there are at least eighty bytes.";
+    fixture *f = *state;
+    checkpoint other = f->mark;
+    unsigned char *data;
+    size_t size;
+
+    write_checkpoint(f);
+    other.job_crc++;
+    expect_refused(f, &other, ": is of another work unit");
+    other = f->mark;
+    other.job_size++;
+    expect_refused(f, &other, ": is of another work unit");
+    other = f->mark;
+    snprintf(other.analysis, sizeof other.analysis, "voting");
+    expect_refused(f, &other, ": is of another work unit");
+
+    data = content(f->checkpoint, &size);
+    data[8] = CHECKPOINT_VERSION + 1;
+    mend_header(data);
+    write_file(f->checkpoint, data, size);
+    expect_refused(f, &f->mark, ": is of another version of texcell");
+    free(data);
+    write_file(f->checkpoint, text, sizeof text);
+    expect_refused(f, &f->mark, ": is not a checkpoint");
+    remove(f->checkpoint);
+    MUST(mkdir(f->checkpoint, 0777) == 0);
+    expect_refused(f, &f->mark, NULL);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+    assert_int_equal(count_files(f->folder), 1);
+    rmdir(f->checkpoint);
+}
+
+static void limit_files_to(rlim_t size)
+{
+    struct rlimit limit;
+
+    MUST(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = size == RLIM_INFINITY ? limit.rlim_max : size;
+    MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void a_full_disk_keeps_the_old_one(void **state)
+{
+    fixture *f = *state;
+    const unsigned char old = f->state[0];
+
+    write_checkpoint(f);
+    for (rlim_t n = 0; n < HEADER + STATE; n += 9) {
+        f->state[0] = (unsigned char)n;
+        f->mark.item = 99;
+        limit_files_to(n);
+        assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+        limit_files_to(RLIM_INFINITY);
+        assert_non_null(strstr(err.message, "c.tmp: cannot be written: File too large"));
+        assert_int_equal(count_files(f->folder), 1);
+        f->state[0] = old;
+        f->mark.item = 5;
+        expect_good(f, f->state);
+    }
+}
+
+static void a_folder_that_went_is_an_error(void **state)
+{
+    fixture *f = *state;
+    char *path = join_path(f->folder, "none/c");
+
+    assert_int_equal(checkpoint_write(path, &f->mark, f->state, &err), TC_IO);
+    assert_non_null(strstr(err.message, "none/c.tmp: cannot be created: No such file"));
+    free(path);
+}
+
+/* In a process of its own: writes one after the other until it is killed. */
+static void keep_writing(fixture *f)
+{
+    for (unsigned i = 0;; i++) {
+        memset(f->state, (int)(i & 0xff), STATE);
+        f->mark.item = i & 0xff;
+        if (checkpoint_write(f->checkpoint, &f->mark, f->state, NULL) != TC_OK)
+            _exit(1);
+    }
+}
+
+/* Whoever looks, whenever, and after a kill at any moment, sees a whole one. */
+static void is_replaced_at_once(void **state)
+{
+    fixture *f = *state;
+    unsigned char expected[STATE] = { 0 };
+
+    memset(f->state, 0, STATE);
+    f->mark.item = 0;
+    write_checkpoint(f);
+    for (int round = 0; round < 10; round++) {
+        const pid_t child = fork();
+        int status;
+
+        MUST(child >= 0);
+        if (child == 0)
+            keep_writing(f);
+        for (int i = 0; i < 200; i++) {
+            checkpoint found;
+            void *data;
+
+            assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_OK);
+            memset(expected, (int)found.item, STATE);
+            assert_memory_equal(data, expected, STATE);
+            free(data);
+        }
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+    }
+    checkpoint_remove(f->checkpoint);
+    assert_int_equal(count_files(f->folder), 0);
+}
+
+/* --- spool -------------------------------------------------------------------------- */
+
+/* The output of item i: rows of numbers, names, and an empty array of its own. */
+static void make_output(unsigned i, wu_output *out)
+{
+    const uint64_t shape[2] = { i + 1, 3 }, none[1] = { 0 };
+    char name[16];
+    void *data;
+
+    memset(out, 0, sizeof *out);
+    MUST(wu_output_add(out, WU_ROWS, "features", WU_F64, 0, 2, shape, &data, &err) == TC_OK);
+    for (unsigned k = 0; k < 3 * (i + 1); k++)
+        ((double *)data)[k] = 100.0 * i + k;
+    MUST(wu_output_add(out, WU_ROWS, "names", WU_STR, 4, 1, shape, &data, &err) == TC_OK);
+    for (unsigned k = 0; k < 4 * (i + 1); k++)
+        ((uint32_t *)data)[k] = 'a' + i;
+    snprintf(name, sizeof name, "own_%u", i);
+    MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
+}
+
+static void expect_output(spool *s, unsigned i)
+{
+    wu_output want, got;
+
+    make_output(i, &want);
+    assert_int_equal(spool_read(s, i, &got, &err), TC_OK);
+    assert_int_equal(got.n, want.n);
+    for (size_t k = 0; k < want.n; k++) {
+        const wu_array_info *const a = &want.arrays[k].info, *const b = &got.arrays[k].info;
+        int ok;
+
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(want.arrays[k].kind, got.arrays[k].kind);
+        assert_int_equal(a->dtype, b->dtype);
+        assert_int_equal(a->width, b->width);
+        assert_int_equal(a->ndim, b->ndim);
+        assert_memory_equal(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
+        if (want.arrays[k].data != NULL)
+            assert_memory_equal(want.arrays[k].data, got.arrays[k].data, wu_array_bytes(a, &ok));
+    }
+    wu_output_free(&want);
+    wu_output_free(&got);
+}
+
+static spool *open_spool(const fixture *f)
+{
+    spool *s = NULL;
+
+    assert_int_equal(spool_open(f->spool, &s, &err), TC_OK);
+    return s;
+}
+
+static void append(spool *s, unsigned i)
+{
+    wu_output output;
+
+    make_output(i, &output);
+    assert_int_equal(spool_append(s, &output, &err), TC_OK);
+    wu_output_free(&output);
+}
+
+/* A spool of n items on disk; its size and CRC go to the mark. */
+static void write_spool(fixture *f, unsigned n)
+{
+    spool *s = open_spool(f);
+
+    assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
+    for (unsigned i = 0; i < n; i++)
+        append(s, i);
+    assert_int_equal(spool_sync(s, &f->mark.spool_size, &f->mark.spool_crc, &err), TC_OK);
+    spool_close(&s);
+    assert_null(s);
+}
+
+static void spools(void **state)
+{
+    fixture *f = *state;
+    wu_output out;
+    struct stat info;
+    spool *s;
+
+    write_spool(f, 3);
+    s = open_spool(f);
+    assert_int_equal(spool_read(s, 0, &out, &err), TC_IO);    /* nothing counts yet */
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    for (unsigned i = 0; i < 3; i++)
+        expect_output(s, i);
+    assert_int_equal(spool_read(s, 3, &out, &err), TC_IO);
+    /* what came after the last checkpoint is dropped, and done again */
+    append(s, 3);
+    append(s, 4);
+    spool_close(&s);
+    s = open_spool(f);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    assert_int_equal(stat(f->spool, &info), 0);
+    assert_int_equal(info.st_size, f->mark.spool_size);
+    append(s, 3);
+    for (unsigned i = 0; i < 4; i++)
+        expect_output(s, i);
+    for (unsigned i = 4; i < 200; i++)
+        append(s, i);
+    expect_output(s, 199);
+    expect_output(s, 0);
+    spool_close(&s);
+    spool_close(&s);
+}
+
+static void expect_emptied(const fixture *f, uint64_t items)
+{
+    spool *s = open_spool(f);
+    wu_output out;
+    struct stat info;
+
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, items, &err), TC_BAD_INPUT);
+    assert_int_equal(stat(f->spool, &info), 0);
+    assert_int_equal(info.st_size, 0);
+    assert_int_equal(spool_read(s, 0, &out, &err), TC_IO);
+    append(s, 0);
+    expect_output(s, 0);
+    spool_close(&s);
+}
+
+static void notices_a_damaged_spool(void **state)
+{
+    fixture *f = *state;
+    unsigned char *data;
+    uint64_t kept = 1;
+    uint32_t crc = 1;
+    size_t size;
+    spool *s;
+
+    write_spool(f, 2);
+    data = content(f->spool, &size);
+    assert_int_equal(size, f->mark.spool_size);
+    for (size_t i = 0; i < size; i++) {
+        data[i] ^= (unsigned char)(1u << (i % 8));
+        write_file(f->spool, data, size);
+        expect_emptied(f, 2);
+        data[i] ^= (unsigned char)(1u << (i % 8));
+    }
+    for (size_t n = 0; n < size; n++) {
+        write_file(f->spool, data, n);
+        expect_emptied(f, 2);
+    }
+    write_file(f->spool, data, size);
+    expect_emptied(f, 1);
+    write_file(f->spool, data, size);
+    expect_emptied(f, 3);
+    /* a tail is no harm */
+    data[size] = data[size + 1] = 'x';
+    write_file(f->spool, data, size + 2);
+    s = open_spool(f);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
+    expect_output(s, 1);
+    /* an empty one is as good as any */
+    assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
+    assert_int_equal(spool_sync(s, &kept, &crc, &err), TC_OK);
+    assert_int_equal(kept, 0);
+    assert_int_equal(crc, 0);
+    spool_close(&s);
+    free(data);
+}
+
+/* A spool whose CRC is right is still read with care. */
+static void distrusts_a_spool(void **state)
+{
+    fixture *f = *state;
+    unsigned char *data;
+    size_t size;
+
+    write_spool(f, 1);
+    data = content(f->spool, &size);
+    for (size_t i = 0; i < size; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            uint32_t crc;
+            wu_output out;
+            spool *s;
+
+            data[i] ^= (unsigned char)(1u << bit);
+            crc = (uint32_t)crc32(0, data + 24, (uInt)size - 24);
+            memcpy(data + 16, &crc, sizeof crc);              /* the record's own */
+            f->mark.spool_crc = (uint32_t)crc32(0, data, (uInt)size);
+            write_file(f->spool, data, size);
+            s = open_spool(f);
+            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK && spool_read(s, 0, &out, &err) == TC_OK)
+                wu_output_free(&out);
+            spool_close(&s);
+            data[i] ^= (unsigned char)(1u << bit);
+        }
+    }
+    free(data);
+}
+
+static void keeps_others_out(void **state)
+{
+    fixture *f = *state;
+    spool *s = open_spool(f), *other = NULL;
+    int status;
+    pid_t child;
+
+    assert_int_equal(spool_open(f->spool, &other, &err), TC_TRY_LATER);
+    assert_null(other);
+    assert_non_null(strstr(err.message, "s: another texcell is at work on this result"));
+    child = fork();
+    MUST(child >= 0);
+    if (child == 0)
+        _exit(spool_open(f->spool, &other, NULL) == TC_TRY_LATER ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    spool_close(&s);
+    /* a process that was killed holds nothing */
+    child = fork();
+    MUST(child >= 0);
+    if (child == 0) {
+        if (spool_open(f->spool, &other, NULL) != TC_OK)
+            _exit(1);
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    s = open_spool(f);
+    spool_close(&s);
+}
+
+static void refuses_links_and_folders(void **state)
+{
+    fixture *f = *state;
+    char *victim = join_path(f->folder, "victim");
+    spool *s = NULL;
+
+    write_file(victim, "precious", 8);
+    MUST(symlink(victim, f->spool) == 0);
+    assert_int_equal(spool_open(f->spool, &s, &err), TC_IO);
+    assert_null(s);
+    remove(f->spool);
+    MUST(mkdir(f->spool, 0777) == 0);
+    assert_int_equal(spool_open(f->spool, &s, &err), TC_IO);
+    assert_null(s);
+    rmdir(f->spool);
+    free(victim);
+}
+
+static void a_full_disk_keeps_what_is_spooled(void **state)
+{
+    fixture *f = *state;
+    wu_output output;
+    spool *s;
+
+    write_spool(f, 2);
+    s = open_spool(f);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
+    make_output(2, &output);
+    for (rlim_t more = 0; more < 100; more += 33) {
+        limit_files_to(f->mark.spool_size + more);
+        assert_int_equal(spool_append(s, &output, &err), TC_IO);
+        limit_files_to(RLIM_INFINITY);
+        assert_non_null(strstr(err.message, "s: cannot be written: File too large"));
+        expect_output(s, 0);
+        expect_output(s, 1);
+    }
+    assert_int_equal(spool_append(s, &output, &err), TC_OK);
+    assert_int_equal(spool_sync(s, &f->mark.spool_size, &f->mark.spool_crc, &err), TC_OK);
+    spool_close(&s);
+    wu_output_free(&output);
+    s = open_spool(f);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    expect_output(s, 2);
+    spool_close(&s);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(comes_back),
+        IN_FOLDER(notices_every_changed_byte),
+        IN_FOLDER(notices_every_length),
+        IN_FOLDER(refuses_what_is_not_its_own),
+        IN_FOLDER(a_full_disk_keeps_the_old_one),
+        IN_FOLDER(a_folder_that_went_is_an_error),
+        IN_FOLDER(is_replaced_at_once),
+        IN_FOLDER(spools),
+        IN_FOLDER(notices_a_damaged_spool),
+        IN_FOLDER(distrusts_a_spool),
+        IN_FOLDER(keeps_others_out),
+        IN_FOLDER(refuses_links_and_folders),
+        IN_FOLDER(a_full_disk_keeps_what_is_spooled),
+    };
+
+    signal(SIGXFSZ, SIG_IGN);
+    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
+}

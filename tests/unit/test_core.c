@@ -1,0 +1,525 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The arithmetic of core.h as a device compiles it, under names of its own.
+ * What OpenCL C has built in is given to it here. */
+#define __OPENCL_VERSION__ 120
+#define uchar uint8_t
+#define ushort uint16_t
+#define uint uint32_t
+#define ulong uint64_t
+#define __global
+#define clz(a) __builtin_clzll(a)
+#define mul_hi(a, b) ((uint64_t)(((unsigned __int128)(a) * (b)) >> 64))
+#define tc_u8 cl_u8
+#define tc_u16 cl_u16
+#define tc_u32 cl_u32
+#define tc_u64 cl_u64
+#define tc_i32 cl_i32
+#define tc_i64 cl_i64
+#define tc_divisor cl_divisor
+#define tc_div cl_div
+#define tc_div_round cl_div_round
+#define tc_div_q32 cl_div_q32
+#define tc_ratio_q32 cl_ratio_q32
+#define tc_sqrt_round cl_sqrt_round
+#include "app/analysis/core.h"
+#undef __OPENCL_VERSION__
+#undef uchar
+#undef ushort
+#undef uint
+#undef ulong
+#undef __global
+#undef clz
+#undef mul_hi
+#undef tc_u8
+#undef tc_u16
+#undef tc_u32
+#undef tc_u64
+#undef tc_i32
+#undef tc_i64
+#undef tc_divisor
+#undef tc_div
+#undef tc_div_round
+#undef tc_div_q32
+#undef tc_ratio_q32
+#undef tc_sqrt_round
+#undef TC_GLOBAL
+#undef TC_INLINE
+#undef tc_mulhi
+#undef tc_clz64
+#undef AN_CORE_H
+
+#include "app/analysis/glcm.h"
+
+typedef unsigned __int128 u128;
+
+enum { TRIALS = 200000 };
+
+/* xorshift64*; a test begins with the seed anew. */
+static uint64_t seed;
+
+static uint64_t any(void)
+{
+    seed ^= seed >> 12;
+    seed ^= seed << 25;
+    seed ^= seed >> 27;
+    return seed * 0x2545F4914F6CDD1DU;
+}
+
+/* Of any length in bits from 0 to `bits`, all as likely. */
+static uint64_t any_up_to_bits(unsigned bits)
+{
+    const unsigned n = (unsigned)(any() % (bits + 1));
+
+    return n == 0 ? 0 : any() >> (64 - n);
+}
+
+/* Powers of two and their neighbours, else random ones; at least 1. */
+static uint64_t some_divisor(unsigned bits)
+{
+    uint64_t d = any_up_to_bits(bits);
+
+    if (any() % 4 == 0)
+        d = ((uint64_t)1 << (any() % bits)) + any() % 3 - 1;
+    return d == 0 || (bits < 64 && d >> bits != 0) ? 1 : d;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    seed = 20250101;
+    return 0;
+}
+
+static tc_divisor divisor(uint64_t den)
+{
+    return (tc_divisor){ den, UINT64_MAX / den };
+}
+
+static cl_divisor cl_form(tc_divisor d)
+{
+    return (cl_divisor){ d.den, d.rec };
+}
+
+/* The quotient to the nearest integer, halves up. */
+static u128 nearest(u128 num, u128 den)
+{
+    return num / den + (num % den >= den - num % den ? 1 : 0);
+}
+
+/* --- core.h ------------------------------------------------------------------- */
+
+static void check_division(uint64_t num, uint64_t den)
+{
+    const tc_divisor d = divisor(den);
+
+    assert_int_equal(tc_div(num, d), num / den);
+    assert_int_equal(cl_div(num, cl_form(d)), num / den);
+    if (num <= UINT64_MAX - den / 2) {
+        assert_int_equal(tc_div_round(num, d), (uint64_t)nearest(num, den));
+        assert_int_equal(cl_div_round(num, cl_form(d)), (uint64_t)nearest(num, den));
+    }
+}
+
+static void divides(void **state)
+{
+    static const uint64_t edges[] = { 0, 1, 2, 3, 5, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
+                                      0x7fffffffffffffff, 0x8000000000000000, UINT64_MAX - 1, UINT64_MAX };
+    enum { N = sizeof edges / sizeof edges[0] };
+
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 1; j < N; j++)
+            check_division(edges[i], edges[j]);
+    for (int i = 0; i < TRIALS; i++) {
+        const uint64_t den = some_divisor(64);
+        const uint64_t whole = any_up_to_bits(64) / den * den;
+
+        check_division(any_up_to_bits(64), den);
+        check_division(whole, den);
+        check_division(whole - (whole > 0), den);
+        check_division(whole + (den - 1 <= UINT64_MAX - whole ? den - 1 : 0), den);
+        check_division(whole + (den / 2 <= UINT64_MAX - whole ? den / 2 : 0), den);
+    }
+}
+
+static void divides_in_q32(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TRIALS; i++) {
+        const tc_divisor d = divisor(some_divisor(32));
+        /* the quotient below 2^32, so that it fits 64 bits in 2^-32 */
+        const uint64_t most = (uint64_t)((((u128)d.den << 32) - d.den) & UINT64_MAX);
+        const uint64_t some[] = { 0, 1, any_up_to_bits(64) % (most + 1), most, d.den / 2,
+                                  (uint64_t)1 << 31, ((uint64_t)1 << 31) - 1 };
+
+        for (size_t k = 0; k < sizeof some / sizeof some[0]; k++) {
+            const uint64_t num = some[k] > most ? most : some[k];
+            const u128 want = nearest((u128)num << 32, d.den);
+
+            assert_int_equal(tc_div_q32(num, d), (uint64_t)want);
+            assert_int_equal(cl_div_q32(num, cl_form(d)), (uint64_t)want);
+        }
+    }
+}
+
+static void check_ratio(uint64_t num, uint64_t den)
+{
+    const u128 want = nearest((u128)num << 32, den);
+
+    assert_int_equal(tc_ratio_q32(num, den), (uint64_t)want);
+    assert_int_equal(cl_ratio_q32(num, den), (uint64_t)want);
+}
+
+static void gives_ratios(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TRIALS; i++) {
+        const uint64_t den = some_divisor(62);
+        const uint64_t num = any() % (den + 1);
+
+        check_ratio(num, den);
+        check_ratio(0, den);
+        check_ratio(1, den);
+        check_ratio(den, den);
+        check_ratio(den - 1, den);
+        check_ratio(den / 2, den);
+        /* close to half a unit of the quotient */
+        check_ratio((uint64_t)(((u128)(2 * (num & 0xffffffff) + 1) * den >> 33) % (den + 1)), den);
+    }
+    check_ratio(((uint64_t)1 << 62) - 1, ((uint64_t)1 << 62) - 1);
+    check_ratio(((uint64_t)1 << 62) - 2, ((uint64_t)1 << 62) - 1);
+}
+
+/* The largest r with (r - 1/2)^2 <= a, by halving an interval. */
+static uint64_t root_of(uint64_t a)
+{
+    uint64_t lo = 0, hi = (uint64_t)1 << 32;
+
+    while (lo < hi) {
+        const uint64_t r = lo + (hi - lo + 1) / 2;
+
+        if ((u128)(2 * r - 1) * (2 * r - 1) <= (u128)a * 4)
+            lo = r;
+        else
+            hi = r - 1;
+    }
+    return lo;
+}
+
+static void check_root(uint64_t a)
+{
+    const uint64_t want = root_of(a);
+
+    assert_int_equal(tc_sqrt_round(a), want);
+    assert_int_equal(cl_sqrt_round(a), want);
+}
+
+static void check_around(uint64_t a)
+{
+    for (int i = -2; i <= 2; i++)
+        check_root(a + (uint64_t)(int64_t)i);
+}
+
+static void takes_roots(void **state)
+{
+    (void)state;
+    for (uint64_t a = 0; a < 1000; a++)
+        check_root(a);
+    for (uint64_t a = 0; a < 1000; a++)
+        check_root(UINT64_MAX - a);
+    for (int i = 0; i < TRIALS / 4; i++) {
+        const uint64_t r = i < 100 ? UINT32_MAX - (uint64_t)i : any_up_to_bits(32);
+
+        check_around(r * r);
+        check_around(r * r + r);                            /* where rounding turns */
+        check_around(((uint64_t)1 << 53) + any_up_to_bits(20));   /* doubles get coarse */
+        check_root(any_up_to_bits(64));
+    }
+}
+
+/* --- tables of glcm, against mpmath ----------------------------------------------- */
+
+enum { ASKED = 1000 };
+
+/* For each value v the integer nearest to `formula`, an expression of mpmath in
+ * m.mpf v, from a Python that has mpmath. */
+static void ask(const char *formula, const uint64_t *values, size_t n, u128 *answers)
+{
+    const char *const python = getenv("PYTHON") != NULL ? getenv("PYTHON") : "python3";
+    char folder[] = "/tmp/texcell-test-XXXXXX", path[64], command[512];
+    size_t got = 0;
+    FILE *file;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/values", folder);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < n; i++)
+        fprintf(file, "%llu\n", (unsigned long long)values[i]);
+    assert_int_equal(fclose(file), 0);
+    snprintf(command, sizeof command, "'%s' -c 'import mpmath as m\nm.mp.prec = 400\n"
+             "for v in open(\"%s\"):\n    v = m.mpf(int(v))\n    print(\"%%x\" %% int(m.nint(%s)))' 2>&1",
+             python, path, formula);
+    file = popen(command, "r");
+    assert_non_null(file);
+    for (unsigned long long hi, lo; got < n; got++) {
+        char digits[80], padded[33];
+
+        if (fscanf(file, "%79s", digits) != 1 || strlen(digits) > 32 ||
+            strspn(digits, "0123456789abcdef") != strlen(digits))
+            break;
+        memset(padded, '0', 32);
+        memcpy(padded + 32 - strlen(digits), digits, strlen(digits) + 1);
+        lo = strtoull(padded + 16, NULL, 16);
+        padded[16] = '\0';
+        hi = strtoull(padded, NULL, 16);
+        answers[got] = (u128)hi << 64 | lo;
+    }
+    pclose(file);
+    remove(path);
+    remove(folder);
+    if (got != n)
+        fail_msg("%s gives no values: has it mpmath?", python);
+}
+
+static void check_within(u128 got, u128 want, unsigned units)
+{
+    if ((got > want ? got - want : want - got) > units)
+        fail_msg("off by more than %u units", units);
+}
+
+static void has_logarithms(void **state)
+{
+    uint64_t k[ASKED];
+    u128 want[ASKED];
+
+    (void)state;
+    for (size_t i = 0; i < ASKED; i++)
+        k[i] = i < 300 ? i + 1 : i < 364 ? (uint64_t)1 << (i - 300) : any_up_to_bits(64) | 1;
+    k[ASKED - 1] = UINT64_MAX;
+    ask("m.log(v, 2) * 2**80", k, ASKED, want);
+    for (size_t i = 0; i < ASKED; i++)
+        check_within(glcm_log2_q80(k[i]), want[i], 2);
+}
+
+static void has_exponentials(void **state)
+{
+    uint64_t t[ASKED];
+    u128 want[ASKED];
+    glcm_tables tables;
+
+    (void)state;
+    assert_int_equal(glcm_tables_init(40, 4, &tables, NULL), TC_OK);
+    for (size_t i = 0; i < ASKED; i++)
+        t[i] = i % 3 == 0 ? any_up_to_bits(62) : i % 3 == 1 ? any() >> 2 : (any() >> 56) << 54;
+    t[0] = 0;
+    t[1] = 1;
+    t[2] = ((uint64_t)1 << 62) - 1;
+    t[3] = (uint64_t)1 << 62;       /* exp(-16) */
+    t[4] = ((uint64_t)1 << 38) - 1;
+    for (size_t i = 0; i < ASKED; i++)
+        t[i] = t[i] > (uint64_t)1 << 62 ? (uint64_t)1 << 62 : t[i];
+    ask("m.exp(-v / m.mpf(2)**58) * m.mpf(2)**63", t, ASKED, want);
+    assert_int_equal(glcm_exp_neg(0, tables.exp_table), (uint64_t)1 << 63);
+    for (size_t i = 0; i < ASKED; i++)
+        check_within(glcm_exp_neg(t[i], tables.exp_table), want[i], 8);
+    glcm_tables_free(&tables);
+}
+
+/* k log2 k: f60(ab) = a f60(b) + b f60(a) to the last bit, and right. */
+static void has_additive_tables(void **state)
+{
+    enum { PAIRS = 5000, FBITS = 44 };
+    uint64_t k[ASKED];
+    u128 want[ASKED];
+    glcm_tables t;
+
+    (void)state;
+    assert_int_equal(glcm_tables_init(FBITS, PAIRS, &t, NULL), TC_OK);
+    assert_int_equal(t.f60[0], 0);
+    assert_int_equal(t.f60[1], 0);
+    assert_int_equal(t.f[2], (uint64_t)2 << FBITS);
+    for (uint64_t a = 1; a <= 2 * PAIRS; a++)
+        for (uint64_t b = 1; a * b <= 2 * PAIRS; b++)
+            assert_int_equal(t.f60[a * b], a * t.f60[b] + b * t.f60[a]);
+    for (uint64_t i = 1; i <= PAIRS; i++) {
+        assert_int_equal(tc_div(UINT64_MAX, t.divisors[i].n), UINT64_MAX / i);
+        assert_int_equal(tc_div(UINT64_MAX, t.divisors[i].n2), UINT64_MAX / (i * i));
+        assert_int_equal(tc_div(UINT64_MAX, t.divisors[i].n4), UINT64_MAX / (4 * i * i));
+    }
+    for (size_t i = 0; i < ASKED; i++)
+        k[i] = 1 + any() % (2 * PAIRS);
+    k[0] = 2 * PAIRS;
+    ask("v * m.log(v, 2) * 2**60", k, ASKED, want);
+    for (size_t i = 0; i < ASKED; i++) {
+        /* each of up to 13 prime factors is rounded to half a unit, times k */
+        const unsigned slack = (unsigned)(7 * k[i]);
+
+        const int64_t off = (int64_t)(t.f60[k[i]] - (uint64_t)want[i]);     /* modulo 2^64 */
+
+        assert_in_range(off < 0 ? -off : off, 0, slack);
+        check_within(t.f[k[i]], want[i] >> (60 - FBITS), 1 + (slack >> (60 - FBITS)));
+        check_within(t.f12[k[i]], want[i] >> 48, 1);
+    }
+    glcm_tables_free(&t);
+}
+
+/* A sum of up to 2^14 table entries, put together again from its two halves. */
+static void joins_sums(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TRIALS; i++) {
+        const int fbits = 33 + (int)(any() % 26);
+        /* below 2^20 in all, as sums of k log2 k for n < 2^14 are, and so that
+         * the result fits 64 bits */
+        const unsigned bits = 60 + (unsigned)(any() % (fbits > 44 ? 64 - (unsigned)fbits + 1 : 21));
+        const u128 sum = ((u128)any() << 64 | any()) >> (128 - bits);
+        const int64_t slip = (int64_t)(any() % 32769) - 16384;
+        const uint64_t coarse = (uint64_t)(sum >> 48) + (uint64_t)slip;
+
+        assert_int_equal(glcm_join((uint64_t)sum, coarse, fbits), (uint64_t)(sum >> (60 - fbits)));
+    }
+}
+
+/* --- whole windows -------------------------------------------------------------------- */
+
+/* The features of matrices whose features are known by heart. */
+static void knows_simple_windows(void **state)
+{
+    static const int64_t one = (int64_t)1 << 32;
+    int64_t feature[GLCM_FEATURES];
+    uint64_t counts[16] = { 0 };
+    glcm_tables t;
+
+    (void)state;
+    assert_int_equal(glcm_tables_init(44, 100, &t, NULL), TC_OK);
+    assert_false(glcm_matrix_features(counts, 4, &t, feature));
+    counts[5] = 80;                     /* 40 pairs of level 2 with itself */
+    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        const int64_t want = i == GLCM_ASM || i == GLCM_CORRELATION || i == GLCM_IDM ? one
+                           : i == GLCM_SUM_AVERAGE ? 4 * one : 0;
+
+        assert_int_equal(feature[i], want);
+    }
+    /* levels 1 and 3 in turn: pairs are always of the two */
+    memset(counts, 0, sizeof counts);
+    counts[2] = counts[8] = 30;
+    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    assert_int_equal(feature[GLCM_ASM], one / 2);
+    assert_int_equal(feature[GLCM_CONTRAST], 4 * one);
+    assert_int_equal(feature[GLCM_CORRELATION], -one);
+    assert_int_equal(feature[GLCM_VARIANCE], one);
+    assert_int_equal(feature[GLCM_IDM], (one + 2) / 5);
+    assert_int_equal(feature[GLCM_SUM_AVERAGE], 4 * one);
+    assert_int_equal(feature[GLCM_SUM_VARIANCE], 0);
+    assert_int_equal(feature[GLCM_SUM_ENTROPY], 0);
+    assert_int_equal(feature[GLCM_ENTROPY], one);
+    assert_int_equal(feature[GLCM_DIFFERENCE_VARIANCE], 0);
+    assert_int_equal(feature[GLCM_DIFFERENCE_ENTROPY], 0);
+    assert_int_equal(feature[GLCM_IMC1], -one);
+    /* independent ends: no mutual information, exactly */
+    counts[0] = counts[10] = counts[2] = counts[8] = 25;
+    assert_true(glcm_matrix_features(counts, 4, &t, feature));
+    assert_int_equal(feature[GLCM_CORRELATION], 0);
+    assert_int_equal(feature[GLCM_ENTROPY], 2 * one);
+    assert_int_equal(feature[GLCM_IMC1], 0);
+    assert_int_equal(feature[GLCM_IMC2], 0);
+    glcm_tables_free(&t);
+}
+
+/* The sums that a sliding window would hold for these ordered pairs. */
+static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_sums *s)
+{
+    uint64_t marginal[8] = { 0 }, sum[16] = { 0 }, difference[8] = { 0 };
+    uint64_t s1 = 0, ss = 0, d1 = 0, d2 = 0, e2 = 0, fxy12 = 0, n2 = 0;
+
+    memset(s, 0, sizeof *s);
+    for (unsigned a = 0; a < levels; a++) {
+        for (unsigned b = 0; b < levels; b++) {
+            const uint64_t c = counts[a * levels + b], d = a > b ? a - b : b - a;
+
+            n2 += c;
+            marginal[a] += c;
+            sum[a + b] += c;
+            difference[d] += c;
+            s1 += c * (a + b);
+            ss += c * (a + b) * (a + b);
+            d1 += c * d;
+            d2 += c * d * d;
+            e2 += c * c;
+            s->idm += c * t->idm[d];
+            s->fxy += t->f60[c];
+            fxy12 += t->f12[c];
+        }
+    }
+    for (unsigned a = 0; a < levels; a++) {
+        s->fx += t->f60[marginal[a]];
+        s->fx12 += t->f12[marginal[a]];
+        s->fd += t->f[difference[a] / 2];
+    }
+    for (unsigned a = 0; a < 2 * levels; a++)
+        s->fs += t->f[sum[a] / 2];
+    s->idm /= 2;
+    s->sum = s1 / 2 | (ss / 2) << GLCM_PACK_SHIFT;
+    s->dif = d1 / 2 | (d2 / 2) << GLCM_PACK_SHIFT;
+    s->e2 = e2 / 2 | fxy12 << GLCM_E2_BITS;
+    return (uint32_t)(n2 / 2);
+}
+
+/* The two ways to the features agree: from a window's sums, and from a matrix. */
+static void agrees_on_features(void **state)
+{
+    enum { PAIRS = 4000 };
+    glcm_tables t;
+
+    (void)state;
+    assert_int_equal(glcm_tables_init(44, PAIRS, &t, NULL), TC_OK);
+    for (int trial = 0; trial < 20000; trial++) {
+        const unsigned levels = 2 + (unsigned)(any() % 7), bits = (unsigned)(any() % 7);
+        int64_t window[GLCM_FEATURES], matrix[GLCM_FEATURES];
+        uint64_t counts[64] = { 0 };
+        glcm_sums sums;
+        uint32_t n;
+
+        for (unsigned a = 0; a < levels; a++)
+            for (unsigned b = 0; b <= a; b++)
+                counts[a * levels + b] = counts[b * levels + a] = (1 + (a == b)) * any_up_to_bits(bits);
+        n = sums_of(counts, levels, &t, &sums);
+        assert_int_equal(glcm_matrix_features(counts, levels, &t, matrix), n > 0);
+        if (n == 0)
+            continue;
+        glcm_features(&sums, n, t.divisors[n], t.f, t.f60, t.fbits, t.exp_table, window);
+        for (int i = 0; i < GLCM_FEATURES; i++)
+            if (llabs(window[i] - matrix[i]) > 4)           /* 1e-9 */
+                fail_msg("%s: %lld and %lld", glcm_feature_names[i], (long long)window[i], (long long)matrix[i]);
+    }
+    glcm_tables_free(&t);
+}
+
+int main(void)
+{
+#define SEEDED(test) cmocka_unit_test_setup(test, start)
+    const struct CMUnitTest tests[] = {
+        SEEDED(divides),
+        SEEDED(divides_in_q32),
+        SEEDED(gives_ratios),
+        SEEDED(takes_roots),
+        SEEDED(has_logarithms),
+        SEEDED(has_exponentials),
+        SEEDED(has_additive_tables),
+        SEEDED(joins_sums),
+        SEEDED(knows_simple_windows),
+        SEEDED(agrees_on_features),
+    };
+    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
+}
