@@ -10,7 +10,7 @@ static const struct {
     const an_backend *backend;
 } table[] = {
     { "glcm", &glcm_opencl },
-    { "levelset", &ocl_levelset },
+    { "levelset", &levelset_opencl },
     { NULL, NULL }
 };
 

@@ -8,8 +8,6 @@
 #include "app/analysis/analysis.h"
 #include "opencl/device.h"
 
-extern const an_backend ocl_levelset;
-
 /* The backend of an analysis, or NULL where there is none. */
 const an_backend *ocl_backend(const char *analysis);
 
@@ -18,5 +16,6 @@ const an_backend *ocl_backend(const char *analysis);
 tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err);
 
 extern const an_backend glcm_opencl;
+extern const an_backend levelset_opencl;
 
 #endif

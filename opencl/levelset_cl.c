@@ -455,7 +455,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
-const an_backend ocl_levelset = {
+const an_backend levelset_opencl = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,
