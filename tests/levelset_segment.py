@@ -7,7 +7,7 @@ import numpy as np
 import levelset_run as ls
 import tap
 
-VENTRICLE = {"target": 237, "epsilon": 29, "alpha": 0.08, "iterations": 1000,
+VENTRICLE = {"target": 248, "epsilon": 39, "alpha": 0.04, "edge_stop": 0.001, "iterations": 2000,
              "init": {"type": "ball", "cx": 81, "cy": 114, "r": 5}}
 BRAIN = {"target": 97, "epsilon": 35, "alpha": 0.0185, "smooth": 1, "reinit_every": 20}
 FOLDER = tap.scratch()
