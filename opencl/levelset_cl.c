@@ -283,12 +283,14 @@ static void cl_close(void **worker)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
+    const uint64_t diagonal2 = (uint64_t)w->nx * w->nx + (uint64_t)w->ny * w->ny + (uint64_t)w->nz * w->nz;
     char defines[64];
     cl_program program = NULL;
     tc_status st;
 
     w->tile_y = w->device->info.max_group >= 256 ? 8 : w->device->info.max_group >= 128 ? 4 : 2;
-    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu", TILE_X, w->tile_y);
+    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu%s", TILE_X, w->tile_y,
+             diagonal2 < INT32_MAX ? " -DPACKED" : "");
     st = ocl_program_build(w->device, &ocl_source_levelset, defines, true, &program, err);
     for (int i = 0; st == TC_OK && i < KERNELS; i++)
         st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);

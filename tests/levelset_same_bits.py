@@ -27,6 +27,11 @@ EXTRA = {
         "band": 6}),
     "2D, 1,000 iterations": ((1, 95, 130), 8, {
         "init": {"type": "ball", "cx": 60, "cy": 45, "r": 16}, "iterations": 1000}),
+    # Squared distances that take more than 31 bits.
+    "very wide": ((1, 3, 47000), 8, {"init": {"type": "box", "x0": 3, "x1": 1000, "y0": 0, "y1": 3},
+                                     "iterations": 6, "reinit_every": 3}),
+    "very tall": ((1, 47000, 3), 8, {"init": {"type": "box", "x0": 0, "x1": 3, "y0": 3, "y1": 1000},
+                                     "iterations": 6, "reinit_every": 3}),
     "2D, the region vanishes": ((1, 40, 50), 8, {
         "init": {"type": "ball", "cx": 25, "cy": 20, "r": 6}, "alpha": 0, "dt": 0.3,
         "iterations": 300, "reinit_every": 20}),

@@ -1,13 +1,14 @@
 /*
  * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step.
+ * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step; and with -DPACKED
+ * where the square of the diagonal is below 2^31 - 1.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the
  * evolution leaves phi as it is.
  */
-//! check: -DTILE_X=32 -DTILE_Y=2
+//! check: -DTILE_X=32 -DTILE_Y=2 -DPACKED
 #pragma OPENCL FP_CONTRACT OFF
 #ifndef TILE_X
 #define TILE_X 32
@@ -542,8 +543,44 @@ void levelset_list_fill(__global const tc_u8 *near, __global const tc_u32 *count
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * Squared distances to the other side, as app/analysis/edt.h defines them. */
+ * Squared distances to the other side, as app/analysis/edt.h defines them. PACKED:
+ * as int, negative inside, so that a search reads one array; else the side is that
+ * of phi. */
 #define FAR 0xffffffffu
+
+static inline tc_u32 side_of(__global const float *phi, tc_u32 stored, tc_u64 at)
+{
+#ifdef PACKED
+    (void)phi;
+    (void)at;
+    return stored >> 31;
+#else
+    (void)stored;
+    return phi[at] < 0.0f ? 1u : 0u;
+#endif
+}
+
+/* What is stored for a squared distance, and the distance back. */
+static inline tc_u32 pack(tc_u32 d2, tc_u32 inside)
+{
+#ifdef PACKED
+    const tc_u32 small = min(d2, 0x7fffffffu);
+
+    return inside ? 0u - small : small;
+#else
+    (void)inside;
+    return d2;
+#endif
+}
+
+static inline tc_u32 unpack(tc_u32 stored)
+{
+#ifdef PACKED
+    return abs((tc_i32)stored);
+#else
+    return stored;
+#endif
+}
 
 /* Before the others: one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
@@ -605,7 +642,7 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __gl
                     best = min(best, at - x);
             }
         }
-        d[row + x] = best == FAR ? FAR : best * best;
+        d[row + x] = pack(best == FAR ? FAR : best * best, inside);
     }
 }
 
@@ -615,8 +652,8 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __gl
 static inline tc_u32 search(__global const float *phi, __global const tc_u32 *d, tc_u64 at, tc_u64 stride, tc_u32 u,
                             tc_u32 n)
 {
-    const tc_u32 inside = phi[at] < 0.0f ? 1u : 0u;
-    tc_u32 best = d[at];
+    const tc_u32 inside = side_of(phi, d[at], at);
+    tc_u32 best = unpack(d[at]);
     tc_u32 low = u, high = n - 1 - u;      /* how far the line still goes */
 
     for (tc_u32 k = 1; (low >= k || high >= k) && k * k < best; k++) {
@@ -624,19 +661,21 @@ static inline tc_u32 search(__global const float *phi, __global const tc_u32 *d,
 
         if (low >= k) {
             const tc_u64 i = at - k * stride;
+            const tc_u32 stored = d[i], other = unpack(stored);
 
-            if ((phi[i] < 0.0f ? 1u : 0u) != inside)
+            if (side_of(phi, stored, i) != inside)
                 best = k2;
-            else if (d[i] < best - k2)
-                best = d[i] + k2;
+            else if (other < best - k2)
+                best = other + k2;
         }
         if (high >= k && k2 < best) {
             const tc_u64 i = at + k * stride;
+            const tc_u32 stored = d[i], other = unpack(stored);
 
-            if ((phi[i] < 0.0f ? 1u : 0u) != inside)
+            if (side_of(phi, stored, i) != inside)
                 best = k2;
-            else if (d[i] < best - k2)
-                best = d[i] + k2;
+            else if (other < best - k2)
+                best = other + k2;
         }
     }
     return best;
@@ -670,5 +709,5 @@ void levelset_edt_line(__global const float *phi, __global const tc_u32 *d, __gl
     if (last)
         to_phi[at] = ls_signed_distance(best, phi[at] < 0.0f ? 1u : 0u);
     else
-        to_d[at] = best;
+        to_d[at] = pack(best, phi[at] < 0.0f ? 1u : 0u);
 }

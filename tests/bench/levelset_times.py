@@ -5,7 +5,7 @@ DEVICE is one of texcell's --device arguments; without it only the CPU is timed.
 Times an iteration are differences between a long and a short run, so that what
 happens once cancels out; phi of the two backends is compared bit for bit.
 Environment: TEXCELL_BUILD, TEXCELL_DATA as for the tests; BENCH_SIDE (256), the
-side of the volume; BENCH_ITERATIONS (200 on a device, 20 on the CPU)."""
+side of the volume; BENCH_ITERATIONS (1000 on a device, 20 on the CPU)."""
 import os
 import sys
 import tempfile
@@ -37,6 +37,10 @@ def ball(side):
     return {"type": "ball", "cx": 0.45 * side, "cy": 0.45 * side, "cz": 0.5 * side, "r": 0.2 * side}
 
 
+def iterations_on(device):
+    return int(os.environ.get("BENCH_ITERATIONS", "20" if device == "cpu" else "1000"))
+
+
 def seconds(image, parameters, iterations, device, threads):
     unit = ls.write(os.path.join(FOLDER, "u.zip"), image, dict(FORCE, **dict(parameters,
                                                                               iterations=iterations)))
@@ -48,7 +52,7 @@ def seconds(image, parameters, iterations, device, threads):
 
 def an_iteration(image, parameters, device, threads, base=None):
     """Seconds of one iteration, the median of three differences, and the last state."""
-    n = int(os.environ.get("BENCH_ITERATIONS", "20" if device == "cpu" else "200"))
+    n = iterations_on(device)
     base = n // 4 if base is None else base
     times = []
     for _ in range(3):
@@ -137,7 +141,7 @@ def main():
     if device is None:
         return
     _, distances, theirs = on(device, 1, image)
-    n = int(os.environ.get("BENCH_ITERATIONS", "200"))
+    n = iterations_on(device)
     _, ours = seconds(image, {"dt": 0.05, "reinit_every": 0, "init": ball(SIDE)}, n + n // 4, "cpu", 2)
     print("phi on the device %s" % ("is the CPU's, bit for bit" if ours == theirs else "DIFFERS"))
     brain(device, 1)
