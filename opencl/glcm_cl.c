@@ -41,13 +41,14 @@ typedef struct cl_worker {
     uint32_t diagonal;
     crop crop[2];
     size_t crop_pixels;         /* of one orientation */
+    bool interior;              /* the crop lies within the picture */
     glcm_lens *lenses;          /* [n_offsets] */
     int64_t *first_move;        /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
 
     ocl_kernel slide, slide_global, statistics, map, count;
-    ocl_buffer cell_steps, marginal_steps, steps, idm, divisors, f, f60, exp_table, moves;
+    ocl_buffer cell_steps, marginal_steps, difference, steps, divisors, f, f60, exp_table, moves;
     ocl_buffer planes, roi, work, units, words, bins, partials, counts, maps, matrices;
 
     unsigned char *state;       /* the copy that steps add to; its maps are as of the last sync */
@@ -117,10 +118,15 @@ static tc_status upload_tables(cl_worker *w, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
     const size_t n = t->max_pairs;
+    uint64_t difference[GLCM_MAX_LEVELS][2];
     tc_status st = upload_steps(w, err);
 
+    for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
+        difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
+        difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
+    }
     if (st == TC_OK)
-        st = upload(w, t->idm, sizeof t->idm, "tables", &w->idm, err);
+        st = upload(w, difference, sizeof difference, "tables", &w->difference, err);
     if (st == TC_OK)
         st = upload(w, t->divisors, (n + 1) * sizeof *t->divisors, "tables", &w->divisors, err);
     if (st == TC_OK)
@@ -194,6 +200,8 @@ static void make_crops(cl_worker *w)
                                 v->y1 - v->y0 + 2 * margin };
     }
     w->crop_pixels = (size_t)(w->crop[0].columns * w->crop[0].rows);
+    w->interior = w->crop[0].x0 >= 0 && w->crop[0].x0 + w->crop[0].columns <= w->g.nx &&
+                  w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
 /* Copies a plane [ny][nx] of the picture into a crop, column by column; its
@@ -264,34 +272,42 @@ static size_t bins_of(unsigned levels)
     return (size_t)4 * levels + (size_t)levels * (levels + 1) / 2;
 }
 
+/* Whether the work-items of a group run one after another: on a CPU. Oclgrind,
+ * which says it is a CPU and a GPU, is to see what a GPU does. */
+static bool runs_in_turn(const ocl_device *device)
+{
+    return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
+}
+
 /* How many work-items a sliding group has: as many histograms as fit in local
  * memory, or a small group with histograms in global memory. */
 static void choose_groups(cl_worker *w)
 {
-    const bool cpu = (w->device->info.type & CL_DEVICE_TYPE_CPU) != 0;
+    const bool cpu = runs_in_turn(w->device);
     /* A driver may need some local memory of its own. */
     const size_t local = (size_t)(w->device->info.local_bytes < (48 << 10) ? w->device->info.local_bytes : 48 << 10) - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w->params->levels[i]) * sizeof(uint16_t));
 
-        w->global_bins[i] = items < 2;
+        w->global_bins[i] = items < (cpu ? 1 : 2);
         if (w->global_bins[i])
             items = 32;
         if (items > 32 && items < MAX_GROUP)
             items = 32;
         items = items > MAX_GROUP ? MAX_GROUP : items;
         items = items > w->device->info.max_group ? w->device->info.max_group : items;
-        /* On a CPU the work-items of a group run one after another in a cache. */
-        w->group[i] = cpu && items > 4 ? 4 : items;
+        w->group[i] = cpu ? 1 : items;
     }
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
+    const bool single = runs_in_turn(w->device);
     cl_program program = NULL;
     bool any_global = false;
-    tc_status st = ocl_program_build(w->device, &ocl_source_glcm, NULL, false, &program, err);
+    tc_status st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_SINGLE" : NULL, false,
+                                     &program, err);
 
     if (st == TC_OK)
         st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide, err);
@@ -309,7 +325,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     }
     if (st != TC_OK || !any_global || w->params->window == GLCM_WHOLE_ROI)
         return st;
-    st = ocl_program_build(w->device, &ocl_source_glcm, "-DGLCM_GLOBAL_BINS", false, &program, err);
+    st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_GLOBAL_BINS -DGLCM_SINGLE" : "-DGLCM_GLOBAL_BINS", false,
+                           &program, err);
     if (st == TC_OK)
         st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide_global, err);
     ocl_program_free(w->device, &program);
@@ -377,6 +394,9 @@ static uint64_t choose_most(const cl_worker *w)
     /* More than this serves no device. */
     most = least(most, least(limit, (uint64_t)2 << 30) / each);
     most = least(most, w->device->info.max_alloc_bytes / each);
+    /* A CPU's caches should hold what one kernel leaves for the next. */
+    if (runs_in_turn(w->device))
+        most = least(most, (uint64_t)w->params->n_levels * w->device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
@@ -478,6 +498,7 @@ static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, gl
         .levels = w->params->levels[unit->level],
         .partial = (tc_i32)(place * w->groups_per_unit),
         .transposed = lens->transposed,
+        .interior = w->interior,
         .map_x0 = (tc_i32)(lens->transposed ? y0 : v->x0),
         .map_y0 = (tc_i32)(lens->transposed ? v->x0 : y0)
     };
@@ -513,7 +534,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, ocl_batch *batch, tc_er
         ocl_arg args[] = {
             OCL_BUFFER(w->work), OCL_BUFFER(w->units), OCL_ARG(first[level]), OCL_BUFFER(w->planes),
             OCL_BUFFER(w->roi), OCL_BUFFER(w->moves), OCL_BUFFER(w->cell_steps), OCL_BUFFER(w->marginal_steps),
-            OCL_BUFFER(w->steps), OCL_BUFFER(w->idm), OCL_ARG(w->diagonal), OCL_BUFFER(w->words),
+            OCL_BUFFER(w->difference), OCL_BUFFER(w->steps), OCL_ARG(w->diagonal), OCL_BUFFER(w->words),
             OCL_LOCAL(bytes)
         };
 
@@ -692,7 +713,7 @@ static void cl_close(void **worker)
         return;
     d = w->device;
     ocl_buffer *const buffers[] = {
-        &w->cell_steps, &w->marginal_steps, &w->steps, &w->idm, &w->divisors, &w->f, &w->f60, &w->exp_table,
+        &w->cell_steps, &w->marginal_steps, &w->difference, &w->steps, &w->divisors, &w->f, &w->f60, &w->exp_table,
         &w->moves, &w->planes, &w->roi, &w->work, &w->units, &w->words, &w->bins, &w->partials, &w->counts,
         &w->maps, &w->matrices
     };
