@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,6 +349,9 @@ int main(int argc, char **argv)
     tc_status st;
 
     have_streams();
+    /* A shared library that was linked with -ffast-math (Debian's BOINC library)
+     * makes the processor flush denormals to zero. Threads inherit this. */
+    fesetenv(FE_DFL_ENV);
     /* Let writes report a full disk or a closed pipe instead of ending us. */
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);

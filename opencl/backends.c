@@ -11,6 +11,7 @@ static const struct {
 } table[] = {
     { "glcm", &glcm_opencl },
     { "cellcount", &cc_opencl },
+    { "levelset", &levelset_opencl },
     { NULL, NULL }
 };
 

@@ -20,5 +20,6 @@ extern const an_backend cc_opencl;
 /* For the bench: device milliseconds that a worker of cc_opencl has spent on labels, the
  * mask and the labels being in device memory. */
 double cc_opencl_label_ms(const void *worker);
+extern const an_backend levelset_opencl;
 
 #endif

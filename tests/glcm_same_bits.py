@@ -105,6 +105,8 @@ def compilers(folder, wanted):
         if program is None:
             tap.ok(False, title + " builds")
             continue
+        run = tap.run([program, "selftest", "--device", "cpu"])
+        tap.ok(run.returncode == 0, title + ": the known answers of every analysis", run.stderr)
         for name, unit in units.items():
             tap.ok(first[name] is not None and
                    first[name] == bytes_of(program, unit, result, "--threads", "2"),

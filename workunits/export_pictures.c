@@ -27,6 +27,7 @@ typedef struct drawing {
     uint32_t nx, ny, nz;
     wu_pixels pixels;          /* the picture; nx 0: none */
     unsigned lo, hi;           /* its grey range */
+    size_t written;            /* files */
 } drawing;
 
 /* --- the array ------------------------------------------------------------------------------- */
@@ -177,13 +178,16 @@ static size_t voxel(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((size_t)z * d->ny + y) * d->nx + x;
 }
 
-static tc_status write_canvas(const wu_canvas *canvas, const drawing *d, const char *folder, tc_err *err)
+/* end: of the file's name, ".png" or more. */
+static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder, const char *end,
+                              tc_err *err)
 {
-    char *path = wu_export_path(folder, d->info->name, ".png");
+    char *path = wu_export_path(folder, d->info->name, end);
     if (path == NULL)
         return tc_no_memory(err, d->info->name);
     const tc_status status = wu_canvas_write(canvas, path, err);
     free(path);
+    d->written += status == TC_OK;
     return status;
 }
 
@@ -349,7 +353,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
         draw_montage(&canvas, left, top, d, &m, map_colour, &v);
         if (numbers.n > 0)
             draw_bar(&canvas, left + m.width + pad, top, height, scale, &numbers);
-        status = write_canvas(&canvas, d, folder, err);
+        status = write_canvas(&canvas, d, folder, ".png", err);
     }
     wu_canvas_free(&canvas);
     return status;
@@ -365,17 +369,23 @@ static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
     return ((const uint8_t *)d->data)[at] != 0;
 }
 
-/* Whether a labelled pixel touches another label, or none, in its slice. */
-static bool on_outline(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
+/* Whether a labelled voxel touches another label, or none, in the plane across
+ * an axis (0 x, 1 y, 2 z). */
+static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t own = label_at(d, x, y, z);
-    return (x > 0 && label_at(d, x - 1, y, z) != own) || (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)
-        || (y > 0 && label_at(d, x, y - 1, z) != own) || (y + 1 < d->ny && label_at(d, x, y + 1, z) != own);
+    if (across != 0
+        && ((x > 0 && label_at(d, x - 1, y, z) != own) || (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)))
+        return true;
+    if (across != 1
+        && ((y > 0 && label_at(d, x, y - 1, z) != own) || (y + 1 < d->ny && label_at(d, x, y + 1, z) != own)))
+        return true;
+    return across != 2
+        && ((z > 0 && label_at(d, x, y, z - 1) != own) || (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
 }
 
-static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
-    (void)user;
     const uint32_t label = label_at(d, x, y, z);
     const wu_rgb below = ground(d, voxel(d, x, y, z), black);
     const bool is_mask = d->info->dtype != WU_I32;
@@ -384,7 +394,7 @@ static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint3
     if (is_mask && d->pixels.nx == 0)
         return white;
     const wu_rgb own = is_mask ? mask_colour : wu_label_colour(label);
-    const bool outline = on_outline(d, x, y, z);
+    const bool outline = on_outline(d, across, x, y, z);
     if (d->pixels.nx == 0)
         return outline ? wu_blend(own, black, 0.45) : own;
     return outline ? own : wu_blend(below, own, is_mask ? 0.2 : 0.35);
@@ -436,20 +446,73 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, tc_err *err)
     return TC_OK;
 }
 
+static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)user;
+    return colour_across(d, 2, x, y, z);
+}
+
+static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)user;
+    return label_at(d, x, y, z) != 0 ? white : black;
+}
+
 /* Pixel by pixel, without frame or title, so that it lies over the picture. */
-static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
+static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, const char *end, tc_err *err)
 {
     const montage m = lay_out(d, 0, 0, d->nx, d->ny, false);
     wu_canvas canvas;
     tc_status status = wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err);
     if (status == TC_OK) {
-        draw_montage(&canvas, 0, 0, d, &m, label_colour, NULL);
+        draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
         if (d->info->dtype == WU_I32 && d->nz == 1)
             status = draw_numbers(&canvas, d, err);
         if (status == TC_OK)
-            status = write_canvas(&canvas, d, folder, err);
+            status = write_canvas(&canvas, d, folder, end, err);
     }
     wu_canvas_free(&canvas);
+    return status;
+}
+
+static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
+{
+    return draw_slices(d, folder, label_colour, ".png", err);
+}
+
+/* The middle planes of a stack beside each other: across z (x to the right, y
+ * down), across y (x, z), across x (y, z). */
+static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
+{
+    const uint64_t gap = 4, second = d->nx + gap, third = second + d->nx + gap;
+    wu_canvas canvas;
+    tc_status status = wu_canvas_init(&canvas, third + d->ny, d->ny > d->nz ? d->ny : d->nz, nothing,
+                                      d->info->name, err);
+    if (status == TC_OK) {
+        for (uint32_t y = 0; y < d->ny; y++)
+            for (uint32_t x = 0; x < d->nx; x++)
+                wu_canvas_set(&canvas, x, y, colour_across(d, 2, x, y, d->nz / 2));
+        for (uint32_t z = 0; z < d->nz; z++) {
+            for (uint32_t x = 0; x < d->nx; x++)
+                wu_canvas_set(&canvas, second + x, z, colour_across(d, 1, x, d->ny / 2, z));
+            for (uint32_t y = 0; y < d->ny; y++)
+                wu_canvas_set(&canvas, third + y, z, colour_across(d, 0, d->nx / 2, y, z));
+        }
+        status = write_canvas(&canvas, d, folder, "+planes.png", err);
+    }
+    wu_canvas_free(&canvas);
+    return status;
+}
+
+/* The mask over the picture; by itself; and a stack's middle planes. No item's
+ * name has a plus sign. */
+static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
+{
+    tc_status status = draw_labels(d, folder, err);
+    if (status == TC_OK && d->pixels.nx > 0)
+        status = draw_slices(d, folder, plain_colour, "+plain.png", err);
+    if (status == TC_OK && d->nz > 1)
+        status = draw_planes(d, folder, err);
     return status;
 }
 
@@ -462,7 +525,7 @@ static const struct {
 } kinds[] = {
     { "map_", WU_F32, draw_map },
     { "labels_", WU_I32, draw_labels },
-    { "mask_", WU_U8, draw_labels },
+    { "mask_", WU_U8, draw_mask },
 };
 
 tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
@@ -481,9 +544,9 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
                 status = load_picture(images, &d, err);
             if (status == TC_OK)
                 status = kinds[k].draw(&d, folder, err);
+            *written += d.written;
             free_drawing(&d);
             used[i] = true;
-            ++*written;
             break;
         }
     }

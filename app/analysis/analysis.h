@@ -112,5 +112,6 @@ const an_analysis *an_find(const char *name);
 
 extern const an_analysis an_glcm;
 extern const an_analysis an_cellcount;
+extern const an_analysis an_levelset;
 
 #endif

@@ -1,0 +1,466 @@
+/*
+ * levelset on an OpenCL device: buffers and launches. A step queues as many
+ * units as take about slice_ms and then looks once at what was met; phi stays on
+ * the device until sync.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/levelset.h"
+#include "opencl/backends.h"
+#include "opencl/program.h"
+
+extern const ocl_source ocl_source_levelset;
+
+/* As in the kernels. */
+enum {
+    CTL_MOST = 0, CTL_CHANGE = 2, CTL_BAD = 3, CTL_WORDS = 8,
+    GROUP = 64, CHUNK = 256,
+    TILE_X = 32,
+    SLAB = 32                   /* slices that a group of a dense step goes through */
+};
+/* Voxels of one launch, at most (or a slice): a slow device takes some 50 ms. */
+#define LAUNCH_VOXELS ((size_t)1 << 24)
+
+typedef enum kernel_id {
+    K_STEP, K_APPLY, K_BAND_STEP, K_BAND_APPLY, K_NEAR, K_LIST_COUNT, K_LIST_SCAN, K_LIST_FILL,
+    K_EDT_BEGIN, K_EDT_X, K_EDT_LINE, KERNELS
+} kernel_id;
+
+static const char *const kernel_names[KERNELS] = {
+    "levelset_step", "levelset_apply", "levelset_band_step", "levelset_band_apply", "levelset_near",
+    "levelset_list_count", "levelset_list_scan", "levelset_list_fill",
+    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_line"
+};
+
+typedef struct cl_worker {
+    const an_task *task;
+    const ls_params *p;
+    ocl_device *device;
+    ls_size size;
+    ls_head head;
+    ocl_kernel kernels[KERNELS];
+    size_t tile_y;
+    ocl_buffer field[3];        /* phi and two to work in; field[0] is phi */
+    ocl_buffer data, stop, ctl, near, list, counts;
+    size_t band_groups;         /* that share the list of blocks */
+    ocl_slice slice;
+    ocl_batch batch;
+    /* scalars as arguments want them */
+    cl_uint nx, ny, nz, bx, by, bz, cfl, has_stop, stop_after;
+    cl_float beta, dt, band;
+} cl_worker;
+
+/* --- launches --------------------------------------------------------------------- */
+
+static tc_status launch(cl_worker *w, kernel_id k, const ocl_arg *args, size_t n, const size_t global[3],
+                        const size_t local[3], tc_err *err)
+{
+    tc_status st = ocl_set_args(w->device, &w->kernels[k], args, n, err);
+
+    if (st == TC_OK)
+        st = ocl_launch(w->device, &w->kernels[k], 3, NULL, global, local, &w->batch, err);
+    return st;
+}
+#define LAUNCH(w, k, args, global, local, err) launch(w, k, args, sizeof(args) / sizeof(args)[0], global, local, err)
+
+static const size_t group_64[3] = { GROUP, 1, 1 };
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Slices of one launch. */
+static size_t launch_slices(const cl_worker *w)
+{
+    const size_t n = LAUNCH_VOXELS / ((size_t)w->nx * w->ny);
+
+    return n > 0 ? n : 1;
+}
+
+static void swap(ocl_buffer *a, ocl_buffer *b)
+{
+    const ocl_buffer t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
+{
+    const cl_uint move = !w->cfl;
+    const size_t slices = launch_slices(w), local[3] = { TILE_X, w->tile_y, 1 };
+    tc_status st = TC_OK;
+
+    for (size_t z = 0; st == TC_OK && z < w->nz; z += slices) {
+        const cl_uint first = (cl_uint)z, last = (cl_uint)smaller(z + slices, w->nz);
+        const cl_uint slab = last - first < SLAB ? last - first : SLAB;
+        const size_t global[3] = { ocl_round_up(w->nx, TILE_X), ocl_round_up(w->ny, w->tile_y),
+                                   (last - first + slab - 1) / slab };
+        const ocl_arg args[] = {
+            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
+            OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(first), OCL_ARG(last),
+            OCL_ARG(slab), OCL_ARG(w->beta), OCL_ARG(w->dt), OCL_ARG(w->has_stop), OCL_ARG(move), OCL_ARG(done),
+            OCL_ARG(w->stop_after)
+        };
+
+        st = LAUNCH(w, K_STEP, args, global, local, err);
+    }
+    if (move)
+        swap(&w->field[0], &w->field[1]);
+    return st;
+}
+
+static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
+{
+    const size_t each = LAUNCH_VOXELS * 4;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0; st == TC_OK && at < w->size.voxels; at += each) {
+        const cl_ulong first = at, last = smaller(at + each, w->size.voxels);
+        const size_t global[3] = { ocl_round_up((last - first + 3) / 4, GROUP), 1, 1 };
+        const ocl_arg args[] = {
+            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl), OCL_ARG(first), OCL_ARG(last),
+            OCL_ARG(w->cfl), OCL_ARG(w->dt), OCL_ARG(done), OCL_ARG(w->stop_after)
+        };
+
+        st = LAUNCH(w, K_APPLY, args, global, group_64, err);
+    }
+    return st;
+}
+
+/* --- narrow band --------------------------------------------------------------------- */
+
+static tc_status list_blocks(cl_worker *w, tc_err *err)
+{
+    const cl_uint chunks = (cl_uint)((w->size.blocks + CHUNK - 1) / CHUNK);
+    const size_t global[3] = { (size_t)chunks * GROUP, 1, 1 };
+    const ocl_arg count[] = { OCL_BUFFER(w->near), OCL_BUFFER(w->counts), OCL_ARG(w->bx), OCL_ARG(w->by),
+                              OCL_ARG(w->bz) };
+    const ocl_arg scan[] = { OCL_BUFFER(w->counts), OCL_BUFFER(w->ctl), OCL_ARG(chunks) };
+    const ocl_arg fill[] = { OCL_BUFFER(w->near), OCL_BUFFER(w->counts), OCL_BUFFER(w->list), OCL_ARG(w->bx),
+                             OCL_ARG(w->by), OCL_ARG(w->bz) };
+    tc_status st = LAUNCH(w, K_LIST_COUNT, count, global, group_64, err);
+
+    if (st == TC_OK)
+        st = LAUNCH(w, K_LIST_SCAN, scan, group_64, group_64, err);
+    if (st == TC_OK)
+        st = LAUNCH(w, K_LIST_FILL, fill, global, group_64, err);
+    return st;
+}
+
+static tc_status near_all(cl_worker *w, cl_uint done, tc_err *err)
+{
+    const size_t global[3] = { smaller(w->size.blocks, 4 * w->band_groups) * GROUP, 1, 1 };
+    const ocl_arg args[] = {
+        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny),
+        OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by), OCL_ARG(w->bz), OCL_ARG(w->band), OCL_ARG(done),
+        OCL_ARG(w->stop_after)
+    };
+    const tc_status st = LAUNCH(w, K_NEAR, args, global, group_64, err);
+
+    return st == TC_OK ? list_blocks(w, err) : st;
+}
+
+static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
+{
+    const cl_uint renew = (done + 1) % LS_REFLAG == 0;
+    const size_t global[3] = { smaller(w->size.blocks, w->band_groups) * GROUP, 1, 1 };
+    const ocl_arg step[] = {
+        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
+        OCL_BUFFER(w->ctl), OCL_BUFFER(w->list), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx),
+        OCL_ARG(w->by), OCL_ARG(w->bz), OCL_ARG(w->beta), OCL_ARG(w->has_stop), OCL_ARG(done),
+        OCL_ARG(w->stop_after)
+    };
+    const ocl_arg apply[] = {
+        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->list),
+        OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by),
+        OCL_ARG(w->bz), OCL_ARG(w->cfl), OCL_ARG(w->dt), OCL_ARG(w->band), OCL_ARG(renew), OCL_ARG(done),
+        OCL_ARG(w->stop_after)
+    };
+    tc_status st = LAUNCH(w, K_BAND_STEP, step, global, group_64, err);
+
+    if (st == TC_OK)
+        st = LAUNCH(w, K_BAND_APPLY, apply, global, group_64, err);
+    if (st == TC_OK && renew)
+        st = list_blocks(w, err);
+    return st;
+}
+
+/* --- re-initialisation ------------------------------------------------------------------- */
+
+static tc_status edt_rows(cl_worker *w, tc_err *err)
+{
+    const size_t rows = (size_t)w->ny * w->nz, each = LAUNCH_VOXELS / w->nx + 1, one[3] = { 1, 1, 1 };
+    const ocl_arg begin[] = { OCL_BUFFER(w->ctl) };
+    tc_status st = LAUNCH(w, K_EDT_BEGIN, begin, one, one, err);
+
+    for (size_t at = 0; st == TC_OK && at < rows; at += each) {
+        const cl_ulong first = at;
+        const size_t global[3] = { smaller(each, rows - at) * GROUP, 1, 1 };
+        const ocl_arg args[] = { OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl),
+                                 OCL_ARG(w->nx), OCL_ARG(first), OCL_LOCAL(((size_t)w->nx + 31) / 32 * 4) };
+
+        st = LAUNCH(w, K_EDT_X, args, global, group_64, err);
+    }
+    return st;
+}
+
+/* A pass along y or z from field[from] to field[to]. */
+static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done, tc_err *err)
+{
+    const size_t slices = launch_slices(w);
+    tc_status st = TC_OK;
+
+    for (size_t z = 0; st == TC_OK && z < w->nz; z += slices) {
+        const cl_uint first = (cl_uint)z;
+        const size_t global[3] = { ocl_round_up(w->nx, GROUP), w->ny, smaller(slices, w->nz - z) };
+        const ocl_arg args[] = {
+            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[from]), OCL_BUFFER(w->field[to]), OCL_BUFFER(w->field[to]),
+            OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(first), OCL_ARG(axis),
+            OCL_ARG(last), OCL_ARG(done), OCL_ARG(w->stop_after)
+        };
+
+        st = LAUNCH(w, K_EDT_LINE, args, global, group_64, err);
+    }
+    return st;
+}
+
+static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
+{
+    const bool deep = w->nz > 1;
+    tc_status st = edt_rows(w, err);
+
+    if (st == TC_OK)
+        st = edt_lines(w, 1, 1, 2, !deep, done, err);
+    if (st == TC_OK && deep)
+        st = edt_lines(w, 2, 2, 1, 1, done, err);
+    swap(&w->field[0], &w->field[deep ? 1 : 2]);
+    if (st == TC_OK && w->p->band > 0)
+        st = near_all(w, done, err);
+    return st;
+}
+
+static tc_status queue_unit(cl_worker *w, uint64_t unit, tc_err *err)
+{
+    const cl_uint done = (cl_uint)ls_iterations_at(w->p, unit);
+    tc_status st;
+
+    if (ls_is_reinit(w->p, unit))
+        return reinit(w, done, err);
+    if (w->p->band > 0)
+        return band_iteration(w, done, err);
+    st = dense_step(w, done, err);
+    if (st == TC_OK && w->cfl)
+        st = dense_apply(w, done, err);
+    return st;
+}
+
+/* --- the backend ------------------------------------------------------------------------- */
+
+static void cl_close(void **worker)
+{
+    cl_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    ocl_batch_drop(w->device, &w->batch);
+    for (int i = 0; i < KERNELS; i++)
+        ocl_kernel_free(w->device, &w->kernels[i]);
+    for (int i = 0; i < 3; i++)
+        ocl_buffer_free(w->device, &w->field[i]);
+    ocl_buffer_free(w->device, &w->data);
+    ocl_buffer_free(w->device, &w->stop);
+    ocl_buffer_free(w->device, &w->ctl);
+    ocl_buffer_free(w->device, &w->near);
+    ocl_buffer_free(w->device, &w->list);
+    ocl_buffer_free(w->device, &w->counts);
+    free(w);
+}
+
+static tc_status make_kernels(cl_worker *w, tc_err *err)
+{
+    const uint64_t diagonal2 = (uint64_t)w->nx * w->nx + (uint64_t)w->ny * w->ny + (uint64_t)w->nz * w->nz;
+    char defines[64];
+    cl_program program = NULL;
+    tc_status st;
+
+    w->tile_y = w->device->info.max_group >= 256 ? 8 : w->device->info.max_group >= 128 ? 4 : 2;
+    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu%s", TILE_X, w->tile_y,
+             diagonal2 < INT32_MAX ? " -DPACKED" : "");
+    st = ocl_program_build(w->device, &ocl_source_levelset, defines, true, &program, err);
+    for (int i = 0; st == TC_OK && i < KERNELS; i++)
+        st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);
+    ocl_program_free(w->device, &program);
+    return st;
+}
+
+static tc_status make_field(cl_worker *w, size_t bytes, const char *what, ocl_buffer *b, tc_err *err)
+{
+    return ocl_buffer_new(w->device, bytes, CL_MEM_READ_WRITE, what, b, err);
+}
+
+static tc_status make_buffers(cl_worker *w, tc_err *err)
+{
+    const size_t field = w->size.voxels * sizeof(float);
+    const size_t blocks = w->p->band > 0 ? w->size.blocks : 1;
+    tc_status st = TC_OK;
+
+    for (int i = 0; st == TC_OK && i < 3; i++)
+        st = make_field(w, field, "phi", &w->field[i], err);
+    if (st == TC_OK)
+        st = make_field(w, field, "the data term", &w->data, err);
+    if (st == TC_OK)
+        st = make_field(w, w->has_stop ? field : sizeof(float), "the edges", &w->stop, err);
+    if (st == TC_OK)
+        st = make_field(w, CTL_WORDS * sizeof(cl_uint), "control", &w->ctl, err);
+    if (st == TC_OK)
+        st = make_field(w, blocks, "the blocks", &w->near, err);
+    if (st == TC_OK)
+        st = make_field(w, blocks * sizeof(cl_uint), "the list of blocks", &w->list, err);
+    if (st == TC_OK)
+        st = make_field(w, (blocks / CHUNK + 1) * sizeof(cl_uint), "the list of blocks", &w->counts, err);
+    return st;
+}
+
+static tc_status write_all(cl_worker *w, const void *state, tc_err *err)
+{
+    const size_t field = w->size.voxels * sizeof(float);
+    cl_uint ctl[CTL_WORDS] = { 0 };
+    ls_force force = { NULL, NULL };
+    tc_status st = ls_force_make(w->task, NULL, &force, err);
+
+    ctl[CTL_CHANGE] = (cl_uint)w->head.last_change;
+    ctl[CTL_BAD] = UINT32_MAX;
+    if (st == TC_OK)
+        st = ocl_write(w->device, &w->field[0], 0, ls_phi_const(state), field, err);
+    if (st == TC_OK)
+        st = ocl_write(w->device, &w->data, 0, force.data, field, err);
+    if (st == TC_OK && w->has_stop)
+        st = ocl_write(w->device, &w->stop, 0, force.stop, field, err);
+    if (st == TC_OK)
+        st = ocl_write(w->device, &w->ctl, 0, ctl, sizeof ctl, err);
+    ls_force_free(&force);
+    if (st == TC_OK && w->p->band > 0) {
+        st = ocl_write(w->device, &w->near, 0,
+                       (const unsigned char *)state + LS_PHI_AT + field + LS_PAD_BYTES, w->size.blocks, err);
+        if (st == TC_OK)
+            st = list_blocks(w, err);
+    }
+    return st;
+}
+
+static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    cl_worker *const w = calloc(1, sizeof *w);
+    tc_status st;
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "levelset");
+    w->task = task;
+    w->p = task->params;
+    w->device = task->device;
+    w->size = ls_size_of(task->item);
+    memcpy(&w->head, state, sizeof w->head);
+    w->nx = w->size.nx;
+    w->ny = w->size.ny;
+    w->nz = w->size.nz;
+    w->bx = w->size.bx;
+    w->by = w->size.by;
+    w->bz = w->size.bz;
+    w->cfl = w->p->cfl;
+    w->dt = (float)w->p->dt;
+    w->beta = 1.0f - (float)w->p->alpha;
+    w->band = (float)w->p->band;
+    w->has_stop = w->p->edge_stop > 0;
+    w->stop_after = (cl_uint)w->p->stop_after;
+    w->band_groups = 32 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
+    ocl_slice_init(&w->slice, task->slice_ms, 1, 1 << 16);
+    st = make_kernels(w, err);
+    if (st == TC_OK)
+        st = make_buffers(w, err);
+    if (st == TC_OK)
+        st = write_all(w, state, err);
+    if (st != TC_OK)
+        cl_close(worker);
+    return st;
+}
+
+/* What the batch up to `units` units met: the position it really reached. */
+static tc_status look(cl_worker *w, uint64_t units, tc_err *err)
+{
+    cl_uint ctl[CTL_WORDS];
+    const tc_status st = ocl_read(w->device, &w->ctl, 0, ctl, sizeof ctl, err);
+
+    if (st != TC_OK)
+        return st;
+    if (ctl[CTL_BAD] != UINT32_MAX)
+        return ls_not_finite(ctl[CTL_BAD], err);
+    w->head.last_change = ctl[CTL_CHANGE];
+    w->head.head.units_done = units;
+    if (ls_has_converged(w->p, &w->head))
+        w->head.head.units_done = ls_units_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
+    return TC_OK;
+}
+
+static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    cl_worker *const w = worker;
+    const uint64_t done = w->head.head.units_done;
+    const uint64_t n = ocl_slice_next(&w->slice, w->task->plan.units - done);
+    tc_status st = TC_OK;
+    double ms = 0;
+
+    (void)state;
+    if (ls_has_ended(w->p, &w->head)) {
+        *units_done = w->task->plan.units;
+        return TC_OK;
+    }
+    for (uint64_t i = 0; st == TC_OK && i < n; i++)
+        st = queue_unit(w, done + i, err);
+    if (st == TC_OK)
+        st = ocl_batch_wait(w->device, &w->batch, w->slice.last_ms, &ms, err);
+    else
+        ocl_batch_drop(w->device, &w->batch);
+    if (st == TC_OK)
+        st = look(w, done + n, err);
+    if (st != TC_OK)
+        return st;
+    ocl_slice_took(&w->slice, n, ms);
+    *units_done = w->head.head.units_done;
+    return TC_MORE;
+}
+
+static tc_status cl_sync(void *worker, void *state, tc_err *err)
+{
+    cl_worker *const w = worker;
+    const size_t field = w->size.voxels * sizeof(float);
+    void *const copy = malloc(field + w->size.blocks);
+    tc_status st;
+
+    if (copy == NULL)
+        return tc_no_memory(err, "levelset");
+    st = ocl_read(w->device, &w->field[0], 0, copy, field, err);
+    if (st == TC_OK && w->p->band > 0)
+        st = ocl_read(w->device, &w->near, 0, (unsigned char *)copy + field, w->size.blocks, err);
+    if (st == TC_OK) {
+        memcpy(ls_phi(state), copy, field);
+        if (w->p->band > 0)
+            memcpy(ls_near(state, &w->size), (unsigned char *)copy + field, w->size.blocks);
+        memcpy(state, &w->head, sizeof w->head);
+    }
+    free(copy);
+    return st;
+}
+
+const an_backend levelset_opencl = {
+    .name = "opencl",
+    .open = cl_open,
+    .step = cl_step,
+    .sync = cl_sync,
+    .close = cl_close
+};

@@ -1,0 +1,95 @@
+"""levelset refuses what makes no sense, with a sentence that names it and no
+result file."""
+import os
+
+
+import levelset_run as ls
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+UNIT, OUT = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
+FLAT, DEEP = ls.balls((1, 30, 40)), ls.balls((6, 20, 30))
+BOX = {"type": "box", "x0": 5, "y0": 5, "x1": 20, "y1": 15}
+GOOD = {"target": 180, "epsilon": 50, "iterations": 20, "init": BOX}
+
+
+def refused(name, words, change, image=FLAT, mask=None, code=2):
+    parameters = dict(GOOD, **change)
+    parameters = {k: v for k, v in parameters.items() if v is not Ellipsis}
+    ls.write(UNIT, image, parameters, mask)
+    run = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--quiet"])
+    tap.ok(run.returncode == code and words in run.stderr and "u.zip" in run.stderr
+           and not os.path.exists(OUT), name, "exit %d: %s" % (run.returncode, run.stderr))
+
+
+def parameters():
+    for key in ("target", "epsilon", "init"):
+        refused("no " + key, "parameters.%s: is needed" % key, {key: Ellipsis})
+    for key, value in (("alpha", -0.1), ("alpha", 1.001), ("alpha", "x"), ("epsilon", 0), ("epsilon", 1e-60),
+                       ("epsilon", -3), ("target", -1), ("target", 70000), ("iterations", -1),
+                       ("iterations", 1.5), ("iterations", 10 ** 9), ("dt", 0), ("dt", -1), ("dt", "fast"),
+                       ("dt", 1e9), ("reinit_every", -1), ("band", 2), ("band", -6), ("band", 5000),
+                       ("smooth", -1), ("smooth", 21), ("edge_stop", -0.5), ("stop_after", -1),
+                       ("stop_after", None), ("init", "box"), ("init", {})):
+        refused("%s %r" % (key, value), "parameters." + key, {key: value})
+    refused("an unknown key", 'unknown key "tagret"', {"tagret": 1})
+    for change, words in (({"x1": 5}, "x1 must be above x0"), ({"y1": 3}, "y1 must be above y0"),
+                          ({"x0": -1}, "init.x0"), ({"r": 3}, 'unknown key "r"'),
+                          ({"x1": 70000}, "init.x1")):
+        refused("a box with %r" % change, words, {"init": dict(BOX, **change)})
+    refused("a ball without r", "init.r: is needed", {"init": {"type": "ball", "cx": 3, "cy": 3}})
+    refused("another start", "init.type", {"init": {"type": "star"}})
+
+
+def starts():
+    refused("a box beyond the picture", "reaches beyond", {"init": dict(BOX, x1=41)})
+    refused("a box that fills the picture", "fills the whole picture",
+            {"init": {"type": "box", "x0": 0, "y0": 0, "x1": 40, "y1": 30}})
+    refused("a ball with no voxel", "no voxel inside",
+            {"init": {"type": "ball", "cx": 200, "cy": 10, "r": 5}})
+    refused("a ball that fills the picture", "fills the whole picture",
+            {"init": {"type": "ball", "cx": 20, "cy": 15, "r": 500}})
+    refused("an empty mask", "no voxel inside", {"init": {"type": "mask"}}, mask=FLAT * 0)
+    refused("a full mask", "fills the whole picture", {"init": {"type": "mask"}}, mask=FLAT * 0 + 1)
+    refused("no mask", "has no mask", {"init": {"type": "mask"}})
+    refused("a mask for a box", "has a mask", {}, mask=FLAT > 100)
+    refused("z for a picture", "speaks of z", {"init": dict(BOX, z0=0, z1=1)})
+    refused("no z for a stack", "says nothing of z", {}, image=DEEP)
+
+
+def divergence():
+    """phi overflows: the iteration is named, the same on every device."""
+    refused("an endless phi", "no longer finite after iteration", {"dt": 900, "alpha": 1,
+                                                                    "iterations": 1000})
+    messages = set()
+    for device in ["cpu"] + (["opencl"] if ls.opencl_missing() is None else []):
+        for change in ({}, {"band": 4}):
+            ls.write(UNIT, DEEP, dict(GOOD, dt=50, alpha=0.5, iterations=500,
+                                      init=dict(BOX, z0=1, z1=4), **change))
+            data, why = ls.state(UNIT, OUT, device, threads=2)
+            tap.ok(data is None and "no longer finite after iteration" in why,
+                   "%s, %r: found" % (device, change), why)
+            messages.add((str(change), why))
+    tap.ok(len(messages) == 2, "the same iteration on every device", messages)
+
+
+def slices():
+    """A stack whose slices differ in size."""
+    item = workunit.item("it", [DEEP[0], DEEP[1][:-1]])
+    workunit.write(UNIT, "levelset", dict(GOOD, init=dict(BOX, z0=0, z1=1)), [item])
+    run = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--quiet"])
+    tap.ok(run.returncode == 2 and "u.zip" in run.stderr and not os.path.exists(OUT),
+           "slices that differ in size", run.stderr)
+
+
+def main():
+    parameters()
+    starts()
+    divergence()
+    slices()
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""levelset: the same bytes for 1, 2, 3 and 7 threads, every vector width, on an
+OpenCL device, and with the work handed on from one to the other again
+and again."""
+import os
+import shutil
+
+import numpy as np
+
+import levelset_oracle_test as cases
+import levelset_run as ls
+import tap
+
+EXTRA = {
+    "2D, wide, an early end": ((1, 70, 301), 8, {
+        "init": {"type": "ball", "cx": 150, "cy": 35, "r": 20}, "stop_after": 14, "alpha": 0.02,
+        "dt": 0.01, "reinit_every": 10, "iterations": 2000}),
+    "3D band, an early end": ((24, 50, 70), 8, {
+        "init": {"type": "ball", "cx": 30, "cy": 25, "cz": 12, "r": 9}, "stop_after": 9,
+        "alpha": 0.02, "dt": 0.01, "band": 6, "reinit_every": 7, "iterations": 2000}),
+    "3D, cfl, an early end": ((20, 45, 66), 8, {
+        "init": {"type": "ball", "cx": 30, "cy": 25, "cz": 10, "r": 8}, "stop_after": 3,
+        "iterations": 300, "alpha": 0.004}),
+    "3D, 1,000 iterations": ((9, 35, 47), 8, {
+        "init": {"type": "ball", "cx": 21, "cy": 15.5, "cz": 4, "r": 6}, "iterations": 1000}),
+    "3D band, 1,000 iterations": ((9, 35, 47), 8, {
+        "init": {"type": "ball", "cx": 21, "cy": 15.5, "cz": 4, "r": 6}, "iterations": 1000,
+        "band": 6}),
+    "2D, 1,000 iterations": ((1, 95, 130), 8, {
+        "init": {"type": "ball", "cx": 60, "cy": 45, "r": 16}, "iterations": 1000}),
+    # Squared distances that take more than 31 bits.
+    "very wide": ((1, 3, 47000), 8, {"init": {"type": "box", "x0": 3, "x1": 1000, "y0": 0, "y1": 3},
+                                     "iterations": 6, "reinit_every": 3}),
+    "very tall": ((1, 47000, 3), 8, {"init": {"type": "box", "x0": 0, "x1": 3, "y0": 3, "y1": 1000},
+                                     "iterations": 6, "reinit_every": 3}),
+    "2D, the region vanishes": ((1, 40, 50), 8, {
+        "init": {"type": "ball", "cx": 25, "cy": 20, "r": 6}, "alpha": 0, "dt": 0.3,
+        "iterations": 300, "reinit_every": 20}),
+    "3D band, the region vanishes": ((20, 40, 50), 8, {
+        "init": {"type": "ball", "cx": 25, "cy": 20, "cz": 9, "r": 6}, "alpha": 0, "dt": 0.2,
+        "iterations": 200, "reinit_every": 20, "band": 4}),
+}
+
+
+def same(folder, name, shape, bits, given, missing):
+    image = ls.balls(shape, 3, bits)
+    p = dict({"target": 180, "epsilon": 60, "alpha": 0.003, "iterations": 60}, **given)
+    mask = ls.balls(shape, 7) > 120 if p["init"]["type"] == "mask" else None
+    unit = ls.write(os.path.join(folder, "u.zip"), image, p, mask)
+    out = os.path.join(folder, "s")
+    first, why = ls.state(unit, out)
+    if first is None:
+        return tap.ok(False, name, why)
+    runs = [("%d threads" % n, ("cpu", n, 0), {}) for n in (2, 3, 7)]
+    runs += [(simd, ("cpu", 1, 0), {"TEXCELL_TEST_SIMD": simd}) for simd in ("scalar", "sse2", "avx2")]
+    runs += [("resumed", ("cpu", 2, 1), {})]
+    if missing is None:
+        # The first steps of a device take 1, 2, 4 ... units.
+        steps = 6 if p["iterations"] > 100 else 3
+        runs += [("OpenCL", ("opencl", 1, 0), {}),
+                 ("CPU and OpenCL in turn", ("opencl,cpu", 2, steps), {})]
+    wrong = []
+    for title, (device, n, steps), env in runs:
+        again, why = ls.state(unit, out, device, n, steps, env)
+        if again is None:
+            wrong.append("%s: %s" % (title, why))
+        elif again != first:
+            a, b = (np.frombuffer(d, np.uint8) for d in (first, again))
+            wrong.append("%s: %d bytes differ" % (title, (a != b).sum()))
+    return tap.ok(not wrong, name, "\n".join(wrong))
+
+
+# Small enough for Oclgrind: both kinds of step, the band, an early end.
+SMALL = {
+    "2D": ((1, 19, 35), {"init": {"type": "ball", "cx": 15, "cy": 9, "r": 5}, "reinit_every": 2,
+                         "iterations": 4}),
+    "3D": ((6, 12, 37), {"init": {"type": "ball", "cx": 15, "cy": 6, "cz": 3, "r": 4}, "dt": 0.2,
+                         "reinit_every": 3, "iterations": 5, "stop_after": 3, "edge_stop": 0.001}),
+    "3D band": ((6, 20, 20), {"init": {"type": "ball", "cx": 9, "cy": 9, "cz": 3, "r": 4}, "band": 3,
+                              "reinit_every": 3, "iterations": 5, "stop_after": 4}),
+}
+
+
+def oclgrind(folder):
+    if shutil.which("oclgrind") is None:
+        return tap.skip("Oclgrind finds nothing", "it is not installed")
+    for name, (shape, given) in SMALL.items():
+        p = dict({"target": 180, "epsilon": 60}, **given)
+        unit = ls.write(os.path.join(folder, "g.zip"), ls.balls(shape, 3), p)
+        want, _ = ls.state(unit, os.path.join(folder, "s"))
+        out = os.path.join(folder, "g")
+        run = tap.run(["oclgrind", "--data-races", "--check-api", ls.STATE_OF, unit, "0", "opencl",
+                       "1", out], env=dict(os.environ, TEXCELL_TEST_WAIVE="1"))
+        got = open(out, "rb").read() if run.returncode == 0 else None
+        tap.ok(run.stderr.strip() == "" and got is not None and got == want,
+               "Oclgrind finds nothing, and the same bits: " + name, run.stderr[:3000])
+
+
+def main():
+    folder = tap.scratch()
+    missing = ls.opencl_missing()
+    for name, (shape, bits, given) in list(cases.CASES.items()) + list(EXTRA.items()):
+        same(folder, name, shape, bits, given, missing)
+    if missing is not None:
+        tap.skip("on an OpenCL device", missing)
+    oclgrind(folder)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

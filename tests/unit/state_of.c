@@ -1,0 +1,163 @@
+/*
+ * The state that an analysis ends with, for tests that look deeper than the
+ * result: state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]. With STEPS the
+ * backend is closed and opened anew, from a copy of the state, after that many
+ * steps each; DEVICE may then be two with a comma between, which take turns. The exit code is that of the program's status; the bytes of the
+ * state go to OUT, the seconds between open and close to stdout.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/analysis/analysis.h"
+#include "opencl/backends.h"
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct run {
+    wu_job *job;
+    const an_analysis *analysis;
+    const an_backend *backend;
+    const char *devices[2];      /* --device arguments; the second may be NULL */
+    ocl_device *device[2];
+    void *params;
+    wu_pixels pixels;
+    an_task task;
+    void *state;
+} run;
+
+static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *err)
+{
+    void *worker = NULL;
+    tc_status st = r->backend->open(&r->task, r->state, &worker, err);
+    const double start = now();
+    uint64_t units;
+
+    if (st == TC_OK) {
+        unsigned long n = 0;
+
+        do
+            st = r->backend->step(worker, r->state, &units, err);
+        while (st == TC_MORE && (steps == 0 || ++n < steps));
+    }
+    if (st == TC_OK || st == TC_MORE) {
+        const tc_status synced = r->backend->sync(worker, r->state, err);
+
+        st = synced == TC_OK ? st : synced;
+    }
+    *seconds += now() - start;
+    if (worker != NULL)
+        r->backend->close(&worker);
+    return st;
+}
+
+/* Another place in memory, with the same bytes. */
+static tc_status move_state(run *r, tc_err *err)
+{
+    void *const copy = malloc(r->task.plan.state_bytes);
+
+    if (copy == NULL)
+        return tc_no_memory(err, "the state");
+    memcpy(copy, r->state, r->task.plan.state_bytes);
+    free(r->state);
+    r->state = copy;
+    return TC_OK;
+}
+
+/* Makes devices[which] the one that works. */
+static tc_status use_device(run *r, unsigned which, tc_err *err)
+{
+    ocl_wish wish = { 0 };
+    tc_status st = ocl_wish_parse(r->devices[which], &wish, err);
+
+    wish.floats = r->analysis->uses_floats;
+    wish.waive_rounding = getenv("TEXCELL_TEST_WAIVE") != NULL;
+    if (st == TC_OK && r->device[which] == NULL)
+        st = ocl_device_find(&wish, &r->device[which], err);
+    r->task.device = r->device[which];
+    r->backend = r->task.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
+    if (st == TC_OK && r->backend == NULL)
+        st = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
+    return st;
+}
+
+static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
+{
+    double seconds = 0;
+    tc_status st = r->analysis->plan(r->params, r->task.item, &r->task.plan, err);
+    FILE *out;
+
+    if (st != TC_OK)
+        return st;
+    r->state = calloc(1, r->task.plan.state_bytes);
+    if (r->state == NULL)
+        return tc_no_memory(err, "the state");
+    st = r->analysis->init(&r->task, r->state, err);
+    if (st != TC_OK)
+        return st;
+    for (unsigned turn = 0; ; turn++) {
+        st = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
+        if (st == TC_OK)
+            st = do_steps(r, steps, &seconds, err);
+        if (st == TC_MORE)
+            st = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
+        if (st != TC_MORE)
+            break;
+    }
+    if (st != TC_OK)
+        return st;
+    printf("%.6f\n", seconds);
+    out = fopen(path, "wb");
+    if (out == NULL || fwrite(r->state, 1, r->task.plan.state_bytes, out) != r->task.plan.state_bytes)
+        st = tc_fail(err, TC_IO, "%s: cannot be written", path);
+    if (out != NULL)
+        fclose(out);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    run r = { 0 };
+    tc_err err = { "" };
+    tc_status st;
+
+    if (argc < 6) {
+        fputs("state_of WORKUNIT ITEM DEVICE THREADS OUT [STEPS]\n", stderr);
+        return 1;
+    }
+    st = wu_job_read(argv[1], &r.job, &err);
+    if (st == TC_OK) {
+        const size_t item = strtoul(argv[2], NULL, 10) % r.job->n_items;
+
+        r.analysis = an_find(r.job->analysis);
+        r.task = (an_task){ .item = &r.job->items[item], .pixels = &r.pixels, .slice_ms = 50,
+                            .threads = (unsigned)strtoul(argv[4], NULL, 10) };
+        st = r.analysis == NULL ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
+                                : r.analysis->parse(r.job->parameters, argv[1], &r.params, &err);
+        r.task.params = r.params;
+        if (st == TC_OK)
+            st = wu_item_load(r.job, item, &r.pixels, &err);
+    }
+    r.devices[0] = strtok(argv[3], ",");
+    r.devices[1] = strtok(NULL, ",");
+    if (st == TC_OK)
+        st = work(&r, argc > 6 ? strtoul(argv[6], NULL, 10) : 0, argv[5], &err);
+    if (st != TC_OK)
+        fprintf(stderr, "state_of: %s\n", err.message);
+    free(r.state);
+    for (int i = 0; i < 2; i++)
+        if (r.device[i] != NULL)
+            ocl_device_close(&r.device[i]);
+    wu_pixels_free(&r.pixels);
+    if (r.params != NULL)
+        r.analysis->params_free(&r.params);
+    wu_job_destroy(&r.job);
+    return tc_exit_code(st);
+}
