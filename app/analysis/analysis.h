@@ -111,5 +111,6 @@ extern const an_analysis *const an_table[];
 const an_analysis *an_find(const char *name);
 
 extern const an_analysis an_glcm;
+extern const an_analysis an_voting;
 
 #endif

@@ -5,6 +5,7 @@
 
 const an_analysis *const an_table[] = {
     &an_glcm,
+    &an_voting,
     NULL
 };
 
