@@ -142,10 +142,10 @@ static tc_status init(const an_task *task, void *state, tc_err *err)
 
 /* Both polarities, 8 and 16 bit, a stack, cones of every width. */
 static const an_selftest selftests[] = {
-    { "{\"radius\":6}", 61, 47, 1, 8, false, 0 },
+    { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2 },
     { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\",\"cone\":90,\"weight\":\"gradient\",\"floor\":0}",
-      43, 70, 1, 16, false, 0 },
-    { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25, 19, 16, false, 0 },
+      43, 70, 1, 16, false, 0x55a464eb },
+    { "{\"radius\":4,\"sigma\":1,\"refine\":false}", 31, 25, 19, 16, false, 0x35261573 },
     { .parameters = NULL }
 };
 
