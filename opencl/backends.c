@@ -9,6 +9,8 @@ static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
+    { "glcm", &glcm_opencl },
+    { "voting", &voting_opencl },
     { NULL, NULL }
 };
 

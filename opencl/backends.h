@@ -15,4 +15,7 @@ const an_backend *ocl_backend(const char *analysis);
  * the analysis' known answers. TC_DEVICE names the device and what differs. */
 tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err);
 
+extern const an_backend glcm_opencl;
+extern const an_backend voting_opencl;
+
 #endif

@@ -16,7 +16,7 @@ static void clean_copy(char *out, size_t size, const char *text)
         text++;
     size_t n = 0;
     for (; text[n] != '\0' && n + 1 < size; n++)
-        out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+        out[n] = (char)(text[n] >= ' ' && text[n] <= '~' ? text[n] : '?');
     while (n > 0 && out[n - 1] == ' ')
         n--;
     out[n] = '\0';
@@ -63,6 +63,7 @@ static bool is_12(const char *version, const char *prefix)
 {
     unsigned major = 0, minor = 0;
     const size_t n = strlen(prefix);
+    /* NOLINTNEXTLINE(cert-err34-c): numbers of three digits do not overflow */
     if (strncmp(version, prefix, n) != 0 || sscanf(version + n, "%3u.%3u", &major, &minor) != 2)
         return false;
     return major > 1 || (major == 1 && minor >= 2);
@@ -256,6 +257,7 @@ tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
     } else if (strcmp(spec, "opencl") == 0) {
         wish->kind = OCL_WISH_ANY;
     } else if (isdigit((unsigned char)spec[0]) && strspn(spec, "0123456789:") == strlen(spec)
+               /* NOLINTNEXTLINE(cert-err34-c): nor do those of four */
                && sscanf(spec, "%4u:%4u%n", &platform, &device, &length) == 2
                && spec[length] == '\0') {
         wish->kind = OCL_WISH_INDEX;

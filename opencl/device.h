@@ -100,6 +100,14 @@ const char *ocl_float_refusal(const ocl_info *info, bool waive_rounding);
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
                      tc_err *err);
 
+/* Where the time on a device went, for benchmarks; milliseconds. */
+typedef struct ocl_times {
+    double kernels;            /* batches of launches, by the device's own clock */
+    double build;              /* compiling programs */
+    double transfers;          /* copies to and from, with what they waited for */
+    uint64_t bytes;            /* that were copied */
+} ocl_times;
+
 /* An open device: a context and one in-order queue with profiling. Belongs to
  * one thread at a time. */
 typedef struct ocl_device {
@@ -108,6 +116,7 @@ typedef struct ocl_device {
     cl_context context;
     cl_command_queue queue;
     uint64_t memory_used;      /* bytes of the buffers held now */
+    ocl_times times;           /* since it was opened */
     uint64_t memory_limit;     /* the most they may come to: half of global_bytes */
 } ocl_device;
 

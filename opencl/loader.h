@@ -116,11 +116,13 @@
  * the process, because the library is never closed (drivers run threads and
  * exit handlers of their own, and closing one under them crashes). */
 typedef struct ocl_api {
+/* NOLINTBEGIN(bugprone-macro-parentheses): names and types cannot have any */
 #define OCL_FIELD_STATUS(name, parameters, arguments) cl_int(CL_API_CALL *name) parameters;
 #define OCL_FIELD_OBJECT(type, name, parameters, arguments) type(CL_API_CALL *name) parameters;
     OCL_CALLS(OCL_FIELD_STATUS, OCL_FIELD_STATUS, OCL_FIELD_OBJECT, OCL_FIELD_STATUS)
 #undef OCL_FIELD_STATUS
 #undef OCL_FIELD_OBJECT
+/* NOLINTEND(bugprone-macro-parentheses) */
 } ocl_api;
 
 /*

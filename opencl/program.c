@@ -86,7 +86,10 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     free(lines);
     if (made == NULL || code != CL_SUCCESS)
         return ocl_fail(device, "clCreateProgramWithSource", code, err);
+    const double start = ocl_clock_ms();
+
     code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
+    device->times.build += ocl_clock_ms() - start;
     if (code != CL_SUCCESS) {
         status = build_failed(device, source, made, code, err);
         device->api.clReleaseProgram(made);

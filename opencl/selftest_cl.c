@@ -33,7 +33,7 @@ static void start_atomics(void *to)
 static void expect_atomics(void *to)
 {
     uint32_t *out = to;
-    uint32_t *totals = out + ST_GROUPS * ST_BINS;
+    uint32_t *totals = out + (size_t)ST_GROUPS * ST_BINS;
     start_atomics(out);
     for (uint32_t i = 0; i < ST_ITEMS; i++) {
         const uint32_t hash = (uint32_t)st_mix(i);
@@ -57,7 +57,7 @@ static void expect_floats(void *to)
     for (uint32_t i = 0; i < ST_ITEMS; i++) {
         const float a = from_bits(st_float_bits(i, 0)), b = from_bits(st_float_bits(i, 1));
         const float results[ST_FLOATS] = {a + b, a - b, a * b, a / b, sqrtf(b), a * b + a};
-        memcpy(out + i * ST_FLOATS, results, sizeof results);
+        memcpy(out + (size_t)i * ST_FLOATS, results, sizeof results);
     }
 }
 
@@ -75,11 +75,11 @@ typedef struct test {
 } test;
 
 static const test tests[] = {
-    {"selftest_integers", "integer arithmetic", sizeof(uint64_t), ST_ITEMS * ST_INTEGERS,
+    {"selftest_integers", "integer arithmetic", sizeof(uint64_t), (size_t)ST_ITEMS * ST_INTEGERS,
      NULL, expect_integers, 0, false},
     {"selftest_atomics", "atomic arithmetic", sizeof(uint32_t), ATOMICS, start_atomics,
      expect_atomics, ST_BINS * sizeof(uint32_t), false},
-    {"selftest_floats", "fp32 arithmetic", sizeof(uint32_t), ST_ITEMS * ST_FLOATS, NULL,
+    {"selftest_floats", "fp32 arithmetic", sizeof(uint32_t), (size_t)ST_ITEMS * ST_FLOATS, NULL,
      expect_floats, 0, true},
 };
 
@@ -87,7 +87,7 @@ static const test tests[] = {
 static tc_status run(ocl_device *device, cl_program program, const test *t, ocl_buffer *buffer,
                      void *got, tc_err *err)
 {
-    const size_t global = ST_ITEMS, local = ST_GROUP;
+    const size_t global = (size_t)ST_GROUPS * ST_GROUP, local = ST_GROUP;
     ocl_kernel kernel;
     ocl_batch batch = {0};
     double ms;

@@ -53,14 +53,24 @@ static tc_status check_range(const ocl_buffer *buffer, size_t offset, size_t byt
     return TC_OK;
 }
 
+double ocl_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
 tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,
                     size_t bytes, tc_err *err)
 {
     const tc_status status = check_range(buffer, offset, bytes, err);
     if (status != TC_OK || bytes == 0)
         return status;
+    const double start = ocl_clock_ms();
     const cl_int code = device->api.clEnqueueWriteBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
+    device->times.transfers += ocl_clock_ms() - start;
+    device->times.bytes += bytes;
     return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
 }
 
@@ -70,8 +80,11 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
     const tc_status status = check_range(buffer, offset, bytes, err);
     if (status != TC_OK || bytes == 0)
         return status;
+    const double start = ocl_clock_ms();
     const cl_int code = device->api.clEnqueueReadBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
+    device->times.transfers += ocl_clock_ms() - start;
+    device->times.bytes += bytes;
     return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueReadBuffer", code, err);
 }
 
@@ -100,13 +113,6 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
     return TC_OK;
 }
 
-static double clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err)
@@ -122,7 +128,7 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
                        kernel->name, ocl_error_name(code));
     if (batch->first == NULL) {
         batch->first = event;
-        batch->queued_ms = clock_ms();
+        batch->queued_ms = ocl_clock_ms();
         return TC_OK;
     }
     if (batch->last != NULL)
@@ -166,7 +172,7 @@ static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event
     if (code != CL_SUCCESS && code != CL_PROFILING_INFO_NOT_AVAILABLE)
         return ocl_fail(device, "clGetEventProfilingInfo", code, err);
     *ms = code == CL_SUCCESS && end > start ? (double)(end - start) * 1e-6
-                                            : clock_ms() - batch->queued_ms;
+                                            : ocl_clock_ms() - batch->queued_ms;
     return TC_OK;
 }
 
@@ -186,6 +192,7 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
         status = ocl_fail(device, "clWaitForEvents", code, err);
     else
         status = batch_time(device, batch, last, ms, err);
+    device->times.kernels += *ms;
     ocl_batch_drop(device, batch);
     return status;
 }

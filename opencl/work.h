@@ -96,6 +96,9 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
 /* Empties the batch without a wait; what is queued still runs. */
 void ocl_batch_drop(ocl_device *device, ocl_batch *batch);
 
+/* Milliseconds of a clock that only goes forward. */
+double ocl_clock_ms(void);
+
 /* n rounded up to a multiple of `multiple` (>= 1). */
 size_t ocl_round_up(size_t n, size_t multiple);
 

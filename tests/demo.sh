@@ -6,7 +6,6 @@
 set -eu
 
 build=$(cd "${1:?usage: demo.sh BUILD}" && pwd)
-python=${PYTHON:-$(sed -n 's/^PYTHON = //p' "$build/Makefile")}
 out=$build/demo
 cpus=$(nproc 2>/dev/null || echo 2)
 PATH=$build:$PATH
@@ -79,8 +78,12 @@ run_until() {
     done
 }
 
-pictures=$("$python" -c 'import os, skimage; print(os.path.join(os.path.dirname(skimage.__file__), "data"))') ||
-    die "$python has no scikit-image; ./bootstrap demo installs it"
+# A Python of the user's own often does not see Debian's scikit-image.
+pictures=
+for python in ${PYTHON:-} /usr/bin/python3 python3; do
+    pictures=$("$python" -c 'import os, skimage; print(os.path.dirname(skimage.__file__))' 2>/dev/null) && break
+done
+[ -n "$pictures" ] || die "no Python here has scikit-image; ./bootstrap demo installs Debian's"
 rm -rf "$out"
 mkdir -p "$out"
 cd "$out"
@@ -89,7 +92,7 @@ started=$(date +%s)
 step "1. Three real pictures are packed into a work unit"
 echo "   ihc: stained tissue of the colon. cell: a cell in saline, phase. gravel: a texture."
 for name in ihc cell gravel; do
-    cp "$pictures/$name.png" . || die "scikit-image's package does not bring $name.png"
+    cp "$pictures/data/$name.png" . || die "scikit-image's package does not bring $name.png"
 done
 cat >parameters.json <<'JSON'
 {"preset": "hcc", "distances": [1, 2, 4, 8], "roi": {"type": "all"},
@@ -149,4 +152,5 @@ for map in pictures/map_*.png; do
 done
 
 printf '\nDone in %s s. All of it is in %s\n' $(($(date +%s) - started)) "$out"
+rm -f begun log other.zip
 echo "Look first at $out/pictures/map_ihc_contrast_L64_1_0.png"

@@ -34,7 +34,7 @@ wu_quoted wu_quote(const char *text)
     size_t n = 0;
     for (; text[n] != '\0' && n < room; n++) {
         const char c = text[n];
-        q.text[n] = c >= 0x20 && c < 0x7f ? c : '?';
+        q.text[n] = (char)(c >= 0x20 && c < 0x7f ? c : '?');
     }
     memcpy(q.text + n, text[n] != '\0' ? "..." : "", text[n] != '\0' ? 4 : 1);
     return q;

@@ -305,6 +305,7 @@ static void map_title(const char *title, char out[LINE_MAX_CHARS])
     const char *at = strstr(title, "_L");
     unsigned levels = 0;
     int dx = 0, dy = 0, end = 0;
+    /* NOLINTNEXTLINE(cert-err34-c): numbers of so few digits do not overflow */
     if (at != NULL && sscanf(at, "_L%3u_%4d_%4d%n", &levels, &dx, &dy, &end) == 3 && at[end] == '\0')
         snprintf(out, LINE_MAX_CHARS, "%.*s, %u levels, offset (%d,%d)", (int)(at - title), title, levels,
                  dx, dy);

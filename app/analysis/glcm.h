@@ -1,7 +1,7 @@
 /*
  * glcm: Haralick texture in a sliding neighbourhood, as Help Conquer Cancer
  * computed it. Parameters, geometry, tables and state, shared by both
- * backends. docs/analyses.md explains the analysis to its users.
+ * backends. docs/analyses/glcm.md explains the analysis to its users.
  */
 #ifndef GLCM_H
 #define GLCM_H

@@ -111,10 +111,10 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const tc_u64 d2 = w->dif >> GLCM_PACK_SHIFT;
     /* 4 n^2 times the variance of the marginal */
     const tc_u64 var = n * (ss + d2) - s1 * s1;
-    const tc_u64 cov = 2 * n * d2;           /* var - cov: 4 n^2 covariance */
+    const tc_u64 cov = 2 * (tc_u64)n * d2;   /* var - cov: 4 n^2 covariance */
     const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
-    const tc_u64 fn = f[n], f2n = f[2 * n];
-    const tc_u64 half = (tc_u64)n << (k - 1);
+    const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
+    const tc_u64 rounding = (tc_u64)n << (k - 1);
     const tc_u64 fxy = glcm_join(w->fxy, w->e2 >> GLCM_E2_BITS, fbits);
     const tc_u64 fx = glcm_join(w->fx, w->fx12, fbits);
     const tc_u64 y = f2n - fx;                          /* 2n HX */
@@ -124,7 +124,7 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
     } else {
-        tc_i64 fine = (tc_i64)(f60[2 * n] - 2 * w->fx + w->fxy);
+        tc_i64 fine = (tc_i64)(f60[2 * (tc_u64)n] - 2 * w->fx + w->fxy);
 
         fine = fine < 0 ? 0 : fine;
         x = fine >> (GLCM_F_BITS - fbits);
@@ -143,10 +143,10 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
                                        >> (GLCM_IDM_BITS - 32), d.n);
     feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
     feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
-    feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + half) >> k, d.n);
-    feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * half) >> (k + 1), d.n);
+    feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + rounding) >> k, d.n);
+    feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * rounding) >> (k + 1), d.n);
     feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
-    feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + half) >> k, d.n);
+    feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + rounding) >> k, d.n);
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
     /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
     feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);

@@ -178,8 +178,8 @@ static void start_window(sliding *w, const level_tables *t, const pair_code *cen
 
     memset(h->marginal, 0, levels * sizeof *h->marginal);
     memset(h->difference, 0, levels * sizeof *h->difference);
-    memset(h->sum, 0, 2 * levels * sizeof *h->sum);
-    memset(h->cell, 0, levels * (levels + 1) / 2 * sizeof *h->cell);
+    memset(h->sum, 0, (size_t)2 * levels * sizeof *h->sum);
+    memset(h->cell, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h->cell);
     for (unsigned a = 0; a < levels; a++)
         h->cell[a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
     h->cell[levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
@@ -587,7 +587,7 @@ static tc_status make_steps(const glcm_tables *g, level_tables *t, tc_err *err)
         t->step[k] = g->f[k + 1] - g->f[k];
         t->marginal_step[k] = (pair64){ g->f60[k + 1] - g->f60[k], g->f12[k + 1] - g->f12[k] };
     }
-    for (uint32_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++) {
         /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
          * On it one cell holds 2k: by 4k+2. */
         t->cell_step[k] = (pair64){ 2 * (g->f60[k + 1] - g->f60[k]),

@@ -412,7 +412,7 @@ static void add_cell(matrix_sums *m, const glcm_tables *t, unsigned a, unsigned 
     m->s1 += (i128)c * (a + b);
     m->s2 += (i128)c * (a * a + b * b);
     m->d1 += (i128)c * d;
-    m->d2 += (i128)c * (d * d);
+    m->d2 += (i128)c * d * d;
     m->idm += (i128)c * t->idm[d];
 }
 
@@ -444,7 +444,7 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
     feature[GLCM_IDM] = quotient(m.idm, n2 << GLCM_IDM_BITS);
     feature[GLCM_SUM_AVERAGE] = quotient(m.s1, n2) + ((int64_t)2 << 32);
     feature[GLCM_SUM_VARIANCE] = quotient(variance - n2 * m.d2, n2 * n2);
-    feature[GLCM_SUM_ENTROPY] = rounded_entropy(entropy_sum(m.sum, 2 * levels, m.total), n2);
+    feature[GLCM_SUM_ENTROPY] = rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
     feature[GLCM_ENTROPY] = rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
     feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
     feature[GLCM_DIFFERENCE_ENTROPY] = rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);

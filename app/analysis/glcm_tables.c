@@ -73,7 +73,7 @@ static u128 exp_minus_reciprocal(uint64_t m)
     u128 term = (u128)1 << 127, sum = term;
 
     for (uint64_t k = 1; term != 0; k++) {
-        term /= m * k;
+        term /= (u128)m * k;
         sum = k & 1 ? sum - term : sum + term;
     }
     return sum;

@@ -21,7 +21,7 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
     const uint32_t ground = 40 + 60 * x / t->nx + 20 * y / t->ny;
 
-    return (r2 <= (int64_t)(radius * radius) ? 200 - (uint32_t)r2 : ground) + next_random(random) % 24;
+    return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : ground) + next_random(random) % 24;
 }
 
 tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)

@@ -26,6 +26,19 @@ typedef struct voting_span {
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
 #define VOTING_ROUND_NEXT(sum) (((sum) + 2048u) >> 12)
 
+/* What the kernels need of an item; axes are z, y, x. */
+#define VOTING_HALF_LIMIT 58
+typedef struct voting_shape {
+    tc_u64 floor;
+    tc_i32 n[3];
+    tc_i32 reach[3];
+    tc_i32 inverse[3];          /* negative for dark cells */
+    tc_i32 half[3];
+    tc_u32 kernel[3][VOTING_HALF_LIMIT];
+    tc_i32 n_dirs, side, root, shift, wide;     /* wide: 16-bit pixels */
+    tc_i32 padding;
+} voting_shape;
+
 /* Length of a gradient in 2^-6 of the blurred picture's steps. Components are
  * differences (less than 2^21) times at most 2^6: the square fits 2^56. */
 TC_INLINE tc_u64 voting_length(tc_i64 gz, tc_i64 gy, tc_i64 gx)

@@ -270,13 +270,14 @@ static void compare(bench *b, size_t rounds, void *state, void *other)
  * when it was started. */
 static void print_memory(void)
 {
+    static const char key[] = "VmHWM:";
     FILE *const file = fopen("/proc/self/status", "r");
     char line[256];
-    double kib;
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "VmHWM: %lf", &kib) == 1)
-            printf("%-44s %8.1f MiB (with this program's second state)\n", "peak memory", kib / 1024);
+        if (strncmp(line, key, strlen(key)) == 0)
+            printf("%-44s %8.1f MiB (with this program's second state)\n", "peak memory",
+                   strtod(line + strlen(key), NULL) / 1024);
     if (file != NULL)
         fclose(file);
 }

@@ -10,4 +10,4 @@
     } while (0)
 #define glcm_cpu glcm_cpu_accumulators
 
-#include "app/analysis/glcm_cpu.c"
+#include "app/analysis/glcm_cpu.c"   /* NOLINT(bugprone-suspicious-include): that is the point */

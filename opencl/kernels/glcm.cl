@@ -1,0 +1,364 @@
+/*
+ * glcm: see app/analysis/glcm_core.h for the arithmetic, opencl/glcm_layout.h
+ * for the buffers, opencl/glcm_cl.c for the launches.
+ *
+ * glcm_slide: a work-item slides one window along a row, with histograms of its
+ * own, and leaves the sums of every window. glcm_statistics: features from the
+ * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
+ */
+//! check: -DGLCM_GLOBAL_BINS
+//! check: -DGLCM_SINGLE
+#include "opencl/glcm_layout.h"
+
+/* Histograms in local memory where they fit, else in global memory. Bin i of
+ * work-item k of a group is at i * items + k: neighbours use different banks.
+ * A CPU has groups of one, and no need of the product. */
+#ifdef GLCM_GLOBAL_BINS
+#define BINS __global
+#else
+#define BINS __local
+#endif
+
+#ifdef GLCM_SINGLE
+#define BIN(h, i) ((h) + (i))
+#else
+#define BIN(h, i) ((h) + (i) * items)
+#endif
+
+/* What changes with a count (see app/analysis/glcm_cpu.c). */
+typedef struct glcm_steps {
+    __global const ulong2 *cell;       /* fxy, e2; those on the diagonal from `diagonal` on */
+    __global const ulong2 *marginal;   /* fx, fx12 */
+    __global const ulong *other;       /* fs, fd */
+    __global const ulong *idm;
+    uint diagonal;
+} glcm_steps;
+
+/* Bins: marginal [L], difference [L], sum [2L], cell [L(L+1)/2]. */
+static inline void pair_enters(BINS ushort *h, uint items, uint levels, uint p, uint q,
+                               const glcm_steps *t, glcm_sums *s)
+{
+    const uint a = min(p, q), b = max(p, q), d = b - a;
+    BINS ushort *const at_a = BIN(h, a);
+    BINS ushort *const at_b = BIN(h, b);
+    BINS ushort *const at_d = BIN(h, levels + d);
+    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
+    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
+    const uint ka = *at_a;
+    const uint kb = d == 0 ? ka + 1 : *at_b;
+    const uint kd = *at_d, ks = *at_s, kc = *at_c;
+
+    *at_a = (ushort)(ka + 1);
+    *at_b = (ushort)(kb + 1);
+    *at_d = (ushort)(kd + 1);
+    *at_s = (ushort)(ks + 1);
+    *at_c = (ushort)(kc + 1);
+    const ulong2 cell = t->cell[kc], ma = t->marginal[ka], mb = t->marginal[kb];
+
+    s->fxy += cell.x;
+    s->e2 += cell.y;
+    s->fx += ma.x + mb.x;
+    s->fx12 += ma.y + mb.y;
+    s->fs += t->other[ks];
+    s->fd += t->other[kd];
+    s->sum += (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
+    s->dif += (ulong)d | (ulong)(d * d) << GLCM_PACK_SHIFT;
+    s->idm += t->idm[d] + ((ulong)1 << GLCM_N_SHIFT);
+}
+
+static inline void pair_leaves(BINS ushort *h, uint items, uint levels, uint p, uint q,
+                               const glcm_steps *t, glcm_sums *s)
+{
+    const uint a = min(p, q), b = max(p, q), d = b - a;
+    BINS ushort *const at_a = BIN(h, a);
+    BINS ushort *const at_b = BIN(h, b);
+    BINS ushort *const at_d = BIN(h, levels + d);
+    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
+    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
+    const uint ka = *at_a - 1u;
+    const uint kb = d == 0 ? ka - 1 : *at_b - 1u;
+    const uint kd = *at_d - 1u, ks = *at_s - 1u, kc = *at_c - 1u;
+
+    *at_a = (ushort)ka;
+    *at_b = (ushort)kb;
+    *at_d = (ushort)kd;
+    *at_s = (ushort)ks;
+    *at_c = (ushort)kc;
+    const ulong2 cell = t->cell[kc], ma = t->marginal[ka], mb = t->marginal[kb];
+
+    s->fxy -= cell.x;
+    s->e2 -= cell.y;
+    s->fx -= ma.x + mb.x;
+    s->fx12 -= ma.y + mb.y;
+    s->fs -= t->other[ks];
+    s->fd -= t->other[kd];
+    s->sum -= (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
+    s->dif -= (ulong)d | (ulong)(d * d) << GLCM_PACK_SHIFT;
+    s->idm -= t->idm[d] + ((ulong)1 << GLCM_N_SHIFT);
+}
+
+static inline void clear_bins(BINS ushort *h, uint items, uint levels, uint diagonal)
+{
+    const uint bins = 4 * levels + levels * (levels + 1) / 2;
+
+    for (uint i = 0; i < bins; i++)
+        *BIN(h, i) = 0;
+    for (uint b = 0; b < levels; b++)
+        *BIN(h, 4 * levels + b * (b + 1) / 2 + b) = (ushort)diagonal;
+}
+
+static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
+{
+    words[0] = s->sum;
+    words[windows] = s->dif;
+    words[2 * windows] = s->idm;
+    words[3 * windows] = s->fs;
+    words[4 * windows] = s->fd;
+    words[5 * windows] = s->fxy;
+    words[6 * windows] = s->e2;
+    words[7 * windows] = s->fx;
+    words[8 * windows] = s->fx12;
+}
+
+/*
+ * Global size: x: rows of windows, rounded up to the group; y: segments of a
+ * row; z: the units listed in `units`. bins: room for one group (local), or for
+ * all groups (global), of 4L + L(L+1)/2 counts a work-item.
+ */
+__kernel void glcm_slide(__global const glcm_work *all, __global const uint *units, uint first_unit,
+                         __global const ushort *planes, __global const uchar *roi_planes,
+                         __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
+                         __global const ulong2 *marginal_steps, __global const ulong *steps,
+                         __global const ulong *idm, uint diagonal, __global ulong *all_words,
+                         BINS ushort *bins)
+{
+    __global const glcm_work *const u = all + units[first_unit + get_global_id(2)];
+    const glcm_steps t = { cell_steps, marginal_steps, steps, idm, diagonal };
+    const int y = (int)get_global_id(0);
+    int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
+    int x1 = min(x0 + GLCM_SEGMENT, u->columns);
+    const uint items = (uint)get_local_size(0), levels = u->levels;
+    const long windows = (long)u->columns * u->rows;
+    const int stride = u->stride, partner = u->partner, n_moves = u->moves;
+    __global const glcm_move *const moves = all_moves + u->first_move;
+
+    if (y >= u->rows || x0 >= x1)
+        return;
+
+    __global const uchar *roi = roi_planes + u->roi + y;
+    __global ulong *words = all_words + u->words + y;
+
+    /* Windows before the first and after the last of the ROI have no pairs. */
+    while (x0 < x1 && !roi[(long)x0 * stride])
+        words[2 * windows + (long)x0++ * u->rows] = 0;
+    while (x0 < x1 && !roi[(long)(x1 - 1) * stride])
+        words[2 * windows + (long)--x1 * u->rows] = 0;
+    if (x0 >= x1)
+        return;
+    roi += (long)x0 * stride;
+    words += (long)x0 * u->rows;
+
+    __global const ushort *p = planes + u->plane + (long)x0 * stride + y;
+#ifdef GLCM_GLOBAL_BINS
+    const size_t group = get_group_id(0)
+        + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
+    BINS ushort *const h = bins + group * items * (4 * levels + levels * (levels + 1) / 2)
+                         + get_local_id(0);
+#else
+    BINS ushort *const h = bins + get_local_id(0);
+#endif
+    glcm_sums s = { 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+
+    clear_bins(h, items, levels, diagonal);
+    for (int i = 0; i < n_moves; i++) {
+        for (int j = 0; j < moves[i].count; j++) {
+            const int at = moves[i].leave + j * stride;
+            const uint a = p[at], b = p[at + partner];
+
+            if (((a | b) & GLCM_OUTSIDE) == 0)
+                pair_enters(h, items, levels, a, b, &t, &s);
+        }
+    }
+    for (int x = x0; ; x++) {
+        if (*roi) {
+            store_sums(words, windows, &s);
+        } else {
+            words[2 * windows] = 0;
+        }
+        if (x + 1 >= x1)
+            break;
+        for (int i = 0; i < n_moves; i++) {
+            const int leave = moves[i].leave, enter = moves[i].enter;
+            const uint a = p[leave], b = p[leave + partner];
+            const uint c = p[enter], d = p[enter + partner];
+
+            if (((a | b) & GLCM_OUTSIDE) == 0)
+                pair_leaves(h, items, levels, a, b, &t, &s);
+            if (((c | d) & GLCM_OUTSIDE) == 0)
+                pair_enters(h, items, levels, c, d, &t, &s);
+        }
+        p += stride;
+        roi += stride;
+        words += u->rows;
+    }
+}
+
+/* --- statistics ---------------------------------------------------------------- */
+
+static inline void merge(glcm_partial *a, const glcm_partial *b)
+{
+    a->min = min(a->min, b->min);
+    a->max = max(a->max, b->max);
+    a->sum_lo += b->sum_lo;
+    a->sum_hi += b->sum_hi + (a->sum_lo < b->sum_lo ? 1 : 0);
+    a->square_lo += b->square_lo;
+    a->square_hi += b->square_hi + (a->square_lo < b->square_lo ? 1 : 0);
+}
+
+static inline void add_value(glcm_partial *a, long v)
+{
+    const glcm_partial one = { v, v, (ulong)v, v < 0 ? ~(ulong)0 : 0, (ulong)v * (ulong)v,
+                               (ulong)mul_hi(v, v) };
+
+    merge(a, &one);
+}
+
+static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
+{
+    s->sum = words[0];
+    s->dif = words[windows];
+    s->idm = words[2 * windows] & (((ulong)1 << GLCM_N_SHIFT) - 1);
+    s->fs = words[3 * windows];
+    s->fd = words[4 * windows];
+    s->fxy = words[5 * windows];
+    s->e2 = words[6 * windows];
+    s->fx = words[7 * windows];
+    s->fx12 = words[8 * windows];
+}
+
+/*
+ * Global size: x: groups of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of
+ * the largest unit; y: units. Work-items compute the features of a block of
+ * windows into local memory; then each takes one feature of a part of the
+ * block, whose statistics it keeps.
+ * partials: [group][GLCM_FEATURES] of each unit, and the windows counted.
+ */
+__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
+void glcm_statistics(__global const glcm_work *all, __global const ulong *all_words,
+                     __global const glcm_divisors *divisors, __global const ulong *f,
+                     __global const ulong *f60, int fbits, __global const ulong *exp_table,
+                     __global glcm_partial *partials, __global uint *counts)
+{
+    enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
+    __local long block[GLCM_FEATURES * GLCM_GROUP];
+    __local uchar valid[GLCM_GROUP];
+    __local glcm_partial part[PARTS * GLCM_FEATURES];
+    __global const glcm_work *const u = all + get_global_id(1);
+    const int windows = u->columns * u->rows;
+    const int first = (int)get_group_id(0) * GLCM_GROUP_WINDOWS;
+    const int last = min(first + GLCM_GROUP_WINDOWS, windows);
+    const uint me = (uint)get_local_id(0);
+    const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) + (me >= 3 * GLCM_FEATURES)
+                       + (me >= 4 * GLCM_FEATURES);
+    const uint my_feature = me - my_part * GLCM_FEATURES;
+    glcm_partial mine = { LONG_MAX, LONG_MIN, 0, 0, 0, 0 };
+    uint counted = 0;
+
+    for (int at = first; at < last; at += GLCM_GROUP) {
+        const int w = at + (int)me;
+
+        valid[me] = 0;
+        if (w < last) {
+            __global const ulong *const words = all_words + u->words + w;
+            const uint n = (uint)(words[2 * (long)windows] >> GLCM_N_SHIFT);
+
+            if (n > 0) {
+                tc_i64 feature[GLCM_FEATURES];
+                glcm_sums s;
+
+                load_sums(words, windows, &s);
+                glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
+                valid[me] = 1;
+                for (int i = 0; i < GLCM_FEATURES; i++)
+                    block[i * GLCM_GROUP + me] = feature[i];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (my_part < PARTS) {
+            for (uint i = my_part; i < GLCM_GROUP; i += PARTS)
+                if (valid[i]) {
+                    add_value(&mine, block[my_feature * GLCM_GROUP + i]);
+                    counted++;
+                }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (my_part < PARTS)
+        part[my_part * GLCM_FEATURES + my_feature] = mine;
+    /* The counts of feature 0 are those of all. */
+    block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (first < windows && me < GLCM_FEATURES) {
+        const long group = u->partial + (long)get_group_id(0);
+
+        for (uint i = 1; i < PARTS; i++) {
+            const glcm_partial other = part[i * GLCM_FEATURES + me];
+
+            merge(&mine, &other);
+        }
+        partials[group * GLCM_FEATURES + me] = mine;
+        if (me == 0) {
+            uint total = 0;
+
+            for (uint i = 0; i < GLCM_GROUP; i++)
+                total += (uint)block[i];
+            counts[group] = total;
+        }
+    }
+}
+
+/*
+ * The maps of one unit. Global size: x: rows of windows; y: columns. maps:
+ * [planes][height][width]; window (0,0) is at pixel (x0, y0).
+ */
+__kernel void glcm_maps(__global const glcm_work *all, uint unit, __global const ulong *all_words,
+                        __global const glcm_divisors *divisors, __global const ulong *f,
+                        __global const ulong *f60, int fbits, __global const ulong *exp_table,
+                        __global float *maps, long map_plane, int map_width)
+{
+    __global const glcm_work *const u = all + unit;
+    const long x = (long)get_global_id(1), y = (long)get_global_id(0);
+    const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
+    const long windows = (long)u->columns * u->rows;
+    __global const ulong *const words = all_words + u->words + x * u->rows + y;
+    const uint n = (uint)(words[2 * windows] >> GLCM_N_SHIFT);
+    tc_i64 feature[GLCM_FEATURES];
+    glcm_sums s;
+
+    if (n == 0)
+        return;
+    load_sums(words, windows, &s);
+    glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
+    for (int i = 0; i < GLCM_FEATURES; i++)
+        if (u->map[i] >= 0)
+            maps[u->map[i] * map_plane + py * map_width + px] = convert_float(feature[i]) * (1.0f / 4294967296.0f);
+}
+
+/* --- one matrix of the whole ROI --------------------------------------------------- */
+
+/*
+ * Global size: x: rows; y: columns; z: units. counts: a zeroed matrix for each
+ * unit; entry (a,b) with a <= b counts unordered pairs.
+ */
+__kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
+                         __global const uchar *roi_planes, volatile __global uint *counts, uint matrix_size)
+{
+    __global const glcm_work *const u = all + get_global_id(2);
+    volatile __global uint *const matrix = counts + get_global_id(2) * matrix_size;
+    const long at = (long)get_global_id(1) * u->stride + (long)get_global_id(0);
+    __global const ushort *const p = planes + u->plane + at;
+    __global const uchar *const roi = roi_planes + u->roi + at;
+
+    if (roi[0] && roi[u->partner])
+        atomic_inc(&matrix[min(p[0], p[u->partner]) * u->levels + max(p[0], p[u->partner])]);
+}

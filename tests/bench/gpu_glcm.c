@@ -1,0 +1,160 @@
+/*
+ * make bench-gpu: glcm on every usable OpenCL device, beside the CPU path, in
+ * one run.
+ *   gpu_glcm PICTURE.png [PARAMETERS.json-text] [THREADS]
+ * For each device: build, kernels and transfers, matrices a second, the ratio
+ * to the CPU, and whether the state is the same, bit for bit.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm.h"
+#include "opencl/backends.h"
+#include "opencl/work.h"
+#include "workunits/png_io.h"
+
+static long read_file(void *user, void *buf, size_t n)
+{
+    return (long)fread(buf, 1, n, user);
+}
+
+static tc_status load(const char *path, wu_pixels *px, tc_err *err)
+{
+    FILE *const file = fopen(path, "rb");
+    wu_png_info info;
+    tc_status st;
+
+    if (file == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened", path);
+    st = wu_png_read_info(read_file, file, UINT64_MAX, path, &info, err);
+    if (st == TC_OK && (info.bits != 8 || info.channels != 1))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: is not 8 bit grey", path);
+    if (st == TC_OK) {
+        *px = (wu_pixels){ .nx = info.width, .ny = info.height, .nz = 1, .bits = 8 };
+        px->u8 = malloc((size_t)info.width * info.height);
+        rewind(file);
+        st = px->u8 == NULL ? tc_no_memory(err, "the picture")
+                            : wu_png_read(read_file, file, UINT64_MAX, path, &info, px->u8, err);
+    }
+    fclose(file);
+    return st;
+}
+
+/* Runs the whole item; *ms is the time from open to the last sync. */
+static tc_status run(const an_backend *backend, const an_task *task, void *state, double *ms, tc_err *err)
+{
+    const double start = ocl_clock_ms();
+    void *worker = NULL;
+    uint64_t units;
+    tc_status st;
+
+    memset(state, 0, task->plan.state_bytes);
+    st = an_glcm.init(task, state, err);
+    if (st == TC_OK)
+        st = backend->open(task, state, &worker, err);
+    if (st == TC_OK) {
+        do
+            st = backend->step(worker, state, &units, err);
+        while (st == TC_MORE);
+    }
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    if (worker != NULL)
+        backend->close(&worker);
+    *ms = ocl_clock_ms() - start;
+    return st;
+}
+
+static double matrices_of(const an_task *task, const void *state)
+{
+    const glcm_params *const p = task->params;
+    double n = 0;
+
+    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
+        n += (double)glcm_state_stats_const(state)[i].windows;
+    return n;
+}
+
+static void bench_device(const ocl_api *api, const ocl_info *info, an_task *task, const void *expected, double cpu_ms)
+{
+    void *const state = malloc(task->plan.state_bytes);
+    const double matrices = matrices_of(task, expected);
+    tc_err err = { "" };
+
+    printf("%u:%u %s\n", info->platform_index, info->device_index, info->name);
+    for (int round = 0; round < 3; round++) {
+        ocl_device *device = NULL;
+        double ms = 0;
+        tc_status st = ocl_device_open(api, info, &device, &err);
+
+        task->device = device;
+        if (st == TC_OK)
+            st = run(ocl_backend("glcm"), task, state, &ms, &err);
+        if (st != TC_OK) {
+            printf("  %s\n", err.message);
+        } else {
+            const ocl_times *const t = &device->times;
+
+            printf("  %s build %.0f ms, kernels %.1f ms, transfers %.1f ms (%.1f MB), in all %.1f ms: "
+                   "%.0f million matrices/s of kernel time, %.0f of all but the build; %.1f times the CPU; %s\n",
+                   round == 0 ? "first: " : "again: ", t->build, t->kernels, t->transfers, (double)t->bytes * 1e-6, ms,
+                   matrices / t->kernels * 1e-3, matrices / (ms - t->build) * 1e-3, cpu_ms / (ms - t->build),
+                   memcmp(state, expected, task->plan.state_bytes) == 0 ? "same bits" : "OTHER BITS");
+        }
+        ocl_device_close(&device);
+    }
+    free(state);
+}
+
+int main(int argc, char **argv)
+{
+    const char *const text = argc > 2 ? argv[2] : "{\"preset\":\"hcc\"}";
+    char name[] = "bench";
+    wu_pixels px = { 0 };
+    wu_item item = { .name = name, .nz = 1, .bits = 8, .channels = 1, .n_images = 1 };
+    an_task task = { .item = &item, .pixels = &px, .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1, .slice_ms = 50 };
+    json_t *const json = json_loads(text, 0, NULL);
+    ocl_info *list = NULL;
+    size_t count = 0;
+    void *params = NULL, *state;
+    double cpu_ms = 0;
+    tc_err err = { "" };
+    ocl_api api;
+    tc_status st;
+
+    if (argc < 2 || json == NULL) {
+        fprintf(stderr, "usage: gpu_glcm PICTURE.png [PARAMETERS [THREADS]]\n");
+        return 1;
+    }
+    st = load(argv[1], &px, &err);
+    item.nx = px.nx;
+    item.ny = px.ny;
+    if (st == TC_OK)
+        st = an_glcm.parse(json, "parameters", &params, &err);
+    if (st == TC_OK)
+        st = an_glcm.plan(params, &item, &task.plan, &err);
+    task.params = params;
+    state = st == TC_OK ? calloc(1, task.plan.state_bytes) : NULL;
+    if (state != NULL)
+        st = run(an_glcm.cpu, &task, state, &cpu_ms, &err);
+    if (st == TC_OK)
+        printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n", task.threads,
+               task.threads == 1 ? "" : "s", cpu_ms, matrices_of(&task, state) / cpu_ms * 1e-3,
+               matrices_of(&task, state) * 1e-6);
+    if (st == TC_OK && ocl_load(&api, &err) == TC_OK && ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
+        for (size_t i = 0; i < count; i++)
+            if (list[i].refusal[0] == '\0')
+                bench_device(&api, &list[i], &task, state, cpu_ms);
+    }
+    if (st != TC_OK || count == 0)
+        fprintf(stderr, "gpu_glcm: %s\n", err.message);
+    free(list);
+    free(state);
+    if (params != NULL)
+        an_glcm.params_free(&params);
+    json_decref(json);
+    wu_pixels_free(&px);
+    return st != TC_OK;
+}

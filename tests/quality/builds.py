@@ -1,0 +1,50 @@
+"""Builds of the tree beside the one under test, with other compilers or flags."""
+import os
+import shutil
+import subprocess
+
+import tap
+
+
+def have(*programs):
+    return all(shutil.which(p) for p in programs)
+
+
+def make(title, name, *configure_options):
+    """Configures and builds everything in BUILD/quality-NAME, which stays there
+    for the next time. The folder, or None; one test point."""
+    folder = os.path.join(os.path.abspath(tap.BUILD), "quality-" + name)
+    source = os.path.abspath(tap.SRC)
+    jobs = os.environ.get("QUALITY_JOBS", "2")
+    os.makedirs(folder, exist_ok=True)
+    log = os.path.join(folder, "quality.log")
+    # what the make above us hands down would reach this one
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    with open(log, "w") as f:
+        def command(*argv):
+            return subprocess.call(argv, cwd=folder, stdout=f, stderr=subprocess.STDOUT, env=env) == 0
+        good = os.path.exists(os.path.join(folder, "Makefile")) or \
+            command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror", *configure_options)
+        good = good and command("make", "-j" + jobs, "all")
+    with open(log, errors="replace") as f:
+        tail = "".join(f.readlines()[-40:])
+    return folder if tap.ok(good, "%s: it builds" % title, tail) else None
+
+
+def check(title, folder, tests, **env):
+    """make check of some tests there; one test point a test."""
+    jobs = os.environ.get("QUALITY_JOBS", "2")
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
+                                                              "TEXCELL_BUILD", "CMOCKA_MESSAGE_OUTPUT")}
+    p = subprocess.run(["make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", env=dict(clean, **env))
+    points = [line for line in p.stdout.splitlines() if line.startswith(("PASS:", "FAIL:", "SKIP:", "ERROR:", "XPASS:"))]
+    wrong = [line for line in points if line.startswith(("FAIL:", "ERROR:", "XPASS:"))]
+    tap.ok(p.returncode == 0 and not wrong and points, "%s: %d test points" % (title, len(points)),
+           "\n".join(wrong[:20]) + "\n" + ("" if wrong else p.stdout[-4000:]))
+    for line in wrong:
+        log = os.path.join(folder, line.split()[1].rsplit(".", 1)[0] + ".log")
+        if os.path.exists(log):
+            with open(log, errors="replace") as f:
+                tap.note(f.read()[-3000:])
+            break

@@ -1,0 +1,97 @@
+"""A small job from end to end with every program, for builds and tools that
+watch it: sanitizers, valgrind. Each step must end with its exit code and leave
+no report."""
+import os
+import re
+
+import numpy as np
+
+import tap
+from oracle import workunit
+
+REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.MULTILINE)
+
+
+class Watched:
+    """The programs of a build, run under a prefix."""
+
+    def __init__(self, title, build, prefix=(), env=None):
+        self.title, self.build, self.prefix = title, build, list(prefix)
+        self.env = dict(os.environ, **(env or {}))
+        self.folder = tap.scratch()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def step(self, what, code, program, *argv, **env):
+        p = tap.run(self.prefix + [os.path.join(self.build, program)] + [str(a) for a in argv],
+                    env=dict(self.env, **env), cwd=self.folder)
+        tap.ok(p.returncode == code and not REPORT.search(p.stderr), "%s: %s" % (self.title, what),
+               "exit %d, not %d\n%s" % (p.returncode, code, p.stderr[-6000:]))
+        return p
+
+    def same(self, what, a, b):
+        with open(self.path(a), "rb") as f, open(self.path(b), "rb") as g:
+            tap.ok(f.read() == g.read(), "%s: %s" % (self.title, what))
+
+
+def make_files(w):
+    rng = np.random.default_rng(7)
+    for name, image in (("a", rng.integers(0, 256, (50, 60)).astype(np.uint8)),
+                        ("b", rng.integers(0, 65536, (40, 45)).astype(np.uint16)),
+                        ("c", rng.integers(0, 256, (45, 40, 3)).astype(np.uint8))):
+        with open(w.path(name + ".png"), "wb") as f:
+            f.write(workunit.png(image))
+    stack = [rng.integers(0, 256, (30, 35)).astype(np.uint8) for _ in range(3)]
+    masks = [rng.random((30, 35)) < 0.4 for _ in range(3)]
+    workunit.write(w.path("stack.zip"), "glcm", {"levels": [8, 256], "distances": [1, 2], "directions": "four",
+                   "roi": {"type": "mask"}, "range": "image", "window": {"shape": "square", "radius": 4}},
+                   [workunit.item("s", stack, masks)])
+    workunit.write(w.path("roi.zip"), "glcm", {"levels": [16], "distances": [1], "window": {"shape": "roi"}},
+                   [workunit.item("s", stack), workunit.item("t", stack[:1])])
+    with open(w.path("stack.zip"), "rb") as f:
+        whole = f.read()
+    with open(w.path("short.zip"), "wb") as f:
+        f.write(whole[:len(whole) // 2])
+    with open(w.path("flipped.zip"), "wb") as f:
+        f.write(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    workunit.write(w.path("wrong.zip"), "glcm", {"levels": [1]}, [workunit.item("s", stack)])
+
+
+def good(w):
+    w.step("pack", 0, "texcell-wu", "pack", "--analysis", "glcm", "--param", "levels=[16,64]", "--param",
+           "distances=[1,4]", "--param", 'window={"shape":"disc","radius":5}', "--param", "per_offset=true", "--param",
+           'maps=[{"feature":"imc2","levels":64,"offset":[1,0]}]', "-o", "u.zip", "a.png", "b.png", "c.png")
+    w.step("show a work unit", 0, "texcell-wu", "show", "u.zip")
+    for unit in ("u", "stack", "roi"):
+        w.step("run %s.zip" % unit, 0, "texcell", "run", unit + ".zip", "-o", unit + ".npz", "--device", "cpu",
+               "--threads", 3)
+        w.step("check %s.npz" % unit, 0, "texcell-validate", "check", unit + ".zip", unit + ".npz")
+    for polls in (2, 5):
+        w.step("interrupted at %d" % polls, 3, "texcell", "run", "u.zip", "-o", "again.npz", "--device", "cpu",
+               "--threads", 3, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls), TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
+    w.step("go on", 0, "texcell", "run", "u.zip", "-o", "again.npz", "--device", "cpu", "--threads", 2,
+           TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
+    w.same("the same result", "u.npz", "again.npz")
+    w.step("compare equals", 0, "texcell-validate", "compare", "u.npz", "again.npz")
+    w.step("compare others", 4, "texcell-validate", "compare", "u.npz", "stack.npz")
+    w.step("show a result", 0, "texcell-wu", "show", "u.npz")
+    w.step("export", 0, "texcell-wu", "export", "u.npz", "-o", "exported")
+    w.step("selftest", 0, "texcell", "selftest", "--device", "cpu")
+
+
+def bad(w):
+    for unit in ("short", "flipped", "wrong", "missing"):
+        w.step("refuse %s.zip" % unit, 2, "texcell", "run", unit + ".zip", "-o", "bad.npz", "--device", "cpu")
+    w.step("check another's result", 2, "texcell-validate", "check", "stack.zip", "u.npz")
+    w.step("check a work unit as result", 2, "texcell-validate", "check", "u.zip", "stack.zip")
+    w.step("show what is neither", 2, "texcell-wu", "show", "short.zip")
+    w.step("pack nothing", 1, "texcell-wu", "pack", "--analysis", "glcm", "-o", "n.zip")
+    w.step("pack what is no picture", 2, "texcell-wu", "pack", "--analysis", "glcm", "-o", "n.zip", "u.zip")
+    w.step("an output that cannot be", 3, "texcell", "run", "u.zip", "-o", "none/x.npz", "--device", "cpu")
+
+
+def run(w):
+    make_files(w)
+    good(w)
+    bad(w)

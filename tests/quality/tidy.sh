@@ -1,0 +1,44 @@
+#!/bin/sh
+# tidy.sh: clang-tidy, as .clang-tidy says, over every C file of the programs.
+# One TAP point a file.
+src=$(cd "${TEXCELL_SRC:-$(dirname "$0")/../..}" && pwd)
+build=${TEXCELL_BUILD:-$src/build}
+jobs=${TIDY_JOBS:-2}
+
+tidy=
+for name in clang-tidy clang-tidy-14 clang-tidy-15 clang-tidy-16; do
+    command -v "$name" > /dev/null && tidy=$name && break
+done
+[ -n "$tidy" ] || { echo "1..0 # SKIP no clang-tidy"; exit 0; }
+cd "$src" || exit 99
+[ -f "$build/config.h" ] || { echo "Bail out! no config.h in $build"; exit 99; }
+
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 99' INT TERM HUP
+export tidy src build folder
+
+# Each file's warnings go to a file of their own.
+find app opencl wrapper workunits validator -name '*.c' | sort > "$folder/files"
+# shellcheck disable=SC2016
+xargs -n 1 -P "$jobs" sh -c '
+    log=$folder/$(echo "$1" | tr / _).log
+    "$tidy" --quiet "$1" -- -std=gnu11 -DBW_WITH_BOINC -I"$src" -I"$build" > "$log" 2> "$log.more"
+    echo $? > "$log.status"
+' sh < "$folder/files"
+
+number=0
+failed=0
+while read -r file; do
+    log=$folder/$(echo "$file" | tr / _).log
+    number=$((number + 1))
+    if [ "$(cat "$log.status")" = 0 ] && ! grep -q 'warning:' "$log"; then
+        echo "ok $number - $file"
+    else
+        sed 's/^/# /' "$log" "$log.more" | head -n 60
+        echo "not ok $number - $file"
+        failed=1
+    fi
+done < "$folder/files"
+echo "1..$number"
+exit $failed

@@ -1,0 +1,46 @@
+/*
+ * Runs an analysis on made-up pixels on the CPU and on an OpenCL device and
+ * compares the states. For tests under Oclgrind, which are slow: it can be
+ * given items that are smaller than those of the self-tests.
+ *   backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK(0|1)
+ * Exit: 0 same, 1 other bits, 2 failed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/analysis/selftest.h"
+#include "opencl/backends.h"
+
+int main(int argc, char **argv)
+{
+    const an_analysis *const a = argc == 8 ? an_find(argv[1]) : NULL;
+    ocl_wish wish = { .kind = OCL_WISH_ANY };
+    ocl_device *device = NULL;
+    uint32_t cpu = 0, cl = 1;
+    tc_err err = { "" };
+    tc_status st;
+
+    if (a == NULL || ocl_backend(argv[1]) == NULL) {
+        fprintf(stderr, "usage: backend_try ANALYSIS PARAMETERS NX NY NZ BITS MASK\n");
+        return 2;
+    }
+    const an_selftest test = {
+        .parameters = argv[2], .nx = (uint32_t)atoi(argv[3]), .ny = (uint32_t)atoi(argv[4]),
+        .nz = (uint32_t)atoi(argv[5]), .bits = (unsigned)atoi(argv[6]), .mask = atoi(argv[7]) != 0
+    };
+
+    wish.floats = a->uses_floats;
+    wish.waive_rounding = true;
+    st = ocl_device_find(&wish, &device, &err);
+    if (st == TC_OK)
+        st = an_selftest_crc(a, &test, a->cpu, NULL, 1, &cpu, &err);
+    if (st == TC_OK)
+        st = an_selftest_crc(a, &test, ocl_backend(argv[1]), device, 1, &cl, &err);
+    ocl_device_close(&device);
+    if (st != TC_OK) {
+        fprintf(stderr, "backend_try: %s\n", err.message);
+        return 2;
+    }
+    printf("cpu %08x, OpenCL %08x\n", (unsigned)cpu, (unsigned)cl);
+    return cpu != cl;
+}
