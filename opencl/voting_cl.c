@@ -4,6 +4,7 @@
  */
 #include "opencl/backends.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +80,8 @@ static void fill_shape(const cl_worker *w, const voting_levels *levels, voting_s
         shape->n[a] = (int32_t)n[a];
         shape->reach[a] = s->reach[a];
         shape->inverse[a] = p->dark ? -s->inverse[a] : s->inverse[a];
-        shape->half[a] = s->half[a];
-        memcpy(shape->kernel[a], s->kernel[a], sizeof s->kernel[a]);
+        shape->taps[a] = s->half[a];
+        memcpy(shape->blur[a], s->kernel[a], sizeof s->kernel[a]);
     }
     shape->floor = levels->floor;
     shape->n_dirs = (int32_t)s->n_dirs;

@@ -33,8 +33,8 @@ typedef struct voting_shape {
     tc_i32 n[3];
     tc_i32 reach[3];
     tc_i32 inverse[3];          /* negative for dark cells */
-    tc_i32 half[3];
-    tc_u32 kernel[3][VOTING_HALF_LIMIT];
+    tc_i32 taps[3];             /* of the blur, on either side */
+    tc_u32 blur[3][VOTING_HALF_LIMIT];
     tc_i32 n_dirs, side, root, shift, wide;     /* wide: 16-bit pixels */
     tc_i32 padding;
 } voting_shape;

@@ -2,6 +2,9 @@
  * slices. GROUP, the size of a work-group, comes with the build. */
 #include "app/analysis/voting_core.h"
 
+#ifndef GROUP
+#define GROUP 64
+#endif
 #define SEGMENT (4 * GROUP)
 
 static inline int clamped(int i, int n)
@@ -35,10 +38,10 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const uchar *px
 
     if (x >= s->n[2] || y < 0 || y >= s->n[1])
         return;
-    for (int i = -s->half[0]; i <= s->half[0]; i++) {
+    for (int i = -s->taps[0]; i <= s->taps[0]; i++) {
         const size_t row = (size_t)clamped(z + i, s->n[0]) * s->n[1] + y;
 
-        sum += (s->kernel[0][abs(i)] << s->shift) * pixel(px8, px16, s->wide, row * s->n[2] + x);
+        sum += (s->blur[0][abs(i)] << s->shift) * pixel(px8, px16, s->wide, row * s->n[2] + x);
     }
     out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
 }
@@ -46,27 +49,27 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const uchar *px
 /* in: rows from first - half on. */
 __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, int first)
 {
-    const int x = (int)get_global_id(0), y = first + (int)get_global_id(1), h = s->half[1];
+    const int x = (int)get_global_id(0), y = first + (int)get_global_id(1), h = s->taps[1];
     tc_u32 sum = 0;
 
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum += s->kernel[1][abs(i)] * in[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
+        sum += s->blur[1][abs(i)] * in[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
     out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
 /* out: the picture; row: of out's first row. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, tc_u32 row)
 {
-    const int x = (int)get_global_id(0), h = s->half[2];
+    const int x = (int)get_global_id(0), h = s->taps[2];
     const size_t from = get_global_id(1) * s->n[2];
     tc_u32 sum = 0;
 
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum += s->kernel[2][abs(i)] * in[from + clamped(x + i, s->n[2])];
+        sum += s->blur[2][abs(i)] * in[from + clamped(x + i, s->n[2])];
     out[(size_t)row * s->n[2] + from + x] = VOTING_ROUND_NEXT(sum);
 }
 
