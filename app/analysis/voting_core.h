@@ -6,6 +6,20 @@
 
 #include "app/analysis/core.h"
 
+#ifdef __OPENCL_VERSION__
+/* The language's own functions: Oclgrind does not know the intrinsics that
+ * compilers make of the usual expressions. */
+#define VOTING_SIZE(a) abs((tc_i64)(a))
+#define VOTING_LARGER(a, b) max((tc_u64)(a), (tc_u64)(b))
+#else
+TC_INLINE tc_u64 voting_size(tc_i64 a)
+{
+    return (tc_u64)(a < 0 ? -a : a);
+}
+#define VOTING_SIZE(a) voting_size(a)
+#define VOTING_LARGER(a, b) ((a) > (b) ? (a) : (b))
+#endif
+
 /* A voter is a word: direction in bits 0-15, weight (0: none) in bits 16-27. */
 #define VOTING_DIR(voter) ((voter) & 0xffffu)
 #define VOTING_WEIGHT(voter) ((voter) >> 16)
@@ -56,7 +70,7 @@ TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
 /* One component of a direction: side * a / most, rounded, 0 <= a <= most. */
 TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 {
-    const tc_u64 size = (tc_u64)(a < 0 ? -a : a);
+    const tc_u64 size = VOTING_SIZE(a);
     const tc_i32 c = (tc_i32)((2 * (tc_u64)side * size + most) / (2 * most));
 
     return a < 0 ? -c : c;
@@ -64,10 +78,10 @@ TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 
 TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
 {
-    tc_u64 most = (tc_u64)(z < 0 ? -z : z);
+    const tc_u64 sz = VOTING_SIZE(z), sy = VOTING_SIZE(y), sx = VOTING_SIZE(x);
+    const tc_u64 zy = VOTING_LARGER(sz, sy);
 
-    most = (tc_u64)(y < 0 ? -y : y) > most ? (tc_u64)(y < 0 ? -y : y) : most;
-    return (tc_u64)(x < 0 ? -x : x) > most ? (tc_u64)(x < 0 ? -x : x) : most;
+    return VOTING_LARGER(zy, sx);
 }
 
 /* Where a vector's direction stands in the table of codes; most =

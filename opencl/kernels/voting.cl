@@ -9,7 +9,7 @@
 
 static inline int clamped(int i, int n)
 {
-    return i < 0 ? 0 : i >= n ? n - 1 : i;
+    return clamp(i, 0, n - 1);
 }
 
 static inline tc_u32 pixel(__global const uchar *px8, __global const ushort *px16, int wide, size_t i)
@@ -79,7 +79,7 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
                             __global const ushort *dir_of_code, __global tc_u32 *voters, tc_u32 first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
-    const int nx = s->n[2], ny = s->n[1], nz = s->n[0], y = row % ny, z = row / ny;
+    const int nx = s->n[2], ny = s->n[1], nz = s->n[0], z = row / ny, y = row - z * ny;
     const size_t i = (size_t)row * nx + x, plane = (size_t)nx * ny;
     tc_u32 voter = 0;
 
@@ -114,7 +114,7 @@ static inline void add_row(__global const tc_u32 *row, __global const char2 *spa
         const int lo = x + span.x - start, end = x + span.y + 1 - start;
         if (span.x > span.y || end <= 0 || lo >= SEGMENT)
             continue;
-        atomic_add(&sums[lo > 0 ? lo : 0], weight);
+        atomic_add(&sums[max(lo, 0)], weight);
         if (end < SEGMENT)
             atomic_sub(&sums[end], weight);
     }
@@ -128,10 +128,10 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
     __local tc_u32 sums[SEGMENT];
     __local tc_u32 parts[GROUP];
     const int me = (int)get_local_id(0), start = (int)get_group_id(0) * SEGMENT;
-    const int row = (int)(first + get_global_id(1)), y = row % s->n[1], z = row / s->n[1];
+    const int row = (int)(first + get_global_id(1)), z = row / s->n[1], y = row - z * s->n[1];
     const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2], nx = s->n[2];
-    const int from = start - rx > 0 ? start - rx : 0;
-    const int to = start + SEGMENT + rx < nx ? start + SEGMENT + rx : nx;
+    const int from = max(start - rx, 0);
+    const int to = min(start + SEGMENT + rx, nx);
 
     for (int i = me; i < SEGMENT; i += GROUP)
         sums[i] = 0;
@@ -172,7 +172,7 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
                           __global tc_u32 *voters, tc_u32 first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
-    const int nx = s->n[2], ny = s->n[1], y = row % ny, z = row / ny;
+    const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
     const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
     const size_t i = (size_t)row * nx + x;
 
@@ -187,13 +187,13 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
         if (z + dz < 0 || z + dz >= s->n[0])
             continue;
         const char2 ys = rows[(size_t)(dz + rz) * s->n_dirs + dir];
-        const int y1 = ys.y < ny - 1 - y ? ys.y : ny - 1 - y;
-        for (int dy = ys.x > -y ? ys.x : -y; dy <= y1; dy++) {
+        const int y1 = min((int)ys.y, ny - 1 - y);
+        for (int dy = max((int)ys.x, -y); dy <= y1; dy++) {
             const int at = (dz + rz) * (2 * ry + 1) + dy + ry;
             const char2 span = spans[(size_t)at * s->n_dirs + dir];
             __global const tc_u32 *line = votes + ((size_t)(z + dz) * ny + (y + dy)) * nx + x;
-            const int x1 = span.y < nx - 1 - x ? span.y : nx - 1 - x;
-            for (int dx = span.x > -x ? span.x : -x; dx <= x1; dx++)
+            const int x1 = min((int)span.y, nx - 1 - x);
+            for (int dx = max((int)span.x, -x); dx <= x1; dx++)
                 if (line[dx] > best) {
                     best = line[dx];
                     offset = at * (2 * rx + 1) + dx + rx;
