@@ -315,7 +315,8 @@ static int64_t upper(int64_t centre, int64_t reach, int64_t n)
     return centre + reach < n ? centre + reach : n - 1;
 }
 
-/* Moves the point by at most half the radius; a point farther away is none. */
+/* A point farther than half the radius from its peak, or outside the picture
+ * (a cell that the border cuts), is not taken: the peak stays. */
 static void refine_peak(const refiner *r, peak *p)
 {
     const voting_scheme *const s = r->s;
@@ -343,6 +344,12 @@ static void refine_peak(const refiner *r, peak *p)
         shift2 += c[a] * c[a];
     if (shift2 > 4 * s->radius64 * s->radius64)
         return;
+    for (int a = 0; a < 3; a++) {
+        const int64_t moved = 4 * at[a] * s->scale[a] + c[a];
+
+        if (moved < -2 * s->scale[a] || moved >= (4 * length[a] - 2) * s->scale[a])
+            return;
+    }
     for (int a = 0; a < 3; a++)
         p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
 }
@@ -434,8 +441,7 @@ static tc_status check_point(const void *params, const wu_array_info *info, cons
 
     (void)params;
     for (uint64_t i = 0; i < info->shape[0] * info->shape[1]; i++)
-        /* Half the largest radius beyond the picture, at most. */
-        if (!(v[i] >= -VOTING_MAX_RADIUS_2D && v[i] < WU_MAX_SIDE + VOTING_MAX_RADIUS_2D))
+        if (!(v[i] >= -0.5 && v[i] < WU_MAX_SIDE - 0.5))
             return tc_fail(err, TC_BAD_INPUT, "row %llu: a point outside any picture",
                            (unsigned long long)(i / info->shape[1]));
     return TC_OK;

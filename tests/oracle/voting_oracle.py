@@ -272,7 +272,10 @@ def refined(scheme, g, weight, at):
         move.append(size if q >= 0 else -size)
     if sum(c * c for c in move) > 4 * scheme.radius ** 2:
         return [float(a) for a in at]
-    return [(4 * a * s + c) / (4 * s) for a, s, c in zip(at, scheme.scale, move)]
+    found = [Fraction(4 * a * s + c, 4 * s) for a, s, c in zip(at, scheme.scale, move)]
+    if any(q < Fraction(-1, 2) or q >= n - Fraction(1, 2) for q, n in zip(found, scheme.shape)):
+        return [float(a) for a in at]
+    return [float(q) for q in found]
 
 
 def run(image, parameters, spacing=None):
