@@ -41,13 +41,14 @@ typedef struct cl_worker {
     uint32_t diagonal;
     crop crop[2];
     size_t crop_pixels;         /* of one orientation */
+    bool interior;              /* the crop lies within the picture */
     glcm_lens *lenses;          /* [n_offsets] */
     int64_t *first_move;        /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
 
     ocl_kernel slide, slide_global, statistics, map, count;
-    ocl_buffer cell_steps, marginal_steps, steps, idm, divisors, f, f60, exp_table, moves;
+    ocl_buffer cell_steps, marginal_steps, difference, steps, divisors, f, f60, exp_table, moves;
     ocl_buffer planes, roi, work, units, words, bins, partials, counts, maps, matrices;
 
     unsigned char *state;       /* the copy that steps add to; its maps are as of the last sync */
@@ -117,10 +118,15 @@ static tc_status upload_tables(cl_worker *w, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
     const size_t n = t->max_pairs;
+    uint64_t difference[GLCM_MAX_LEVELS][2];
     tc_status st = upload_steps(w, err);
 
+    for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
+        difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
+        difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
+    }
     if (st == TC_OK)
-        st = upload(w, t->idm, sizeof t->idm, "tables", &w->idm, err);
+        st = upload(w, difference, sizeof difference, "tables", &w->difference, err);
     if (st == TC_OK)
         st = upload(w, t->divisors, (n + 1) * sizeof *t->divisors, "tables", &w->divisors, err);
     if (st == TC_OK)
@@ -194,6 +200,8 @@ static void make_crops(cl_worker *w)
                                 v->y1 - v->y0 + 2 * margin };
     }
     w->crop_pixels = (size_t)(w->crop[0].columns * w->crop[0].rows);
+    w->interior = w->crop[0].x0 >= 0 && w->crop[0].x0 + w->crop[0].columns <= w->g.nx &&
+                  w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
 /* Copies a plane [ny][nx] of the picture into a crop, column by column; its
@@ -386,6 +394,9 @@ static uint64_t choose_most(const cl_worker *w)
     /* More than this serves no device. */
     most = least(most, least(limit, (uint64_t)2 << 30) / each);
     most = least(most, w->device->info.max_alloc_bytes / each);
+    /* A CPU's caches should hold what one kernel leaves for the next. */
+    if (runs_in_turn(w->device))
+        most = least(most, (uint64_t)w->params->n_levels * w->device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
@@ -487,6 +498,7 @@ static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, gl
         .levels = w->params->levels[unit->level],
         .partial = (tc_i32)(place * w->groups_per_unit),
         .transposed = lens->transposed,
+        .interior = w->interior,
         .map_x0 = (tc_i32)(lens->transposed ? y0 : v->x0),
         .map_y0 = (tc_i32)(lens->transposed ? v->x0 : y0)
     };
@@ -522,7 +534,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, ocl_batch *batch, tc_er
         ocl_arg args[] = {
             OCL_BUFFER(w->work), OCL_BUFFER(w->units), OCL_ARG(first[level]), OCL_BUFFER(w->planes),
             OCL_BUFFER(w->roi), OCL_BUFFER(w->moves), OCL_BUFFER(w->cell_steps), OCL_BUFFER(w->marginal_steps),
-            OCL_BUFFER(w->steps), OCL_BUFFER(w->idm), OCL_ARG(w->diagonal), OCL_BUFFER(w->words),
+            OCL_BUFFER(w->difference), OCL_BUFFER(w->steps), OCL_ARG(w->diagonal), OCL_BUFFER(w->words),
             OCL_LOCAL(bytes)
         };
 
@@ -701,7 +713,7 @@ static void cl_close(void **worker)
         return;
     d = w->device;
     ocl_buffer *const buffers[] = {
-        &w->cell_steps, &w->marginal_steps, &w->steps, &w->idm, &w->divisors, &w->f, &w->f60, &w->exp_table,
+        &w->cell_steps, &w->marginal_steps, &w->difference, &w->steps, &w->divisors, &w->f, &w->f60, &w->exp_table,
         &w->moves, &w->planes, &w->roi, &w->work, &w->units, &w->words, &w->bins, &w->partials, &w->counts,
         &w->maps, &w->matrices
     };

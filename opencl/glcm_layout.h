@@ -38,6 +38,7 @@ typedef struct glcm_work {
     tc_u32 levels;
     tc_i32 partial;          /* its first group's statistics */
     tc_i32 transposed;       /* maps: window (x,y) is pixel (y,x) */
+    tc_i32 interior;         /* no pair of any window has an end outside the picture */
     tc_i32 map_x0, map_y0;   /* maps: pixel of window (0,0) */
     tc_i32 map[GLCM_FEATURES];   /* maps: plane of each feature, or -1 */
 } glcm_work;

@@ -108,7 +108,7 @@ def compare(name, unit):
 def crossing():
     """Started on one, killed, finished on the other."""
     unit, cpu, mixed = path("long.zip"), path("cpu.npz"), path("mixed.npz")
-    parameters = {"levels": [16, 64], "distances": [2, 3, 4, 5], "roi": {"type": "disc", "r": 40},
+    parameters = {"levels": [16, 64], "distances": list(range(1, 11)), "roi": {"type": "disc", "r": 50},
                   "maps": [{"feature": "contrast", "levels": 64, "offset": [2, 0]},
                            {"feature": "imc1", "levels": 16, "offset": [0, 5]}]}
     workunit.write(unit, "glcm", parameters, [workunit.item("a", [picture(130, 120, 9)])])
@@ -122,7 +122,6 @@ def crossing():
         while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
                 time.monotonic() < waited + 60:
             time.sleep(0.005)
-        time.sleep(0.1)
         early = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -99,35 +99,29 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     return q + (2 * r >= den ? 1 : 0);
 }
 
-/* Square root of a, to the nearest integer: exact, so the two ways agree. */
+/* Square root of a, to the nearest integer: exact, whatever the estimate. */
 TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
 {
+    /* An estimate from the hardware, however rounded, put right by integers. */
 #ifdef __OPENCL_VERSION__
-    tc_u64 root = 0, rest = a;
-    tc_u64 bit = (tc_u64)1 << 62;
+    tc_u64 root = (tc_u64)sqrt((float)a);
 
-    while (bit != 0) {
-        if (rest >= root + bit) {
-            rest -= root + bit;
-            root = (root >> 1) + bit;
-        } else {
-            root >>= 1;
-        }
-        bit >>= 2;
-    }
+    /* Not every device has double: a step of Newton's takes the error from
+     * 2^-23 to below 2 units. */
+    if (root > 0)
+        root = (root + a / root) >> 1;
 #else
-    /* An estimate from the hardware, put right by integers. */
     tc_u64 root = (tc_u64)__builtin_sqrt((double)a);
+#endif
     tc_u64 rest;
 
-    if (root > UINT32_MAX)
-        root = UINT32_MAX;
+    if (root > 0xffffffff)
+        root = 0xffffffff;
     while (root * root > a)
         root--;
-    while (a - root * root > 2 * root && root < UINT32_MAX)
+    while (a - root * root > 2 * root && root < 0xffffffff)
         root++;
     rest = a - root * root;
-#endif
     /* rest = a - root^2, and (root + 1/2)^2 = root^2 + root + 1/4 */
     return root + (rest > root ? 1 : 0);
 }

@@ -12,7 +12,8 @@
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
- * A CPU has groups of one, and no need of the product. */
+ * A CPU has groups of one, and no need of the product; PLACE is where a window's
+ * words are, so that what is written next lies beside. */
 #ifdef GLCM_GLOBAL_BINS
 #define BINS __global
 #else
@@ -21,22 +22,32 @@
 
 #ifdef GLCM_SINGLE
 #define BIN(h, i) ((h) + (i))
+#define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
+#define UNROLL
 #else
 #define BIN(h, i) ((h) + (i) * items)
+#define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
+#define UNROLL _Pragma("unroll 4")
 #endif
 
 /* What changes with a count (see app/analysis/glcm_cpu.c). */
 typedef struct glcm_steps {
     __global const ulong2 *cell;       /* fxy, e2; those on the diagonal from `diagonal` on */
     __global const ulong2 *marginal;   /* fx, fx12 */
+    __global const ulong2 *difference; /* dif, idm and n: of a pair, whatever the count */
     __global const ulong *other;       /* fs, fd */
-    __global const ulong *idm;
     uint diagonal;
 } glcm_steps;
 
+/* The glcm_sums as they change together. */
+typedef struct sliding_sums {
+    ulong2 cell, marginal, difference;
+    ulong sum, fs, fd;
+} sliding_sums;
+
 /* Bins: marginal [L], difference [L], sum [2L], cell [L(L+1)/2]. */
 static inline void pair_enters(BINS ushort *h, uint items, uint levels, uint p, uint q,
-                               const glcm_steps *t, glcm_sums *s)
+                               const glcm_steps *t, sliding_sums *s)
 {
     const uint a = min(p, q), b = max(p, q), d = b - a;
     BINS ushort *const at_a = BIN(h, a);
@@ -53,21 +64,16 @@ static inline void pair_enters(BINS ushort *h, uint items, uint levels, uint p, 
     *at_d = (ushort)(kd + 1);
     *at_s = (ushort)(ks + 1);
     *at_c = (ushort)(kc + 1);
-    const ulong2 cell = t->cell[kc], ma = t->marginal[ka], mb = t->marginal[kb];
-
-    s->fxy += cell.x;
-    s->e2 += cell.y;
-    s->fx += ma.x + mb.x;
-    s->fx12 += ma.y + mb.y;
+    s->cell += t->cell[kc];
+    s->marginal += t->marginal[ka] + t->marginal[kb];
+    s->difference += t->difference[d];
     s->fs += t->other[ks];
     s->fd += t->other[kd];
     s->sum += (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
-    s->dif += (ulong)d | (ulong)(d * d) << GLCM_PACK_SHIFT;
-    s->idm += t->idm[d] + ((ulong)1 << GLCM_N_SHIFT);
 }
 
 static inline void pair_leaves(BINS ushort *h, uint items, uint levels, uint p, uint q,
-                               const glcm_steps *t, glcm_sums *s)
+                               const glcm_steps *t, sliding_sums *s)
 {
     const uint a = min(p, q), b = max(p, q), d = b - a;
     BINS ushort *const at_a = BIN(h, a);
@@ -84,17 +90,12 @@ static inline void pair_leaves(BINS ushort *h, uint items, uint levels, uint p, 
     *at_d = (ushort)kd;
     *at_s = (ushort)ks;
     *at_c = (ushort)kc;
-    const ulong2 cell = t->cell[kc], ma = t->marginal[ka], mb = t->marginal[kb];
-
-    s->fxy -= cell.x;
-    s->e2 -= cell.y;
-    s->fx -= ma.x + mb.x;
-    s->fx12 -= ma.y + mb.y;
+    s->cell -= t->cell[kc];
+    s->marginal -= t->marginal[ka] + t->marginal[kb];
+    s->difference -= t->difference[d];
     s->fs -= t->other[ks];
     s->fd -= t->other[kd];
     s->sum -= (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
-    s->dif -= (ulong)d | (ulong)(d * d) << GLCM_PACK_SHIFT;
-    s->idm -= t->idm[d] + ((ulong)1 << GLCM_N_SHIFT);
 }
 
 static inline void clear_bins(BINS ushort *h, uint items, uint levels, uint diagonal)
@@ -107,17 +108,17 @@ static inline void clear_bins(BINS ushort *h, uint items, uint levels, uint diag
         *BIN(h, 4 * levels + b * (b + 1) / 2 + b) = (ushort)diagonal;
 }
 
-static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
+static inline void store_sums(__global ulong *words, long windows, const sliding_sums *s)
 {
     words[0] = s->sum;
-    words[windows] = s->dif;
-    words[2 * windows] = s->idm;
+    words[windows] = s->difference.x;
+    words[2 * windows] = s->difference.y;
     words[3 * windows] = s->fs;
     words[4 * windows] = s->fd;
-    words[5 * windows] = s->fxy;
-    words[6 * windows] = s->e2;
-    words[7 * windows] = s->fx;
-    words[8 * windows] = s->fx12;
+    words[5 * windows] = s->cell.x;
+    words[6 * windows] = s->cell.y;
+    words[7 * windows] = s->marginal.x;
+    words[8 * windows] = s->marginal.y;
 }
 
 /*
@@ -128,12 +129,12 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *units, uint first_unit,
                          __global const ushort *planes, __global const uchar *roi_planes,
                          __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
-                         __global const ulong2 *marginal_steps, __global const ulong *steps,
-                         __global const ulong *idm, uint diagonal, __global ulong *all_words,
+                         __global const ulong2 *marginal_steps, __global const ulong2 *difference,
+                         __global const ulong *steps, uint diagonal, __global ulong *all_words,
                          BINS ushort *bins)
 {
     __global const glcm_work *const u = all + units[first_unit + get_global_id(2)];
-    const glcm_steps t = { cell_steps, marginal_steps, steps, idm, diagonal };
+    const glcm_steps t = { cell_steps, marginal_steps, difference, steps, diagonal };
     const int y = (int)get_global_id(0);
     int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
     int x1 = min(x0 + GLCM_SEGMENT, u->columns);
@@ -146,17 +147,19 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
         return;
 
     __global const uchar *roi = roi_planes + u->roi + y;
-    __global ulong *words = all_words + u->words + y;
+    __global ulong *const words = all_words + u->words;
 
-    /* Windows before the first and after the last of the ROI have no pairs. */
+#ifdef GLCM_SINGLE
+    /* Windows before the first and after the last of the ROI have no pairs. On
+     * a GPU neighbours slide in step, and there is nothing to be saved. */
     while (x0 < x1 && !roi[(long)x0 * stride])
-        words[2 * windows + (long)x0++ * u->rows] = 0;
+        words[2 * windows + PLACE(u, x0++, y)] = 0;
     while (x0 < x1 && !roi[(long)(x1 - 1) * stride])
-        words[2 * windows + (long)--x1 * u->rows] = 0;
+        words[2 * windows + PLACE(u, --x1, y)] = 0;
     if (x0 >= x1)
         return;
+#endif
     roi += (long)x0 * stride;
-    words += (long)x0 * u->rows;
 
     __global const ushort *p = planes + u->plane + (long)x0 * stride + y;
 #ifdef GLCM_GLOBAL_BINS
@@ -167,7 +170,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
 #else
     BINS ushort *const h = bins + get_local_id(0);
 #endif
-    glcm_sums s = { 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    sliding_sums s = { (ulong2)(0), (ulong2)(0), (ulong2)(0), 0, 0, 0 };
 
     clear_bins(h, items, levels, diagonal);
     for (int i = 0; i < n_moves; i++) {
@@ -181,25 +184,38 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
     }
     for (int x = x0; ; x++) {
         if (*roi) {
-            store_sums(words, windows, &s);
+            store_sums(words + PLACE(u, x, y), windows, &s);
         } else {
-            words[2 * windows] = 0;
+            words[2 * windows + PLACE(u, x, y)] = 0;
         }
         if (x + 1 >= x1)
             break;
-        for (int i = 0; i < n_moves; i++) {
-            const int leave = moves[i].leave, enter = moves[i].enter;
-            const uint a = p[leave], b = p[leave + partner];
-            const uint c = p[enter], d = p[enter + partner];
+        if (u->interior) {
+            /* Nothing to ask about a pair: the next ones' pixels can be on their
+             * way while one is counted. */
+            UNROLL
+            for (int i = 0; i < n_moves; i++) {
+                const int leave = moves[i].leave, enter = moves[i].enter;
+                const uint a = p[leave], b = p[leave + partner];
+                const uint c = p[enter], d = p[enter + partner];
 
-            if (((a | b) & GLCM_OUTSIDE) == 0)
                 pair_leaves(h, items, levels, a, b, &t, &s);
-            if (((c | d) & GLCM_OUTSIDE) == 0)
                 pair_enters(h, items, levels, c, d, &t, &s);
+            }
+        } else {
+            for (int i = 0; i < n_moves; i++) {
+                const int leave = moves[i].leave, enter = moves[i].enter;
+                const uint a = p[leave], b = p[leave + partner];
+                const uint c = p[enter], d = p[enter + partner];
+
+                if (((a | b) & GLCM_OUTSIDE) == 0)
+                    pair_leaves(h, items, levels, a, b, &t, &s);
+                if (((c | d) & GLCM_OUTSIDE) == 0)
+                    pair_enters(h, items, levels, c, d, &t, &s);
+            }
         }
         p += stride;
         roi += stride;
-        words += u->rows;
     }
 }
 
@@ -330,7 +346,7 @@ __kernel void glcm_maps(__global const glcm_work *all, uint unit, __global const
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
     const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
     const long windows = (long)u->columns * u->rows;
-    __global const ulong *const words = all_words + u->words + x * u->rows + y;
+    __global const ulong *const words = all_words + u->words + PLACE(u, x, y);
     const uint n = (uint)(words[2 * windows] >> GLCM_N_SHIFT);
     tc_i64 feature[GLCM_FEATURES];
     glcm_sums s;
