@@ -180,6 +180,28 @@ def geometry():
                        % (name, radius, noise, near, len(centres)), "%d points" % len(points))
 
 
+def exported():
+    """Crosses where the points are; a table with as many rows."""
+    folder = os.path.join(SCRATCH, "export")
+    for name, shape, spacing in (("image", (60, 80), None), ("stack", (9, 40, 50), [1.0, 1.0, 1.0])):
+        image, _ = balls(shape, 4, 5, 3, 2)
+        points, _ = voting(image, spacing, radius=4)
+        r = tap.run([tap.TEXCELL_WU, "export", os.path.join(SCRATCH, "out.npz"), "-o", folder,
+                     "--images", os.path.join(SCRATCH, "wu.zip")])
+        if not tap.ok(r.returncode == 0 and len(points) > 0, "%s: exported" % name, r.stderr):
+            continue
+        picture = io.imread(os.path.join(folder, "points_a.png"))
+        at = np.floor(points[:, -2:] + 0.5).astype(int)
+        tap.ok(picture.shape[:2] == shape[-2:] and all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
+               and (picture[..., 0] != picture[..., 2]).sum() <= 13 * len(points), "%s: crosses at the points" % name)
+        with open(os.path.join(folder, "points.csv")) as file:
+            rows = list(csv.DictReader(file))
+        tap.ok([[float(r[c]) for c in "zyx"[-len(shape):]] for r in rows] == points.tolist(),
+               "%s: points.csv has the points" % name, rows)
+    slices = io.imread(os.path.join(folder, "points_a_slices.png"))
+    tap.ok(slices.shape[:2] == (3 * 40 + 8, 3 * 50 + 8), "the slices beside each other", slices.shape)
+
+
 def table():
     image = io.imread(tap.data("voting/stardist_img2d.tif"))
     truth = truth_of("voting/stardist_mask2d_centroids.csv", "yx")
@@ -206,4 +228,5 @@ else:
     real_3d()
     two_circles()
     geometry()
+    exported()
     tap.done()
