@@ -18,7 +18,7 @@ typedef struct points {
     double *at;                /* [n][dims] */
 } points;
 
-/* n = 0 where the result has no points. */
+/* n = 0 where the result has no points, or points of a kind that is only listed. */
 static tc_status load_points(const wu_result_file *file, points *p, tc_err *err)
 {
     const long at = wu_npz_find(file->npz, "point"), item = wu_npz_find(file->npz, "point_item");
@@ -27,7 +27,9 @@ static tc_status load_points(const wu_result_file *file, points *p, tc_err *err)
     if (at < 0 || item < 0)
         return TC_OK;
     const wu_array_info *a = wu_npz_info(file->npz, (size_t)at), *b = wu_npz_info(file->npz, (size_t)item);
-    if (a->ndim != 2 || a->dtype != WU_F64 || (a->shape[1] != 2 && a->shape[1] != 3) || b->ndim != 1
+    if (a->dtype != WU_F64)
+        return TC_OK;
+    if (a->ndim != 2 || (a->shape[1] != 2 && a->shape[1] != 3) || b->ndim != 1
         || b->dtype != WU_I64 || b->shape[0] != a->shape[0])
         return tc_fail(err, TC_BAD_INPUT, "%s: point: wrong type or dimensions", file->path);
     if (a->shape[0] == 0)
