@@ -114,6 +114,10 @@ def limits():
     refused("too small", {"radius": 0.9}, "less than one pixel")
     refused("too large for the spacing", {"radius": 10}, "32 are allowed", np.zeros((2, 8, 8), np.uint8), [1, 0.1, 0.1])
     refused("spacings too different", {"radius": 10}, "differ by more", np.zeros((2, 8, 8), np.uint8), [40, 1, 1])
+    wu = write(os.path.join(SCRATCH, "mixed.zip"), "voting", {"radius": 3},
+               [item("a", [np.zeros((8, 8), np.uint8)]), item("b", [np.zeros((8, 8), np.uint8)] * 2)])
+    r = tap.run([tap.TEXCELL, "run", wu, "-o", os.path.join(SCRATCH, "bad.npz"), "--device", "cpu"])
+    tap.ok(r.returncode == 2 and "images or stacks, not both" in r.stderr, "an image and a stack in one job", r.stderr)
     refused("unknown key", {"radius": 3, "r": 1}, "unknown key")
     refused("a cone of 30", {"radius": 3, "cone": 30}, "cone: must be")
     refused("a negative threshold", {"radius": 3, "threshold": -1}, "threshold")

@@ -162,5 +162,6 @@ const an_analysis an_voting = {
     .constants = voting_constants,
     .expect = voting_expect,
     .cpu = &voting_cpu,
+    .one_kind = true,
     .selftests = selftests
 };
