@@ -113,6 +113,26 @@ def oclgrind():
                "clean under Oclgrind: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
 
 
+def failing_calls():
+    """A device that fails leaves an error and no OpenCL object (some of the calls;
+    the last is the wait on closing, of no consequence)."""
+    count, args = path("count"), [TRY, "voting", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"]
+    r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count))
+    if r.returncode != 0:
+        tap.ok("no OpenCL" in r.stderr, "the backends agree", r.stderr)
+        return
+    with open(count) as file:
+        calls = int(file.read().split()[0])
+    wrong = []
+    for n in range(3, calls, 7):
+        r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count, TEXCELL_TEST_CL_FAIL=str(n)))
+        with open(count) as file:
+            left = int(file.read().split()[1])
+        if r.returncode != 2 or left != 0 or "CL_" not in r.stderr:
+            wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
+    tap.ok(calls > 100 and not wrong, "failing calls are device errors and leave nothing", "\n".join(wrong[:5]))
+
+
 def compilers():
     units = {}
     for i, (name, parameters, items) in enumerate(jobs()):
@@ -134,5 +154,6 @@ if "--compilers" in sys.argv[1:]:
 else:
     same_bits()
     crossing()
+    failing_calls()
     oclgrind()
 tap.done()
