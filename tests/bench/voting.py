@@ -21,8 +21,8 @@ def balls(shape, radius, count):
     image = np.full(shape, 40.0)
     for _ in range(count):
         c = [int(rng.integers(0, n)) for n in shape]
-        box = tuple(slice(max(0, a - radius - 1), a + radius + 2) for a in c)
-        grid = np.mgrid[box] if len(shape) > 1 else None
+        box = tuple(slice(max(0, a - radius - 1), min(n, a + radius + 2)) for a, n in zip(c, shape))
+        grid = np.mgrid[box]
         d = np.sqrt(sum((grid[a] - c[a]) ** 2 for a in range(len(shape))))
         image[box] = np.maximum(image[box], 40 + 100 * np.clip(radius + 0.5 - d, 0, 1))
     return np.clip(image + rng.normal(0, 8, shape), 0, 255).astype(np.uint8)
