@@ -6,6 +6,11 @@
 #define GROUP 64
 #endif
 #define SEGMENT (4 * GROUP)
+#ifdef __NV_CL_C_VERSION
+#define NO_UNROLL _Pragma("unroll 1")
+#else
+#define NO_UNROLL
+#endif
 
 static inline int clamped(int i, int n)
 {
@@ -193,6 +198,9 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
             const char2 span = spans[(size_t)at * s->n_dirs + dir];
             __global const tc_u32 *line = votes + ((size_t)(z + dz) * ny + (y + dy)) * nx + x;
             const int x1 = min((int)span.y, nx - 1 - x);
+            /* Unrolled by NVIDIA's compiler (driver 580), this loop finds other
+             * votes than there are: the self-test caught it. */
+            NO_UNROLL
             for (int dx = max((int)span.x, -x); dx <= x1; dx++)
                 if (line[dx] > best) {
                     best = line[dx];
