@@ -322,6 +322,9 @@ static tc_status check_items(job_run *r, tc_err *err)
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
         st = r->analysis->check_item(r->params, &job->items[i], where, err);
+        if (st == TC_OK && r->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
+            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job", where,
+                         r->analysis->name);
         if (st == TC_OK)
             st = r->analysis->plan(r->params, &job->items[i], &plan, err);
         if (st != TC_OK)

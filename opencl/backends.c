@@ -12,6 +12,7 @@ static const struct {
     { "glcm", &glcm_opencl },
     { "cellcount", &cc_opencl },
     { "levelset", &levelset_opencl },
+    { "voting", &voting_opencl },
     { NULL, NULL }
 };
 

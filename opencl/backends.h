@@ -21,5 +21,6 @@ extern const an_backend cc_opencl;
  * mask and the labels being in device memory. */
 double cc_opencl_label_ms(const void *worker);
 extern const an_backend levelset_opencl;
+extern const an_backend voting_opencl;
 
 #endif

@@ -26,6 +26,8 @@ const char wu_export_help[] =
     "  labels_*.png         labelled regions, each in a colour of its own, with its number where\n"
     "                       it is a picture and the number fits\n"
     "  mask_*.png           what is inside (white)\n"
+    "  points_*.png         with --images: points over the image; of a stack, over the\n"
+    "                       largest greys of all slices, and over the slices\n"
     "\n"
     "Numbers have as many digits as give them back exactly. The slices of a stack are drawn\n"
     "beside each other, evenly chosen if there are more than 36.\n"
@@ -132,6 +134,8 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
         status = wu_export_tables(&file, o.folder, used, &n_tables, err);
     if (status == TC_OK)
         status = wu_export_pictures(&file, images, o.folder, used, &n_pictures, err);
+    if (status == TC_OK && images != NULL)
+        status = wu_export_points(&file, images, o.folder, &n_pictures, err);
     if (status == TC_OK) {
         note_unused(&file, used);
         printf("%s: %zu %s, %zu %s\n", o.folder, n_tables, n_tables == 1 ? "table" : "tables",

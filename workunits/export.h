@@ -1,5 +1,5 @@
 /*
- * The two halves of texcell-wu export.
+ * The parts of texcell-wu export.
  */
 #ifndef WU_EXPORT_H
 #define WU_EXPORT_H
@@ -17,6 +17,12 @@ tc_status wu_export_tables(const wu_result_file *file, const char *folder, bool 
  * unit (else NULL) over its pictures. */
 tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
                              bool *used, size_t *written, tc_err *err);
+
+/* Draws the points of a result over the pictures of its work unit: for an image
+ * one picture, for a stack its largest greys along z and its slices. Nothing for a
+ * result without points. */
+tc_status wu_export_points(const wu_result_file *file, const wu_job *images, const char *folder,
+                           size_t *written, tc_err *err);
 
 /* folder/name + end; the caller's (free()). NULL: no memory. */
 char *wu_export_path(const char *folder, const char *name, const char *end);

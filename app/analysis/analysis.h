@@ -101,6 +101,7 @@ typedef struct an_analysis {
     /* The other arrays of a result of this job. *list: an_expected_free. */
     tc_status (*expect)(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
+    bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */
     const an_selftest *selftests;   /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
@@ -113,5 +114,6 @@ const an_analysis *an_find(const char *name);
 extern const an_analysis an_glcm;
 extern const an_analysis an_cellcount;
 extern const an_analysis an_levelset;
+extern const an_analysis an_voting;
 
 #endif

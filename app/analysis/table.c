@@ -7,6 +7,7 @@ const an_analysis *const an_table[] = {
     &an_glcm,
     &an_cellcount,
     &an_levelset,
+    &an_voting,
     NULL
 };
 

@@ -1,0 +1,213 @@
+/* voting on a device: see app/analysis/voting.h. Rows are counted through all
+ * slices. GROUP, the size of a work-group, comes with the build. */
+#include "app/analysis/voting_core.h"
+
+#ifndef GROUP
+#define GROUP 64
+#endif
+#define SEGMENT (4 * GROUP)
+#ifdef __NV_CL_C_VERSION
+#define NO_UNROLL _Pragma("unroll 1")
+#else
+#define NO_UNROLL
+#endif
+
+static inline int clamped(int i, int n)
+{
+    return clamp(i, 0, n - 1);
+}
+
+static inline tc_u32 pixel(__global const uchar *px8, __global const ushort *px16, int wide, size_t i)
+{
+    return wide ? px16[i] : px8[i];
+}
+
+/* The state of an item that begins: zeros. */
+__kernel void voting_clear(__global tc_u32 *votes, __global tc_u32 *voters, tc_u32 n)
+{
+    const size_t i = get_global_id(0);
+
+    if (i < n)
+        votes[i] = voters[i] = 0;
+}
+
+/* --- blur: one slice z, rows first + [0, size of the launch) to out[rows][nx]; three
+ * passes. Rows outside the picture are left out by the first and not asked for
+ * by the second. --------------------------------------------------------------- */
+
+__kernel void voting_blur_z(__constant voting_shape *s, __global const uchar *px8, __global const ushort *px16,
+                            __global tc_u32 *out, int z, int first)
+{
+    const int x = (int)get_global_id(0), y = first + (int)get_global_id(1);
+    tc_u32 sum = 0;
+
+    if (x >= s->n[2] || y < 0 || y >= s->n[1])
+        return;
+    for (int i = -s->taps[0]; i <= s->taps[0]; i++) {
+        const size_t row = (size_t)clamped(z + i, s->n[0]) * s->n[1] + y;
+
+        sum += (s->blur[0][abs(i)] << s->shift) * pixel(px8, px16, s->wide, row * s->n[2] + x);
+    }
+    out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
+}
+
+/* in: rows from first - half on. */
+__kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, int first)
+{
+    const int x = (int)get_global_id(0), y = first + (int)get_global_id(1), h = s->taps[1];
+    tc_u32 sum = 0;
+
+    if (x >= s->n[2])
+        return;
+    for (int i = -h; i <= h; i++)
+        sum += s->blur[1][abs(i)] * in[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
+    out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
+}
+
+/* out: the picture; row: of out's first row. */
+__kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, tc_u32 row)
+{
+    const int x = (int)get_global_id(0), h = s->taps[2];
+    const size_t from = get_global_id(1) * s->n[2];
+    tc_u32 sum = 0;
+
+    if (x >= s->n[2])
+        return;
+    for (int i = -h; i <= h; i++)
+        sum += s->blur[2][abs(i)] * in[from + clamped(x + i, s->n[2])];
+    out[(size_t)row * s->n[2] + from + x] = VOTING_ROUND_NEXT(sum);
+}
+
+/* --- voters ------------------------------------------------------------------------- */
+
+__kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *blurred,
+                            __global const ushort *dir_of_code, __global tc_u32 *voters, tc_u32 first)
+{
+    const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
+    const int nx = s->n[2], ny = s->n[1], nz = s->n[0], z = row / ny, y = row - z * ny;
+    const size_t i = (size_t)row * nx + x, plane = (size_t)nx * ny;
+    tc_u32 voter = 0;
+
+    if (x >= nx)
+        return;
+    const tc_i64 gz = s->inverse[0] * ((tc_i64)blurred[z + 1 < nz ? i + plane : i] - (tc_i64)blurred[z > 0 ? i - plane : i]);
+    const tc_i64 gy = s->inverse[1] * ((tc_i64)blurred[y + 1 < ny ? i + nx : i] - (tc_i64)blurred[y > 0 ? i - nx : i]);
+    const tc_i64 gx = s->inverse[2] * ((tc_i64)blurred[x + 1 < nx ? i + 1 : i] - (tc_i64)blurred[x > 0 ? i - 1 : i]);
+    const tc_u64 most = voting_most(gz, gy, gx);
+    if (most != 0) {
+        const tc_u64 length = voting_length(gz, gy, gx);
+
+        if (length >= s->floor)
+            voter = voting_weight(length, s->root) << 16
+                  | dir_of_code[voting_code(gz, gy, gx, most, s->side, nz == 1)];
+    }
+    voters[i] = voter;
+}
+
+/* --- vote: a group sums a segment of a row ------------------------------------------------ */
+
+/* The voters of one row around, whose spans of that row are spans[dir]. */
+static inline void add_row(__global const tc_u32 *row, __global const char2 *spans, int from, int to, int start,
+                           volatile __local tc_u32 *sums)
+{
+    for (int x = from + (int)get_local_id(0); x < to; x += GROUP) {
+        const tc_u32 voter = row[x], weight = VOTING_WEIGHT(voter);
+
+        if (weight == 0)
+            continue;
+        const char2 span = spans[VOTING_DIR(voter)];
+        const int lo = x + span.x - start, end = x + span.y + 1 - start;
+        if (span.x > span.y || end <= 0 || lo >= SEGMENT)
+            continue;
+        atomic_add(&sums[max(lo, 0)], weight);
+        if (end < SEGMENT)
+            atomic_sub(&sums[end], weight);
+    }
+}
+
+/* spans: [2 reach_z + 1][2 reach_y + 1][n_dirs] */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __global const char2 *spans,
+                 __global tc_u32 *votes, tc_u32 first)
+{
+    __local tc_u32 sums[SEGMENT];
+    __local tc_u32 parts[GROUP];
+    const int me = (int)get_local_id(0), start = (int)get_group_id(0) * SEGMENT;
+    const int row = (int)(first + get_global_id(1)), z = row / s->n[1], y = row - z * s->n[1];
+    const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2], nx = s->n[2];
+    const int from = max(start - rx, 0);
+    const int to = min(start + SEGMENT + rx, nx);
+
+    for (int i = me; i < SEGMENT; i += GROUP)
+        sums[i] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int dz = -rz; dz <= rz; dz++) {
+        if (z - dz < 0 || z - dz >= s->n[0])
+            continue;
+        for (int dy = -ry; dy <= ry; dy++)
+            if (y - dy >= 0 && y - dy < s->n[1])
+                add_row(voters + ((size_t)(z - dz) * s->n[1] + (y - dy)) * nx,
+                        spans + (size_t)((dz + rz) * (2 * ry + 1) + dy + ry) * s->n_dirs, from, to, start, sums);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    /* Differences to sums: four by each work-item, then over the work-items. */
+    tc_u32 four[4], sum = 0;
+    for (int i = 0; i < 4; i++)
+        four[i] = sum += sums[4 * me + i];
+    parts[me] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = 1; step < GROUP; step *= 2) {
+        const tc_u32 before = me >= step ? parts[me - step] : 0;
+
+        barrier(CLK_LOCAL_MEM_FENCE);
+        parts[me] += before;
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const tc_u32 before = me > 0 ? parts[me - 1] : 0;
+    for (int i = 0; i < 4; i++)
+        if (start + 4 * me + i < nx)
+            votes[(size_t)row * nx + start + 4 * me + i] = before + four[i];
+}
+
+/* --- turn: a work-item for each pixel ------------------------------------------------------- */
+
+/* rows: [2 reach_z + 1][n_dirs], the first and last row with a span. */
+__kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes, __global const char2 *spans,
+                          __global const char2 *rows, __global const ushort *dir_of_offset,
+                          __global tc_u32 *voters, tc_u32 first)
+{
+    const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
+    const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
+    const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
+    const size_t i = (size_t)row * nx + x;
+
+    if (x >= nx)
+        return;
+    const tc_u32 voter = voters[i], dir = VOTING_DIR(voter);
+    tc_u32 best = 0;
+    int offset = 0;
+    if (VOTING_WEIGHT(voter) == 0)
+        return;
+    for (int dz = -rz; dz <= rz; dz++) {
+        if (z + dz < 0 || z + dz >= s->n[0])
+            continue;
+        const char2 ys = rows[(size_t)(dz + rz) * s->n_dirs + dir];
+        const int y1 = min((int)ys.y, ny - 1 - y);
+        for (int dy = max((int)ys.x, -y); dy <= y1; dy++) {
+            const int at = (dz + rz) * (2 * ry + 1) + dy + ry;
+            const char2 span = spans[(size_t)at * s->n_dirs + dir];
+            __global const tc_u32 *line = votes + ((size_t)(z + dz) * ny + (y + dy)) * nx + x;
+            const int x1 = min((int)span.y, nx - 1 - x);
+            /* Unrolled by NVIDIA's compiler (driver 580), this loop finds other
+             * votes than there are: the self-test caught it. */
+            NO_UNROLL
+            for (int dx = max((int)span.x, -x); dx <= x1; dx++)
+                if (line[dx] > best) {
+                    best = line[dx];
+                    offset = at * (2 * rx + 1) + dx + rx;
+                }
+        }
+    }
+    if (best != 0)
+        voters[i] = (voter & ~0xffffu) | dir_of_offset[offset];
+}

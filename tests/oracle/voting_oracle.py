@@ -1,0 +1,300 @@
+"""voting evaluated directly from docs/analyses/voting.md, pixel by pixel and
+offset by offset: no intervals, no tables of cones, no differences. Slow."""
+import math
+
+import numpy as np
+
+DEFAULTS = {"sigma": 2.0, "polarity": "bright", "threshold": "auto", "cone": 45, "weight": "root",
+            "floor": 3.0, "refine": True}
+
+
+def isqrt(a):
+    """floor(sqrt(a)) of an array of integers below 2^62."""
+    root = np.sqrt(a.astype(np.float64)).astype(np.int64)
+    root -= root * root > a
+    root += (root + 1) * (root + 1) <= a
+    return root
+
+
+def sqrt_nearest(a):
+    root = isqrt(a)
+    return root + (a - root * root > root)
+
+
+def round_half_up(value):
+    return int(math.floor(value + 0.5))
+
+
+class Scheme:
+    """What follows from the parameters and the shape [nz,ny,nx]."""
+
+    def __init__(self, parameters, shape, spacing=None):
+        self.p = dict(DEFAULTS, **parameters)
+        self.shape = shape
+        spacing = list(spacing or [1.0, 1.0, 1.0])
+        least = min(spacing)
+        self.radius = round_half_up(64 * (self.p["radius"] / least))
+        self.scale = [round_half_up(64 * (s / least)) for s in spacing]
+        self.inverse = [(4096 + s // 2) // s for s in self.scale]
+        self.reach = [self.radius // s if n > 1 else 0 for s, n in zip(self.scale, shape)]
+        self.kernels = [self.kernel(a) for a in range(3)]
+        self.side = 16 if shape[0] > 1 else 64
+        self.cos2 = self.cosines()
+        self.offsets = self.ball()
+
+    def kernel(self, axis):
+        sigma = round_half_up(256 * self.p["sigma"] * 64 / self.scale[axis]) / 256
+        if self.shape[axis] == 1 or sigma < 0.25:
+            return [4096]
+        half = math.ceil(3.5 * sigma)
+        g = [math.exp(-i * i / (2 * sigma * sigma)) for i in range(-half, half + 1)]
+        k = [round_half_up(4096 * v / math.fsum(g)) for v in g]
+        k[half] = 0
+        k[half] = 4096 - sum(k)
+        return k
+
+    def cosines(self):
+        one = 1 << 20
+        c2 = {90: 0, 45: one // 2}.get(self.p["cone"])
+        if c2 is None:
+            c2 = (one + math.isqrt((one // 2) << 20)) // 2
+        found = [c2]
+        # radius * tan >= 1 pixel: too wide still
+        while len(found) < 12 and self.radius ** 2 * (one - c2) >= 64 ** 2 * c2:
+            c2 = (one + math.isqrt(c2 << 20)) // 2
+            found.append(c2)
+        return found
+
+    def ball(self):
+        rz, ry, rx = self.reach
+        return [(z, y, x) for z in range(-rz, rz + 1) for y in range(-ry, ry + 1)
+                for x in range(-rx, rx + 1)
+                if (z, y, x) != (0, 0, 0)
+                and sum((d * s) ** 2 for d, s in zip((z, y, x), self.scale)) <= self.radius ** 2]
+
+    def physical(self, offset):
+        return [d * s for d, s in zip(offset, self.scale)]
+
+
+def shift_of(image):
+    return 15 - (max(int(image.max()), 1).bit_length() - 1)
+
+
+def blur(scheme, image):
+    v = image.astype(np.int64) << shift_of(image)
+    for axis, (add, bits) in enumerate(((128, 8), (2048, 12), (2048, 12))):
+        k = scheme.kernels[axis]
+        half = len(k) // 2
+        padded = np.pad(v, [(half, half) if a == axis else (0, 0) for a in range(3)], mode="edge")
+        total = np.zeros_like(v)
+        for i, weight in enumerate(k):
+            part = [slice(None)] * 3
+            part[axis] = slice(i, i + v.shape[axis])
+            total += weight * padded[tuple(part)]
+        assert total.max() + add < 1 << 32
+        v = (total + add) >> bits
+    return v
+
+
+def gradient(scheme, blurred):
+    parts = []
+    for axis in range(3):
+        padded = np.pad(blurred, [(1, 1) if a == axis else (0, 0) for a in range(3)], mode="edge")
+        n = blurred.shape[axis]
+        up = np.take(padded, range(2, n + 2), axis)
+        down = np.take(padded, range(n), axis)
+        parts.append((up - down) * scheme.inverse[axis])
+    g = np.stack(parts, -1)
+    return -g if scheme.p["polarity"] == "dark" else g
+
+
+def noise_floor(scheme, image):
+    v = image.astype(np.int64)
+    nz, ny, nx = v.shape
+    if ny < 3 or nx < 3:
+        return 0
+    mask = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]])
+    rough = np.zeros((nz, ny - 2, nx - 2), np.int64)
+    for y in range(3):
+        for x in range(3):
+            rough += mask[y, x] * v[:, y:y + ny - 2, x:x + nx - 2]
+    rows = np.abs(rough).reshape(-1, nx - 2)
+    rows = rows[::-(-rows.size // (1 << 20))]
+    ranked = np.sort(rows.ravel())
+    median = int(ranked[(ranked.size - 1) // 2])
+    gain = 0.0
+    for axis in range(0 if nz > 1 else 1, 3):
+        one = 1.0
+        for other in range(3):
+            k = np.array(scheme.kernels[other], float)
+            if other == axis:
+                slope = np.convolve(k, [1, 0, -1])
+                one *= (slope ** 2).sum() / 4096 ** 2 * scheme.inverse[axis] ** 2 / 4096
+            else:
+                one *= (k ** 2).sum() / 4096 ** 2
+        gain = max(gain, one)
+    return int(scheme.p["floor"] * (median / 4.047) * 2.0 ** shift_of(image) * 1024 * math.sqrt(gain))
+
+
+def quantised(vectors, side):
+    """Directions on the cube's surface; zero for zero."""
+    size = np.abs(vectors)
+    most = np.maximum(size.max(-1, keepdims=True), 1)
+    return np.sign(vectors) * ((2 * side * size + most) // (2 * most))
+
+
+def lengths_weights(scheme, g, floor):
+    length = sqrt_nearest((g ** 2).sum(-1))
+    weight = sqrt_nearest(length >> 4) if scheme.p["weight"] == "root" else length >> 15
+    weight[(length < floor) | (length == 0)] = 0
+    return weight
+
+
+def covers(scheme, directions, offset, cos2):
+    """Which voters' cones hold the pixel at an offset from them."""
+    d = np.array(scheme.physical(offset))
+    dot = (directions * d).sum(-1)
+    return (dot > 0) & (dot * dot * (1 << 20) >= cos2 * (directions ** 2).sum(-1) * int((d * d).sum()))
+
+
+def shifted(shape, offset):
+    """Slices of the voters whose pixel at the offset is in the picture, and of
+    those pixels."""
+    here = tuple(slice(max(0, -d), max(0, min(n, n - d))) for d, n in zip(offset, shape))
+    there = tuple(slice(max(0, d), max(0, min(n, n + d))) for d, n in zip(offset, shape))
+    return here, there
+
+
+def vote(scheme, directions, weight, cos2):
+    votes = np.zeros(scheme.shape, np.int64)
+    for offset in scheme.offsets:
+        here, there = shifted(scheme.shape, offset)
+        votes[there] += np.where(covers(scheme, directions[here], offset, cos2), weight[here], 0)
+    assert votes.max() < 1 << 32
+    return votes
+
+
+def turn(scheme, directions, weight, votes, cos2):
+    """Towards the largest sum; the first of several in the order of z, y, x."""
+    best = np.zeros(scheme.shape, np.int64)
+    choice = directions.copy()
+    for offset in scheme.offsets:                      # in that order
+        here, there = shifted(scheme.shape, offset)
+        better = covers(scheme, directions[here], offset, cos2) & (votes[there] > best[here]) & (weight[here] > 0)
+        best[here] = np.where(better, votes[there], best[here])
+        aim = quantised(np.array(scheme.physical(offset)), scheme.side)
+        choice[here] = np.where(better[..., None], aim, choice[here])
+    return choice
+
+
+def peaks(scheme, votes):
+    """Greedy: (score, position) of local maxima at least the radius apart."""
+    nz, ny, nx = votes.shape
+    order = np.argsort(-votes, axis=None, kind="stable")
+    rank = np.empty(votes.size, np.int64)
+    rank[order] = np.arange(votes.size)
+    rank = np.pad(rank.reshape(votes.shape), 1, constant_values=votes.size)
+    centre = rank[1:-1, 1:-1, 1:-1]
+    first = np.ones(votes.shape, bool)
+    for z in range(3):
+        for y in range(3):
+            for x in range(3):
+                first &= rank[z:z + nz, y:y + ny, x:x + nx] >= centre
+    kept = []
+    for i in order:
+        at = np.unravel_index(i, votes.shape)
+        if votes[at] == 0:
+            break
+        if first[at] and all(sum(((a - b) * s) ** 2 for a, b, s in zip(at, other, scheme.scale)) >= scheme.radius ** 2
+                             for _, other in kept):
+            kept.append((int(votes[at]), tuple(int(a) for a in at)))
+    return kept
+
+
+def above_threshold(scheme, kept):
+    rule = scheme.p["threshold"]
+    if rule != "auto":
+        return [k for k in kept if k[0] >= rule]
+    total, part = sum(k[0] for k in kept), 0
+    for score, _ in kept:
+        part += score
+        if 2 * part >= total:
+            return [k for k in kept if 10 * k[0] >= 3 * score]
+    return []
+
+
+def refined(scheme, g, weight, at):
+    """Least squares in whole numbers, solved with fractions."""
+    from fractions import Fraction
+    nz = scheme.shape[0]
+    span = [range(max(0, a - (5 * scheme.radius // (4 * s) if n > 1 else 0)),
+                  min(n, a + (5 * scheme.radius // (4 * s) if n > 1 else 0) + 1))
+            for a, s, n in zip(at, scheme.scale, scheme.shape)]
+    m, v = [[0] * 3 for _ in range(3)], [0] * 3
+    for z in span[0]:
+        for y in span[1]:
+            for x in span[2]:
+                w = int(weight[z, y, x])
+                if w == 0:
+                    continue
+                d = [4 * (p - c) * s for p, c, s in zip((z, y, x), at, scheme.scale)]
+                u = [int(c) for c in quantised(g[z, y, x], 64)]
+                d2, u2 = sum(c * c for c in d), sum(c * c for c in u)
+                dot = -sum(a * b for a, b in zip(u, d))
+                if d2 > (5 * scheme.radius) ** 2 or dot <= 0 or 1024 * dot * dot < 874 * u2 * d2:
+                    continue
+                t = (w << 12) // u2
+                for a in range(3):
+                    for b in range(3):
+                        e = t * ((u2 if a == b else 0) - u[a] * u[b])
+                        m[a][b] += e
+                        v[a] += e * d[b]
+    axes = range(3) if nz > 1 else range(1, 3)
+    shift = 0
+    trace = sum(m[a][a] for a in axes)
+    while (trace * (1 if nz > 1 else 2)) >> shift >= 1 << 34:   # in 2D z takes the trace
+        shift += 1
+    cut = lambda e: abs(e) // (1 << shift) * (1 if e >= 0 else -1)
+    m = [[cut(m[a][b]) for b in axes] for a in axes]
+    v = [cut(v[a]) for a in axes]
+
+    def det(q):
+        if len(q) == 2:
+            return q[0][0] * q[1][1] - q[0][1] * q[1][0]
+        return sum(q[0][i] * (q[1][(i + 1) % 3] * q[2][(i + 2) % 3] - q[1][(i + 2) % 3] * q[2][(i + 1) % 3])
+                   for i in range(3))
+    if det(m) <= 0:
+        return [float(a) for a in at]
+    move = [0] * (3 - len(v))
+    for a in range(len(v)):
+        q = Fraction(det([[v[r] if c == a else m[r][c] for c in range(len(v))] for r in range(len(v))]), det(m))
+        size = math.floor(abs(q) + Fraction(1, 2))
+        move.append(size if q >= 0 else -size)
+    if sum(c * c for c in move) > 4 * scheme.radius ** 2:
+        return [float(a) for a in at]
+    found = [Fraction(4 * a * s + c, 4 * s) for a, s, c in zip(at, scheme.scale, move)]
+    if any(q < Fraction(-1, 2) or q >= n - Fraction(1, 2) for q, n in zip(found, scheme.shape)):
+        return [float(a) for a in at]
+    return [float(q) for q in found]
+
+
+def run(image, parameters, spacing=None):
+    """image: [h,w] or [nz,ny,nx]. A dictionary with `blurred`, `weight`, the
+    `votes` of every round, `points` and `scores`."""
+    flat = image.ndim == 2
+    volume = image[None] if flat else image
+    s = Scheme(parameters, volume.shape, spacing)
+    blurred = blur(s, volume)
+    g = gradient(s, blurred)
+    weight = lengths_weights(s, g, noise_floor(s, volume))
+    directions = quantised(g, s.side)
+    rounds = []
+    for i, cos2 in enumerate(s.cos2):
+        rounds.append(vote(s, directions, weight, cos2))
+        if i + 1 < len(s.cos2):
+            directions = turn(s, directions, weight, rounds[-1], cos2)
+    kept = above_threshold(s, peaks(s, rounds[-1]))
+    points = [refined(s, g, weight, at) if s.p["refine"] else [float(a) for a in at] for _, at in kept]
+    return {"blurred": blurred, "weight": weight, "votes": rounds,
+            "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
+            "scores": np.array([k[0] for k in kept], np.int64)}

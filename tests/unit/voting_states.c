@@ -1,0 +1,63 @@
+/*
+ * For tests/voting_oracle_test.py: runs the first item of a work unit on the
+ * CPU and keeps the planes of the state after every phase.
+ *
+ *   voting_states WU.zip THREADS OUT
+ *
+ * OUT: for each phase votes[n], voters[n] (u32).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/analysis/voting.h"
+
+static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
+{
+    an_task task = { .threads = threads };
+    voting_scheme s;
+    wu_pixels pixels;
+    wu_job *job = NULL;
+    void *params = NULL, *state = NULL, *worker = NULL;
+    tc_status st = wu_job_read(path, &job, err);
+
+    if (st == TC_OK)
+        st = an_voting.parse(job->parameters, path, &params, err);
+    if (st == TC_OK)
+        st = wu_item_load(job, 0, &pixels, err);
+    if (st != TC_OK)
+        return st;
+    task.params = params;
+    task.item = &job->items[0];
+    task.pixels = &pixels;
+    st = voting_scheme_init(params, task.item, path, &s, err);
+    if (st == TC_OK)
+        st = an_voting.plan(params, task.item, &task.plan, err);
+    state = calloc(1, task.plan.state_bytes);
+    if (st == TC_OK)
+        st = voting_cpu.open(&task, state, &worker, err);
+    for (st = st == TC_OK ? TC_MORE : st; st == TC_MORE;) {
+        uint64_t done;
+
+        st = voting_cpu.step(worker, state, &done, err);
+        if (done % s.bands == 0 && fwrite(voting_votes(state), 2 * sizeof(uint32_t), s.n, out) != s.n)
+            st = tc_fail(err, TC_IO, "cannot write");
+    }
+    voting_cpu.close(&worker);
+    free(state);
+    an_voting.params_free(&params);
+    wu_pixels_free(&pixels);
+    wu_job_destroy(&job);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    FILE *const out = argc == 4 ? fopen(argv[3], "wb") : NULL;
+    tc_err err = { "usage: voting_states WU.zip THREADS OUT" };
+
+    if (out == NULL || run(argv[1], (unsigned)atoi(argv[2]), out, &err) != TC_OK || fclose(out) != 0) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,159 @@
+"""voting gives the same bytes for every number of threads, on OpenCL with
+launches of any size, when the device changes in mid-run, and under Oclgrind.
+--compilers: from other compilers and optimisation levels instead."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import glcm_same_bits
+import tap
+from oracle.workunit import item, write
+
+FOLDER = tap.scratch()
+ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"),
+           LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
+TRY = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
+RNG = np.random.default_rng(11)
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def blobs(shape, radius, count, dtype=np.uint8):
+    grid = np.indices(shape)
+    image = np.full(shape, 50.0)
+    for _ in range(count):
+        c = [RNG.uniform(0, n) for n in shape]
+        d = np.sqrt(sum((grid[a] - c[a]) ** 2 for a in range(len(shape))))
+        image = np.maximum(image, 50 + RNG.uniform(60, 150) * np.clip(radius + 0.5 - d, 0, 1))
+    image = np.clip(image + RNG.normal(0, 5, shape), 0, 255)
+    return np.round(image * (257 if dtype == np.uint16 else 1)).astype(dtype)
+
+
+def jobs():
+    wide = blobs((40, 1200), 6, 60)
+    yield "pictures", {"radius": 6}, [item("a", [blobs((90, 110), 6, 25)]), item("b", [wide]),
+                                      item("c", [blobs((200, 33), 6, 20, np.uint16)])]
+    yield "dark, half plane, no floor", {"radius": 4.5, "polarity": "dark", "cone": 90, "floor": 0,
+                                         "weight": "gradient", "sigma": 0.7}, \
+        [item("a", [blobs((70, 80), 5, 12)])]
+    yield "a large radius", {"radius": 90, "cone": 22.5}, [item("a", [blobs((120, 130), 30, 3)])]
+    yield "a stack", {"radius": 4, "sigma": 1}, [item("a", list(blobs((17, 30, 35), 4, 9)))]
+    yield "an anisotropic stack of 16 bits", {"radius": 1.1, "refine": False, "sigma": 1.5}, \
+        [item("a", list(blobs((14, 40, 40), 4, 9, np.uint16)), spacing=[0.6, 0.25, 0.2])]
+    yield "thin", {"radius": 3, "floor": 0}, [item("row", [wide[:1]]), item("column", [wide[:, :1]]),
+                                             item("dot", [wide[:1, :1]])]
+
+
+def bytes_of(unit, device, *options, program=None):
+    result = path("r.npz")
+    if os.path.exists(result):
+        os.remove(result)
+    r = tap.run([program or tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--quiet"]
+                + list(options), env=ENV)
+    if r.returncode != 0:
+        tap.note("exit %d: %s" % (r.returncode, r.stderr))
+        return None
+    with open(result, "rb") as file:
+        return file.read()
+
+
+def same_bits():
+    for name, parameters, items in jobs():
+        unit = write(path("unit.zip"), "voting", parameters, items)
+        first = bytes_of(unit, "cpu", "--threads", "1")
+        same = [bytes_of(unit, "cpu", "--threads", str(n), "--checkpoint-every", "0.01") == first for n in (1, 2, 3, 7)]
+        tap.ok(first is not None and all(same), "%s: 1, 2, 3, 7 threads" % name, same)
+        same = [bytes_of(unit, "opencl", "--gpu-slice-ms", ms) == first for ms in ("0.2", "3", "50", "5000")]
+        tap.ok(first is not None and all(same), "%s: OpenCL, launches of any size" % name, same)
+
+
+def crossing():
+    """Started on one, killed, finished on the other."""
+    unit, mixed = path("long.zip"), path("mixed.npz")
+    write(unit, "voting", {"radius": 9}, [item("a", [blobs((700, 700), 9, 250)])])
+    whole = bytes_of(unit, "cpu", "--threads", "1")
+    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "opencl")):
+        if os.path.exists(mixed):
+            os.remove(mixed)
+        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", first, "--quiet", "--threads",
+                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=ENV)
+        waited = time.monotonic()
+        while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
+                time.monotonic() < waited + 60:
+            time.sleep(0.002)
+        time.sleep(0.05)
+        early = process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", second, "--threads", "2"], env=ENV)
+        with open(mixed, "rb") as file:
+            tap.ok(r.returncode == 0 and file.read() == whole, "begun on %s, finished on %s" % (first, second), r.stderr)
+        tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", r.stderr)
+
+
+def oclgrind():
+    if shutil.which("oclgrind") is None:
+        tap.skip("Oclgrind", "it is not installed")
+        return
+    for name, *args in (("a picture", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"),
+                        ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
+                        ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
+        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args, env=ENV)
+        if "ASan runtime does not come first" in r.stderr:
+            tap.skip(name, "sanitizers and Oclgrind exclude each other")
+            continue
+        tap.ok(r.returncode == 0 and r.stderr == "" and r.stdout.startswith("cpu "),
+               "clean under Oclgrind: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
+
+
+def failing_calls():
+    """A device that fails leaves an error and no OpenCL object (some of the calls;
+    the last is the wait on closing, of no consequence)."""
+    count, args = path("count"), [TRY, "voting", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"]
+    r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count))
+    if r.returncode != 0:
+        tap.ok("no OpenCL" in r.stderr, "the backends agree", r.stderr)
+        return
+    with open(count) as file:
+        calls = int(file.read().split()[0])
+    wrong = []
+    for n in range(3, calls, 7):
+        r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count, TEXCELL_TEST_CL_FAIL=str(n)))
+        with open(count) as file:
+            left = int(file.read().split()[1])
+        if r.returncode != 2 or left != 0 or "CL_" not in r.stderr:
+            wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
+    tap.ok(calls > 100 and not wrong, "failing calls are device errors and leave nothing", "\n".join(wrong[:5]))
+
+
+def compilers():
+    units = {}
+    for i, (name, parameters, items) in enumerate(jobs()):
+        units[name] = write(path("unit%d.zip" % i), "voting", parameters, items)
+    first = {name: bytes_of(unit, "cpu") for name, unit in units.items()}
+    for compiler, flags in glcm_same_bits.EVERY:
+        title = "%s %s" % (compiler, flags)
+        program = glcm_same_bits.build(FOLDER, compiler, flags) if shutil.which(compiler) else None
+        if program is None:
+            tap.skip(title, "it is not installed or does not build")
+            continue
+        for name, unit in units.items():
+            tap.ok(first[name] is not None and first[name] == bytes_of(unit, "cpu", program=program),
+                   "%s: the same bytes for %s" % (title, name))
+
+
+if "--compilers" in sys.argv[1:]:
+    compilers()
+else:
+    same_bits()
+    crossing()
+    failing_calls()
+    oclgrind()
+tap.done()
