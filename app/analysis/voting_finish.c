@@ -65,9 +65,10 @@ static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, peaks
     for (uint32_t z = 0; z < s->nz; z++)
         for (uint32_t y = 0; y < s->ny; y++)
             for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
-                /* Most pixels are told by their neighbours in the row. */
+                /* Most pixels are told by four of their neighbours. */
                 if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
-                    (x + 1 < s->nx && votes[i + 1] > votes[i]))
+                    (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
+                    (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                     continue;
                 if (is_peak(s, votes, z, y, x))
                     st = add_peak(p, &(peak){ votes[i], z, y, x, { z, y, x } }, err);
