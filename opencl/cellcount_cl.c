@@ -616,7 +616,9 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
             st = make_kernels(w, err);
         if (st == TC_OK && !w->host_only)
             st = make_buffers(w, err);
-        make_slices(w);
+        /* Without kernels there is no size of a group to count work in. */
+        if (st == TC_OK && !w->host_only)
+            make_slices(w);
     }
     if (st != TC_OK)
         cl_close(worker);

@@ -31,7 +31,7 @@ static uint32_t voter_at(const cpu_worker *w, uint32_t z, uint32_t y, uint32_t x
     const voting_scheme *const s = &w->s;
     const uint32_t *const b = w->votes;
     const size_t plane = (size_t)s->nx * s->ny, i = ((size_t)z * s->ny + y) * s->nx + x;
-    const int sign = w->params->dark ? -1 : 1;
+    const int64_t sign = w->params->dark ? -1 : 1;
     const int64_t gz = sign * s->inverse[0] * ((int64_t)b[z + 1 < s->nz ? i + plane : i] - b[z > 0 ? i - plane : i]);
     const int64_t gy = sign * s->inverse[1] * ((int64_t)b[y + 1 < s->ny ? i + s->nx : i] - b[y > 0 ? i - s->nx : i]);
     const int64_t gx = sign * s->inverse[2] * ((int64_t)b[x + 1 < s->nx ? i + 1 : i] - b[x > 0 ? i - 1 : i]);
@@ -170,8 +170,8 @@ static uint32_t turned(const cpu_worker *w, uint32_t voter, uint32_t z, uint32_t
 
         if ((int64_t)z + dz < 0 || (int64_t)z + dz >= (int64_t)s->nz)
             continue;
-        for (int dy = rows.lo; dy <= rows.hi; dy++) {
-            const size_t at = (size_t)((dz + rz) * (2 * ry + 1) + dy + ry);
+        for (int dy = (int)rows.lo; dy <= (int)rows.hi; dy++) {
+            const size_t at = (size_t)(dz + rz) * (size_t)(2 * ry + 1) + (size_t)(dy + ry);
             const voting_span span = w->tables.spans[dir * n_rows + at];
             const int64_t lo = (int64_t)x + span.lo, hi = (int64_t)x + span.hi;
             const int64_t from = lo < 0 ? 0 : lo, to = hi >= (int64_t)s->nx ? (int64_t)s->nx - 1 : hi;

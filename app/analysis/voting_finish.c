@@ -327,7 +327,7 @@ static void refine_peak(const refiner *r, peak *p)
 
     memset(&l, 0, sizeof l);
     for (int a = 0; a < 3; a++)
-        reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * s->scale[a]) : 0;
+        reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
     for (int64_t z = lower(at[0], reach[0]); z <= upper(at[0], reach[0], length[0]); z++)
         for (int64_t y = lower(at[1], reach[1]); y <= upper(at[1], reach[1], length[1]); y++)
             for (int64_t x = lower(at[2], reach[2]); x <= upper(at[2], reach[2], length[2]); x++) {
@@ -348,7 +348,7 @@ static void refine_peak(const refiner *r, peak *p)
     for (int a = 0; a < 3; a++) {
         const int64_t moved = 4 * at[a] * s->scale[a] + c[a];
 
-        if (moved < -2 * s->scale[a] || moved >= (4 * length[a] - 2) * s->scale[a])
+        if (moved < -2 * (int64_t)s->scale[a] || moved >= (4 * length[a] - 2) * s->scale[a])
             return;
     }
     for (int a = 0; a < 3; a++)

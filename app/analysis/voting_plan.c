@@ -129,7 +129,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     make_rounds(p, s);
     s->side = item->nz > 1 ? SIDE_3D : SIDE_2D;
     {
-        const size_t outer = (size_t)(2 * s->side + 1), inner = outer - 2;
+        const size_t outer = 2 * (size_t)s->side + 1, inner = outer - 2;
 
         s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner : outer * outer - inner * inner;
     }

@@ -52,7 +52,8 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
     for (int z = -s->reach[0]; z <= s->reach[0]; z++)
         for (int y = -s->reach[1]; y <= s->reach[1]; y++)
             for (int x = -s->reach[2]; x <= s->reach[2]; x++, out++) {
-                const int64_t vz = z * s->scale[0], vy = y * s->scale[1], vx = x * s->scale[2];
+                const int64_t vz = (int64_t)z * s->scale[0], vy = (int64_t)y * s->scale[1];
+                const int64_t vx = (int64_t)x * s->scale[2];
                 const uint64_t most = voting_most(vz, vy, vx);
 
                 *out = most == 0 ? 0 : t->dir_of_code[voting_code(vz, vy, vx, most, s->side, s->nz == 1)];
@@ -124,7 +125,7 @@ static void make_spans(const voting_scheme *s, const int8_t u[3], uint32_t cos2,
 
     for (int z = -s->reach[0]; z <= s->reach[0]; z++)
         for (int y = -s->reach[1]; y <= s->reach[1]; y++) {
-            const int64_t dz = z * s->scale[0], dy = y * s->scale[1];
+            const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
             const row_test r = { u[0] * dz + u[1] * dy, dz * dz + dy * dy, u[2], s->scale[2],
                                  s->radius64 * s->radius64, (uint64_t)cos2 * (uint64_t)length2 };
 
@@ -179,7 +180,8 @@ void voting_tables_round(const voting_scheme *s, voting_tables *t, int round)
 
         if (u[0] < 0 || u[1] < 0 || u[2] < 0) {
             const int z = abs(u[0]) + (s->nz > 1 ? s->side : 0), y = abs(u[1]) + s->side, x = abs(u[2]) + s->side;
-            const size_t code = (size_t)((z * (2 * s->side + 1) + y) * (2 * s->side + 1) + x);
+            const size_t outer = 2 * (size_t)s->side + 1;
+            const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
 
             mirror_spans(s, u, t->spans + t->dir_of_code[code] * n_rows, t->spans + i * n_rows);
         }
