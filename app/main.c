@@ -349,8 +349,9 @@ int main(int argc, char **argv)
     tc_status st;
 
     have_streams();
-    /* A shared library that was linked with -ffast-math (Debian's BOINC library)
-     * makes the processor flush denormals to zero. Threads inherit this. */
+    /* A shared library that was linked for speed rather than exactness (Debian's
+     * BOINC library) makes the processor flush denormals to zero. Threads inherit
+     * this. */
     fesetenv(FE_DFL_ENV);
     /* Let writes report a full disk or a closed pipe instead of ending us. */
     signal(SIGXFSZ, SIG_IGN);
