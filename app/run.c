@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
@@ -42,20 +41,12 @@ typedef struct item_run {
     double start;
 } item_run;
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* --- what people see --------------------------------------------------------------- */
 
 static void show_progress(job_run *r, const item_run *it, double fraction)
 {
     enum { WIDTH = 30 };
-    const double time = now();
+    const double time = tc_seconds();
     const int full = (int)(fraction * WIDTH);
 
     bw_fraction_done(fraction);
@@ -79,7 +70,7 @@ static void say_item_done(const job_run *r, const item_run *it)
     clear_progress(r);
     if (!r->options->quiet)
         fprintf(stderr, "texcell: %s: done (%zu of %zu) in %.1f s\n", r->job->items[it->index].name,
-                it->index + 1, r->job->n_items, now() - it->start);
+                it->index + 1, r->job->n_items, tc_seconds() - it->start);
 }
 
 static void say(const job_run *r, const char *what, const char *detail)
@@ -243,7 +234,7 @@ static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *er
 {
     tc_status st;
 
-    it->start = now();
+    it->start = tc_seconds();
     it->task.params = r->params;
     it->task.item = &r->job->items[it->index];
     it->task.pixels = &it->pixels;
@@ -349,7 +340,7 @@ static tc_status read_job(job_run *r, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known to this version",
                        path, r->job->analysis);
     snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    st = r->analysis->parse(r->job->parameters, where, &r->params, err);
+    st = an_parse(r->analysis, r->job->parameters, where, &r->params, err);
     if (st == TC_OK)
         st = check_items(r, err);
     r->device_backend = ocl_backend(r->analysis->name);
@@ -478,8 +469,7 @@ tc_status run_job(const run_options *options, tc_err *err)
         unlink(options->spool);
     }
     spool_close(&r.spool);
-    if (r.params != NULL)
-        r.analysis->params_free(&r.params);
+    an_params_free(r.analysis, &r.params);
     free(r.done_before);
     wu_job_destroy(&r.job);
     return st;

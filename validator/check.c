@@ -191,7 +191,7 @@ static tc_status read_unit(checking *c, const char *path, tc_err *err)
     if (c->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known", path, c->job->analysis);
     snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    return c->analysis->parse(c->job->parameters, where, &c->params, err);
+    return an_parse(c->analysis, c->job->parameters, where, &c->params, err);
 }
 
 tc_status val_check(const char *workunit, const char *result, tc_err *err)
@@ -218,8 +218,7 @@ tc_status val_check(const char *workunit, const char *result, tc_err *err)
         st = check_nothing_else(&c, err);
     free(c.known);
     wu_npz_reader_close(&c.r);
-    if (c.params != NULL)
-        c.analysis->params_free(&c.params);
+    an_params_free(c.analysis, &c.params);
     wu_job_destroy(&c.job);
     return st;
 }

@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/analysis/glcm.h"
 #include "app/analysis/pool.h"
@@ -709,14 +708,6 @@ fail:
     return st;
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Units of one step: within a slice, and for about a tenth of a second. */
 static uint64_t step_units(const cpu_worker *w, uint64_t done)
 {
@@ -741,7 +732,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     cpu_worker *const w = worker;
     an_state_head *const head = state;
     const uint64_t done = head->units_done;
-    const double start = now();
+    const double start = tc_seconds();
     glcm_unit unit;
     uint64_t n;
 
@@ -771,23 +762,15 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     }
     head->units_done = done + n;
     *units_done = head->units_done;
-    adapt(w, n, now() - start);
+    adapt(w, n, tc_seconds() - start);
     return head->units_done == w->g.units ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */
-static tc_status cpu_sync(void *worker, void *state, tc_err *err)
-{
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
-}
-
 const an_backend glcm_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .step = cpu_step,
-    .sync = cpu_sync,
+    .sync = an_always_synced,
     .close = cpu_close
 };
