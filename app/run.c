@@ -371,7 +371,7 @@ static tc_status write_result(job_run *r, tc_err *err)
 
     if (parameters == NULL)
         st = tc_no_memory(err, "the parameters");
-    if (st == TC_OK)
+    if (st == TC_OK && r->analysis->constants != NULL)
         st = r->analysis->constants(r->params, &once, err);
     if (st == TC_OK)
         st = wu_result_write(r->options->output, r->job, parameters, &once, spool_read, r->spool, err);

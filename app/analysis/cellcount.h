@@ -96,8 +96,9 @@ void cc_passes_merge(cc_passes *p);
 void cc_join_summits(cc_passes *p, const uint32_t *d2, int32_t *up);
 
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
-tc_status cc_constants(const void *params, wu_output *out, tc_err *err);
-tc_status cc_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+/* cellcount_check.c */
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 /* One row of statistics; sums are exact. Also the bench's way in. */
 typedef struct cc_region {
