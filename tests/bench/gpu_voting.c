@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     json_t *const json = json_loads(text, 0, NULL);
     st = an_selftest_pixels(&made, &px, &err);
     if (st == TC_OK)
-        st = an_voting.parse(json, "parameters", &params, &err);
+        st = an_parse(&an_voting, json, "parameters", &params, &err);
     if (st == TC_OK)
         st = an_voting.plan(params, &item, &task.plan, &err);
     task.params = params;
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     if (st != TC_OK)
         fprintf(stderr, "gpu_voting: %s\n", err.message);
     free(list);
-    an_voting.params_free(&params);
+    an_params_free(&an_voting, &params);
     wu_pixels_free(&px);
     json_decref(json);
     return st == TC_OK ? 0 : 1;
