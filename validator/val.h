@@ -24,4 +24,14 @@ tc_status val_compare(const char *a, const char *b, tc_err *err);
 tc_status val_script_init(const char *workunits, const char *result, tc_err *err);
 tc_status val_script_compare(const char *a, const char *b, tc_err *err);
 
+/* What the two scripts and the assimilator's share. Reads a file to its end:
+ * TC_TRY_LATER if the server cannot, TC_BAD_INPUT if it is not there. */
+tc_status val_try_reading(const char *path, tc_err *err);
+/* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;
+ * 0: it is not such a name. */
+size_t val_workunit_length(const char *name);
+/* Looks for the work unit of an upload. *path is the caller's. TC_TRY_LATER:
+ * it is not there. */
+tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
+
 #endif
