@@ -26,6 +26,10 @@ typedef struct val_verification {
  * probability of catching a forger to stdout. Memory: one item's. */
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err);
 
+/* The form alone, whatever the values are: for a work unit of which the sizes of
+ * the items are not known. */
+tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err);
+
 /* Whether two results have equal content (not: equal bytes of the files).
  * TC_NO_MATCH: they have not; the first differences are printed to stdout,
  * named by array, item and feature. TC_BAD_INPUT: one is not well-formed. */
@@ -39,5 +43,15 @@ tc_status val_compare(const char *a, const char *b, tc_err *err);
 tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
                           tc_err *err);
 tc_status val_script_compare(const char *a, const char *b, tc_err *err);
+
+/* What the two scripts and the assimilator's share. Reads a file to its end:
+ * TC_TRY_LATER if the server cannot, TC_BAD_INPUT if it is not there. */
+tc_status val_try_reading(const char *path, tc_err *err);
+/* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;
+ * 0: it is not such a name. */
+size_t val_workunit_length(const char *name);
+/* Looks for the work unit of an upload. *path is the caller's. TC_TRY_LATER:
+ * it is not there. */
+tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
 
 #endif
