@@ -80,11 +80,12 @@ tc_status cc_expect(const void *params, const wu_job *job, an_expected **list, s
 
 /* One row of statistics; sums are exact. Also the bench's way in. */
 typedef struct cc_region {
-    uint64_t area, sum_y, sum_x, sum_grey;
-    uint32_t y0, x0, y1, x1;   /* half-open */
+    uint64_t sum_y, sum_x, sum_grey;
+    uint32_t area;
+    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
 } cc_region;
 /* The regions 1..n of a label plane, regions[label - 1]; `regions` has n
- * entries. pixels may be NULL: no grey sums. */
+ * entries. */
 tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
                      unsigned threads, cc_region *regions, tc_err *err);
 

@@ -156,7 +156,7 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
         free(w->scratch[t].edges);
-        free(w->scratch[t].labels);
+        free(w->scratch[t].row);
         free(w->scratch[t].label);
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
@@ -184,11 +184,11 @@ static bool make_scratch(cc_worker *w)
         cc_scratch *const s = &w->scratch[t];
 
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
-        s->labels = malloc(((size_t)w->nx + 1) * sizeof *s->labels);
+        s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
         s->label = malloc(lab_scratch_bytes(&w->picture));
         s->distance = malloc(w->params->split ? edt_scratch_bytes(&w->edt) : 1);
         s->histogram = calloc(grey_values, sizeof *s->histogram);
-        if (s->edges == NULL || s->labels == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
+        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
             return false;
     }
     return true;

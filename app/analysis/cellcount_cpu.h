@@ -22,10 +22,13 @@ typedef struct cc_passes {
     size_t n, room;
 } cc_passes;
 
+/* How much more than it should a function may write into a row of labels. */
+enum { CC_PAD = 8 };
+
 /* What a thread has for itself. */
 typedef struct cc_scratch {
     uint32_t *edges;           /* [nx + 2]: runs of a row */
-    int32_t *labels;           /* [nx + 1]: of its segments */
+    int32_t *row;              /* [nx + CC_PAD]: its labels */
     unsigned char *label;      /* lab_scratch_bytes */
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
@@ -38,7 +41,7 @@ typedef struct cc_worker {
     const cc_params *params;
     uint32_t nx, ny, bands;
     an_pool *pool;
-    cc_scratch *scratch;          /* [threads] */
+    cc_scratch *scratch;       /* [threads] */
     lab_picture picture;       /* of the cells; starts: the state's plane */
     int32_t *plane;            /* the state's */
     uint8_t *bytes;            /* split: the mask */

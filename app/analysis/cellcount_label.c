@@ -54,21 +54,15 @@ static inline void cut(const cc_worker *w, seg *s)
     }
 }
 
-/* The row's runs are in edges. */
-static inline seg segments(const cc_worker *w, uint32_t y, const uint32_t *edges, size_t runs)
+static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
 {
-    seg s = { .edges = edges, .runs = runs, .base = (size_t)y * w->nx };
+    seg s = { .edges = edges, .runs = lab_runs(&w->picture, y, edges), .base = (size_t)y * w->nx };
 
-    if (runs > 0) {
+    if (s.runs > 0) {
         s.a = edges[0];
         cut(w, &s);
     }
     return s;
-}
-
-static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
-{
-    return segments(w, y, edges, lab_runs(&w->picture, y, edges));
 }
 
 static inline void next_segment(const cc_worker *w, seg *s)
@@ -181,7 +175,8 @@ static inline int32_t label_of(const cc_worker *w, const seg *g)
     const int32_t id = w->up != NULL ? w->up[g->base + g->a] : w->plane[g->base + g->a];
     const int32_t v = w->picture.ids[id];
 
-    return v >= 0 ? v : w->picture.ids[~v];
+    /* A number, or where the root has it; no branch, since it can't be foreseen. */
+    return w->picture.ids[v >= 0 ? id : ~v];
 }
 
 static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -229,24 +224,35 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
             ids[id] = (int32_t)w->areas[ids[id] - 1];
 }
 
+/* Writes [a, b), and up to PAD - 1 pixels more, which are written later. Most
+ * stretches are short, and their ends can't be foreseen. */
+static inline void put(int32_t *row, uint32_t a, uint32_t b, int32_t label)
+{
+    do {
+        for (uint32_t i = 0; i < CC_PAD; i++)
+            row[a + i] = label;
+        a += CC_PAD;
+    } while (a < b);
+}
+
 static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
-        int32_t *const row = w->plane + (size_t)y * w->nx;
-        const size_t runs = lab_runs(&w->picture, y, s->edges);
-        size_t k = 0;
+        uint32_t end = 0;
 
-        /* The ids are in the row that is painted over. */
-        for (seg g = segments(w, y, s->edges, runs); g.a < g.b; next_segment(w, &g))
-            s->labels[k++] = label_of(w, &g);
-        memset(row, 0, w->nx * sizeof *row);
-        k = 0;
-        for (seg g = segments(w, y, s->edges, runs); g.a < g.b; next_segment(w, &g), k++)
-            for (uint32_t x = g.a; x < g.b; x++)
-                row[x] = s->labels[k];
+        /* Not in the plane itself: ids are there. */
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            if (g.a > end)
+                put(s->row, end, g.a, 0);
+            put(s->row, g.a, g.b, label_of(w, &g));
+            end = g.b;
+        }
+        if (end < w->nx)
+            put(s->row, end, w->nx, 0);
+        memcpy(w->plane + (size_t)y * w->nx, s->row, w->nx * sizeof *s->row);
     }
 }
 

@@ -7,40 +7,39 @@
 typedef struct measure {
     const int32_t *plane;
     const wu_pixels *pixels;
-    uint32_t nx, ny, bands;
+    uint32_t nx, ny;
     size_t n;
-    cc_region *tables;         /* [threads][n] */
+    cc_region *tables;         /* [threads][1 + n]; the first is the ground's */
+    uint32_t *sums;            /* [threads][nx + 1]: of a row's grey values before each pixel */
 } measure;
 
 /* A stretch [a, b) of row y of one region. */
-static void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint64_t grey)
+static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
 {
-    const uint64_t length = b - a;
+    const uint32_t length = b - a;
 
     r->area += length;
-    r->sum_y += length * y;
-    r->sum_x += length * ((uint64_t)a + b - 1) / 2;
+    r->sum_y += (uint64_t)length * y;
+    r->sum_x += (uint64_t)length * (a + b - 1) / 2;
     r->sum_grey += grey;
-    r->x0 = a < r->x0 ? a : r->x0;
-    r->x1 = b > r->x1 ? b : r->x1;
-    r->y0 = y < r->y0 ? y : r->y0;
-    r->y1 = y + 1 > r->y1 ? y + 1 : r->y1;
+    r->x0 = (uint16_t)(a < r->x0 ? a : r->x0);
+    r->x1 = (uint16_t)(b > r->x1 ? b : r->x1);
+    r->y0 = (uint16_t)(y < r->y0 ? y : r->y0);
+    r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
-/* Less than 2^16 pixels of less than 2^16: fits 32 bits. */
-static uint32_t sum_grey(const wu_pixels *px, size_t at, uint32_t n)
+/* sums[x]: of the first x of n grey values, which are below 2^16. */
+static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     uint32_t sum = 0;
 
-    if (px == NULL)
-        return 0;
+    sums[0] = 0;
     if (px->u8 != NULL)
         for (uint32_t i = 0; i < n; i++)
-            sum += px->u8[at + i];
+            sums[i + 1] = sum += px->u8[at + i];
     else
         for (uint32_t i = 0; i < n; i++)
-            sum += px->u16[at + i];
-    return sum;
+            sums[i + 1] = sum += px->u16[at + i];
 }
 
 /* Where the label changes from one pixel to the next, of 64 pixels from row[1]
@@ -62,28 +61,27 @@ static uint64_t changes(const int32_t *row)
 }
 
 /* The run that ends before x. Returns x. */
-static uint32_t end_run(const measure *m, uint32_t y, uint32_t a, uint32_t x, cc_region *table)
+static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
+                               cc_region *table)
 {
-    const size_t at = (size_t)y * m->nx + a;
-    const int32_t label = m->plane[at];
-
-    if (label != 0)
-        add_run(&table[label - 1], y, a, x, sum_grey(m->pixels, at, x - a));
+    /* The ground's is table[0]: to count it costs less than to tell it apart. */
+    add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
     return x;
 }
 
-static void measure_row(const measure *m, uint32_t y, cc_region *table)
+static void measure_row(const measure *m, uint32_t y, uint32_t *sums, cc_region *table)
 {
     const int32_t *const row = m->plane + (size_t)y * m->nx;
     uint32_t a = 0, x = 0;
 
+    sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
     for (; x + 64 < m->nx; x += 64)
         for (uint64_t ends = changes(row + x); ends != 0; ends &= ends - 1)
-            a = end_run(m, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), table);
+            a = end_run(row, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), sums, table);
     for (; x + 1 < m->nx; x++)
         if (row[x] != row[x + 1])
-            a = end_run(m, y, a, x + 1, table);
-    end_run(m, y, a, m->nx, table);
+            a = end_run(row, y, a, x + 1, sums, table);
+    end_run(row, y, a, m->nx, sums, table);
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -93,7 +91,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
 
     for (uint32_t y = y0; y < y1; y++)
-        measure_row(m, y, m->tables + thread * m->n);
+        measure_row(m, y, m->sums + thread * ((size_t)m->nx + 1), m->tables + thread * (m->n + 1));
 }
 
 static void merge(cc_region *r, const cc_region *o)
@@ -111,29 +109,32 @@ static void merge(cc_region *r, const cc_region *o)
 tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
                      unsigned threads, cc_region *regions, tc_err *err)
 {
-    measure m = { plane, pixels, nx, ny, cc_bands(nx, ny), n, NULL };
+    measure m = { .plane = plane, .pixels = pixels, .nx = nx, .ny = ny, .n = n };
     an_pool *pool = NULL;
-    tc_status st;
+    tc_status st = TC_OK;
 
     /* A table for each thread, unless they would be larger than the plane. */
     if (n == 0)
         return TC_OK;
-    if (threads * n * sizeof *regions > (size_t)nx * ny * sizeof *plane)
+    if (threads * (n + 1) * sizeof *regions > (size_t)nx * ny * sizeof *plane)
         threads = 1;
-    m.tables = malloc(threads * n * sizeof *m.tables);
-    if (m.tables == NULL)
-        return tc_no_memory(err, "the regions");
-    for (size_t i = 0; i < threads * n; i++)
-        m.tables[i] = (cc_region){ .y0 = UINT32_MAX, .x0 = UINT32_MAX };
-    st = an_pool_create(threads, &pool, err);
+    m.tables = malloc(threads * (n + 1) * sizeof *m.tables);
+    m.sums = malloc(threads * ((size_t)nx + 1) * sizeof *m.sums);
+    if (m.tables == NULL || m.sums == NULL)
+        st = tc_no_memory(err, "the regions");
+    for (size_t i = 0; st == TC_OK && i < threads * (n + 1); i++)
+        m.tables[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+    if (st == TC_OK)
+        st = an_pool_create(threads, &pool, err);
     if (st == TC_OK) {
-        an_pool_run(pool, measure_band, &m, m.bands);
-        memcpy(regions, m.tables, n * sizeof *regions);
+        an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
+        memcpy(regions, m.tables + 1, n * sizeof *regions);
         for (unsigned t = 1; t < threads; t++)
             for (size_t i = 0; i < n; i++)
-                merge(&regions[i], &m.tables[t * n + i]);
+                merge(&regions[i], &m.tables[t * (n + 1) + 1 + i]);
         an_pool_destroy(&pool);
     }
     free(m.tables);
+    free(m.sums);
     return st;
 }
