@@ -52,7 +52,7 @@ static void fill_columns(const an_task *task, size_t item_index, const cc_region
                          const columns *c)
 {
     for (size_t i = 0; i < n; i++) {
-        const cc_region *const r = &regions[i];
+        const cc_region *const r = &regions[i + 1];
 
         c->item[i] = (int64_t)item_index;
         c->label[i] = (int64_t)i + 1;

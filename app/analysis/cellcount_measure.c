@@ -8,8 +8,8 @@ typedef struct measure {
     const int32_t *plane;
     const wu_pixels *pixels;
     uint32_t nx, ny;
-    size_t n;
-    cc_region *tables;         /* [threads][1 + n]; the first is the ground's */
+    size_t rows;               /* of a table: 1 + regions */
+    cc_region *first, *others; /* [rows], [threads - 1][rows] */
     uint32_t *sums;            /* [threads][nx + 1]: of a row's grey values before each pixel */
 } measure;
 
@@ -84,6 +84,21 @@ static void measure_row(const measure *m, uint32_t y, uint32_t *sums, cc_region 
     end_run(row, y, a, m->nx, sums, table);
 }
 
+static cc_region *table_of(const measure *m, size_t thread)
+{
+    return thread == 0 ? m->first : m->others + (thread - 1) * m->rows;
+}
+
+static void clear_table(void *user, unsigned thread, size_t table)
+{
+    const measure *const m = user;
+    cc_region *const t = table_of(m, table);
+
+    (void)thread;
+    for (size_t i = 0; i < m->rows; i++)
+        t[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+}
+
 static void measure_band(void *user, unsigned thread, size_t band)
 {
     const measure *const m = user;
@@ -91,7 +106,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
 
     for (uint32_t y = y0; y < y1; y++)
-        measure_row(m, y, m->sums + thread * ((size_t)m->nx + 1), m->tables + thread * (m->n + 1));
+        measure_row(m, y, m->sums + thread * ((size_t)m->nx + 1), table_of(m, thread));
 }
 
 static void merge(cc_region *r, const cc_region *o)
@@ -109,32 +124,28 @@ static void merge(cc_region *r, const cc_region *o)
 tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
                      unsigned threads, cc_region *regions, tc_err *err)
 {
-    measure m = { .plane = plane, .pixels = pixels, .nx = nx, .ny = ny, .n = n };
+    const size_t rows = n + 1;
+    measure m = { .plane = plane, .pixels = pixels, .nx = nx, .ny = ny, .rows = rows, .first = regions };
     an_pool *pool = NULL;
     tc_status st = TC_OK;
 
     /* A table for each thread, unless they would be larger than the plane. */
-    if (n == 0)
-        return TC_OK;
-    if (threads * (n + 1) * sizeof *regions > (size_t)nx * ny * sizeof *plane)
+    if (threads * rows * sizeof *regions > (size_t)nx * ny * sizeof *plane)
         threads = 1;
-    m.tables = malloc(threads * (n + 1) * sizeof *m.tables);
+    m.others = malloc(((threads - 1) * rows + 1) * sizeof *m.others);
     m.sums = malloc(threads * ((size_t)nx + 1) * sizeof *m.sums);
-    if (m.tables == NULL || m.sums == NULL)
+    if (m.others == NULL || m.sums == NULL)
         st = tc_no_memory(err, "the regions");
-    for (size_t i = 0; st == TC_OK && i < threads * (n + 1); i++)
-        m.tables[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
     if (st == TC_OK)
         st = an_pool_create(threads, &pool, err);
     if (st == TC_OK) {
+        an_pool_run(pool, clear_table, &m, threads);
         an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
-        memcpy(regions, m.tables + 1, n * sizeof *regions);
-        for (unsigned t = 1; t < threads; t++)
-            for (size_t i = 0; i < n; i++)
-                merge(&regions[i], &m.tables[t * (n + 1) + 1 + i]);
+        for (size_t i = 0; i < (threads - 1) * rows; i++)
+            merge(&regions[i % rows], &m.others[i]);
         an_pool_destroy(&pool);
     }
-    free(m.tables);
+    free(m.others);
     free(m.sums);
     return st;
 }
