@@ -16,15 +16,19 @@ static const char usage[] =
     "usage: texcell-assimilate --db FILE [--store DIR] [WU.zip] RESULT.npz\n"
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate --help | --version\n"
     "\n"
     "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
     "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
-    "already is left alone; one that differs from what is there is refused.\n"
+    "already is left alone; one that differs from what is there is refused. export writes the\n"
+    "data set as CSV tables.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
     "                   copied to, and, in DIR/refused, what was refused. FILE.files unless given\n"
+    "  -o DIR           the folder for the tables; made if need be, files in it are replaced\n"
+    "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
     "\n"
@@ -43,25 +47,28 @@ static const char usage[] =
     "(data set or disk), 4 the data set has another result of this work unit.\n";
 
 typedef struct options {
-    const char *db, *store, *workunits;
+    const char *db, *store, *workunits, *folder, *only;
     int n;                     /* arguments that are no options */
     char **args;
 } options;
 
 /* --- arguments ---------------------------------------------------------------------------- */
 
-/* Takes the options in front; what begins with none of them is the rest. */
-static tc_status take_options(int argc, char **argv, options *o, tc_err *err)
+typedef enum verb { ADD = 1, SCRIPT = 2, EXPORT = 4 } verb;
+
+/* Takes the options in front; what follows them is the rest. */
+static tc_status take_options(verb v, int argc, char **argv, options *o, tc_err *err)
 {
-    const struct { const char *name; const char **value; } known[] = {
-        { "--db", &o->db }, { "--store", &o->store }, { "--workunits", &o->workunits },
+    const struct { const char *name; const char **value; unsigned verbs; } known[] = {
+        { "--db", &o->db, ADD | SCRIPT | EXPORT }, { "--store", &o->store, ADD | SCRIPT },
+        { "--workunits", &o->workunits, SCRIPT }, { "-o", &o->folder, EXPORT }, { "--only", &o->only, EXPORT },
     };
     int i = 0;
 
-    while (i < argc && strncmp(argv[i], "--", 2) == 0 && strcmp(argv[i], "--error") != 0) {
+    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--error") != 0) {
         size_t k = 0;
 
-        while (k < sizeof known / sizeof known[0] && strcmp(argv[i], known[k].name) != 0)
+        while (k < sizeof known / sizeof known[0] && (strcmp(argv[i], known[k].name) != 0 || !(known[k].verbs & v)))
             k++;
         if (k == sizeof known / sizeof known[0])
             return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell-assimilate --help", argv[i]);
@@ -104,10 +111,9 @@ static char *store_folder(const options *o)
     return folder;
 }
 
-static void say_stored(const val_delivery *d, const char *db, val_stored stored)
+static void say_stored(const val_delivery *d, val_stored stored)
 {
     printf("%s: %s\n", d->name, stored == VAL_STORED ? "stored" : "is there already, with the same content");
-    (void)db;
 }
 
 /* --- by hand ------------------------------------------------------------------------------- */
@@ -149,7 +155,7 @@ static tc_status add(const options *o, tc_err *err)
     if (st == TC_OK)
         st = val_store(&ds, &d, &stored, err);
     if (st == TC_OK)
-        say_stored(&d, o->db, stored);
+        say_stored(&d, stored);
     if (st == TC_NO_MATCH)
         record_conflict(&ds, &d, err->message);
     val_dataset_close(&ds);
@@ -196,7 +202,7 @@ static tc_status store_or_refuse(const options *o, const val_dataset *ds, val_de
     st = val_store(ds, d, &stored, &why);
     free(workunit);
     switch (st) {
-    case TC_OK: say_stored(d, o->db, stored); return TC_OK;
+    case TC_OK: say_stored(d, stored); return TC_OK;
     case TC_BAD_INPUT: return refuse(ds, d, "invalid", why.message, err);
     case TC_NO_MATCH: return refuse(ds, d, "conflict", why.message, err);
     case TC_INTERNAL: return refuse(ds, d, "fault", why.message, err);
@@ -250,13 +256,33 @@ static tc_status script_error(const options *o, tc_err *err)
     return st;
 }
 
+/* --- export ------------------------------------------------------------------------------------ */
+
+static tc_status export(const options *o, tc_err *err)
+{
+    val_dataset ds = { .db = NULL };
+    size_t written = 0;
+    tc_status st;
+
+    if (o->folder == NULL || o->n != 0)
+        return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR; texcell-assimilate --help");
+    st = val_dataset_open(o->db, VAL_READ, &ds, err);
+    if (st == TC_OK)
+        st = val_export(&ds, o->folder, o->only, &written, err);
+    if (st == TC_OK)
+        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    val_dataset_close(&ds);
+    return st;
+}
+
 /* --- main --------------------------------------------------------------------------------------- */
 
 static tc_status dispatch(int argc, char **argv, tc_err *err)
 {
     options o = { .workunits = WORKUNITS };
     const char *const first = argc > 1 ? argv[1] : "";
-    const bool script = strcmp(first, "script") == 0;
+    const verb v = strcmp(first, "script") == 0 ? SCRIPT : strcmp(first, "export") == 0 ? EXPORT : ADD;
+    const int at = v == ADD ? 1 : 2;
     tc_status st;
 
     if (argc == 2 && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)) {
@@ -267,11 +293,13 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
         printf("texcell-assimilate %s\n", VERSION);
         return TC_OK;
     }
-    st = take_options(argc - 1 - script, argv + 1 + script, &o, err);
+    st = take_options(v, argc - at, argv + at, &o, err);
     if (st != TC_OK)
         return st;
-    if (!script)
+    if (v == ADD)
         return add(&o, err);
+    if (v == EXPORT)
+        return export(&o, err);
     return o.n > 0 && strcmp(o.args[0], "--error") == 0 ? script_error(&o, err) : script_result(&o, err);
 }
 
