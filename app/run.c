@@ -153,7 +153,7 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
         it->task.device = r->device;
         it->backend = r->device_backend;
         st = it->backend->open(&it->task, it->state, &it->worker, err);
-        if (st != TC_DEVICE || bw_has_client())
+        if (st != TC_DEVICE || r->options->gpu_task)
             return st;
         say(r, "going on with the CPU", err->message);
         release_device(r);
@@ -167,7 +167,7 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
  * A client's GPU task leaves it to the client to try again. */
 static tc_status fall_back(job_run *r, item_run *it, tc_status st, tc_err *err)
 {
-    if (st != TC_DEVICE || it->task.device == NULL || bw_has_client())
+    if (st != TC_DEVICE || it->task.device == NULL || r->options->gpu_task)
         return st;
     say(r, "going on with the CPU", err->message);
     it->backend->close(&it->worker);
