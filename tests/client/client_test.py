@@ -3,56 +3,19 @@ of it, client quit, a signal, client gone, upload; one task aborted, one that ca
 go on for now, one with a work unit that is none. The first one's result is that of "texcell run", byte
 for byte, whatever happened on the way."""
 import fcntl
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
 
-import skimage
-
 import tap
 from harness import Client, Server, Timeout, until
+from work import suited_workunit
 
 SECONDS = 22        # wall time that the task should take undisturbed
 LIMIT = 400         # seconds after which the whole script gives up
 THREADS = 2
-TRIAL_RADIUS = 30
-PICTURES = ["camera", "brick", "grass", "gravel", "moon", "coins", "cell", "clock_motion",
-            "coffee", "astronaut", "chelsea"]
-
-
-def pack(path, pictures, radius):
-    folder = os.path.join(os.path.dirname(skimage.__file__), "data")
-    done = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[16,64]",
-                    "--param", "distances=%s" % list(range(1, 17)), "--param",
-                    'roi={"type":"disc","r":%d}' % radius, "-o", path]
-                   + [os.path.join(folder, name + ".png") for name in pictures])
-    if done.returncode != 0:
-        raise RuntimeError("texcell-wu pack: " + done.stderr)
-
-
-def run_alone(workunit, result):
-    """Wall seconds of an undisturbed run."""
-    begin = time.monotonic()
-    done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
-                    "--threads", str(THREADS)])
-    if done.returncode != 0:
-        raise RuntimeError("texcell run: " + done.stderr)
-    return time.monotonic() - begin
-
-
-def suited_workunit(folder):
-    """A work unit that takes about SECONDS here, and its result."""
-    path, result = os.path.join(folder, "wu1.zip"), os.path.join(folder, "alone.npz")
-    pack(path, PICTURES[:1], TRIAL_RADIUS)
-    each = run_alone(path, result) / TRIAL_RADIUS ** 2
-    radius = int(math.sqrt(SECONDS / (each * len(PICTURES))))
-    pack(path, PICTURES, max(4, min(radius, 145)))   # 145 fits in all of them
-    tap.note("the work unit takes %.0f s by itself" % run_alone(path, result))
-    with open(result, "rb") as f:
-        return path, f.read()
 
 
 class Story:
@@ -229,7 +192,8 @@ def main():
     signal.alarm(LIMIT)
 
     folder = tap.scratch()
-    workunit, expected = suited_workunit(folder)
+    workunit = os.path.join(folder, "wu1.zip")
+    expected = suited_workunit(workunit, SECONDS, THREADS)
     broken = os.path.join(folder, "wu4.zip")
     with open(broken, "wb") as f:
         f.write(b"PK\3\4, and then nothing")
