@@ -1,7 +1,7 @@
 /*
- * The data set as CSV: units by name, their items in order, so that two data
- * sets with the same units give the same files in whatever order the units
- * came. Reads everything in one transaction, and holds one row.
+ * The data set as CSV: units by name, their items in order, so that the order in
+ * which units came does not matter. Reads everything in one transaction, and
+ * holds one row.
  */
 #include <stdlib.h>
 #include <string.h>
