@@ -306,12 +306,12 @@ def test_conflict():
     before = dump("a.sqlite")
     for i in range(2):
         r = assimilate("--db", path("a.sqlite"), path("plain.zip"), other)
-        ok(r.returncode == 4 and "conflict" in r.stderr and "features" in r.stderr and r.stderr.count("\n") == 1,
+        ok(r.returncode == 4 and "conflict" in r.stderr and "features" in r.stderr,
            "another result of a unit that is there", "%d %s" % (r.returncode, r.stderr))
     rows = query("a.sqlite", "SELECT kind, name, result, reason, kept FROM refused")
     ok(len(rows) == 1 and rows[0][:3] == ("conflict", "plain", "other.npz")
        and "features" in rows[0][3], "it is recorded, once", rows)
-    ok(rows and digest(rows[0][4]) == digest(other), "its file is kept", rows)
+    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other), "its file is kept", rows)
     ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before, "nothing was overwritten")
 
 
@@ -473,7 +473,7 @@ def test_script_bad(p):
     ok([(r[0], r[1], r[2], r[3]) for r in rows] ==
        [("invalid", "bad", 200, "bad_0_r1_0"), ("conflict", "plain", 201, "plain_1_r2_0"), ("invalid", "strange", 202, "strange"),
         ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0")], "script: all are recorded, once", rows)
-    kept = [os.path.join(p.root, "tmp_host", r[4]) if r[4] else None for r in rows]
+    kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
     ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4] is None, "script: their files are kept", rows)
     ok([l for l in dump(p.db) if not l.startswith("refused")] == before, "script: the data set is as it was")
 
@@ -640,9 +640,15 @@ def tree(folder):
 def test_two_at_once(names):
     """Several writers on a data set that none of them made, every unit twice, and a
     reader that stays in the middle of a query."""
-    started = [subprocess.Popen([ASSIMILATE, "--db", path("many.sqlite"), path(n + ".npz")], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, universal_newlines=True) for n in names * 2]
-    out = [p.communicate() + (p.returncode,) for p in started]
+    for _ in range(4):
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(path("many.sqlite" + end)):
+                os.remove(path("many.sqlite" + end))
+        started = [subprocess.Popen([ASSIMILATE, "--db", path("many.sqlite"), path(n + ".npz")], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, universal_newlines=True) for n in names * 2]
+        out = [p.communicate() + (p.returncode,) for p in started]
+        if any(code != 0 for _, _, code in out):
+            break
     ok(all(code == 0 for _, _, code in out), "all of them are done", [o for o in out if o[2] != 0])
     ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) == len(names),
        "every unit was stored once", [o[0] for o in out])
