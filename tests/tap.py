@@ -13,6 +13,7 @@ DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
 TEXCELL = os.path.join(BUILD, "texcell")
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
+TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 
 _lock = threading.Lock()   # a test may have several stories at a time
 _count = 0

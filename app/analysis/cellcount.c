@@ -1,4 +1,4 @@
-#include "app/analysis/cellcount.h"
+#include "app/analysis/cellcount_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

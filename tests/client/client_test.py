@@ -4,6 +4,7 @@ go on for now, one with a work unit that is none. The first one's result is that
 for byte, whatever happened on the way."""
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,15 +41,18 @@ class Story:
         """How often stderr has it."""
         return self.client.slot_stderr().count(sentence)
 
-    def restarts(self, what):
-        """A new process goes on from the checkpoint. The client shows an old
-        fraction until the process has reported its first."""
-        before = self.process
+    def new_process(self):
+        """Its first fraction: until it has reported one the client shows an old one."""
         self.process = self.client.task_process(self.name)
         old = self.client.fraction(self.name)
-        tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
         until(20, lambda: self.client.fraction(self.name) != old, "the new process reports")
-        now = self.client.fraction(self.name)
+        return self.client.fraction(self.name)
+
+    def restarts(self, what):
+        """A new process goes on from the checkpoint."""
+        before = self.process
+        now = self.new_process()
+        tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
         tap.ok(now >= self.fraction, "%s: goes on where it was" % what,
                "%.3f before, %.3f after" % (self.fraction, now))
         self.works_on()
@@ -112,6 +116,28 @@ def a_signal(story):
     story.restarts("after SIGTERM")
 
 
+def no_checkpoint(story):
+    """The slot takes no checkpoint. What the task has done since the last one is
+    lost, and the client must not count it."""
+    def counted():
+        with open(os.path.join(story.client.slot(), "init_data.xml")) as f:
+            return float(re.search(r"<wu_cpu_time>([^<]*)<", f.read()).group(1))
+    obstacle = os.path.join(story.client.slot(), "checkpoint.tmp")
+    before = counted()
+    story.works_on(0.05)
+    os.mkdir(obstacle)
+    used = story.process.cpu_seconds()
+    story.process.signal(signal.SIGTERM)
+    until(30, lambda: not story.process.alive(), "SIGTERM ends it")
+    story.fraction = story.new_process()
+    tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is a directory") == 1,
+           "no checkpoint: stderr says so", story.client.slot_stderr())
+    tap.ok(used > 0.5 and abs(counted() - before) < 0.01, "no checkpoint: the CPU time since the last one is not kept",
+           "%.2f s before, %.2f s used, %.2f s counted" % (before, used, counted()))
+    os.rmdir(obstacle)
+    story.works_on()
+
+
 def client_gone(story):
     """Suspended, so that the task cannot come to its end before it notices."""
     client = story.client
@@ -135,6 +161,7 @@ def long_story(client, server, expected):
     suspend_out_of_memory(story)
     client_quits(story)
     a_signal(story)
+    no_checkpoint(story)
     client_gone(story)
     until(180, lambda: "wu1_0_0" in server.uploads, "the result is uploaded")
     tap.ok(server.uploads["wu1_0_0"] == expected, "the uploaded result is the undisturbed one's",

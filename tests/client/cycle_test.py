@@ -2,17 +2,21 @@
 small project (project.py). Download, run on the CPU, through OpenCL and with
 several threads, suspend, power cut, a host that is lost, one that forges, a
 task that the server cancels, refused uploads, a server that is away; upload,
-report, and then the project's side: texcell-validate in the form of
-script_validator."""
+report, and then the project's side: texcell-validate and texcell-assimilate as
+BOINC's daemons call them."""
 import concurrent.futures
+import contextlib
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import zipfile
 import zlib
+
+import numpy as np
 
 import tap
 from harness import Client, Server, Timeout, until
@@ -122,12 +126,14 @@ def is_lost(host, task, heir, long):
 
 # --- the server's side ------------------------------------------------------------------
 
-class Validator:
-    """A project's folders, and texcell-validate as script_validator calls it."""
+class Daemons:
+    """A project's folders, and our programs as BOINC's script_validator and
+    script_assimilator call them."""
 
     def __init__(self, folder, project, units):
         self.project = project
         self.folder = os.path.join(folder, "server")
+        self.db = os.path.join(self.folder, "dataset.sqlite")
         for name in ("upload", "download", "tmp_host"):
             os.makedirs(os.path.join(self.folder, name))
         for unit, path in units.items():
@@ -141,24 +147,44 @@ class Validator:
                 f.write(self.project.result(task))
         return path
 
-    def script(self, form, *tasks):
-        p = tap.run([tap.TEXCELL_VALIDATE, form] + [self.path(t) for t in tasks],
-                    cwd=os.path.join(self.folder, "tmp_host"))
-        return p.returncode, p.stdout + p.stderr
+    def run(self, code, what, *argv):
+        p = tap.run(argv, cwd=os.path.join(self.folder, "tmp_host"))
+        tap.ok(p.returncode == code, what, "exit %d, not %d: %s" % (p.returncode, code, p.stdout + p.stderr))
 
-    def judges(self, form, tasks, code, what):
-        found, said = self.script(form, *tasks)
-        tap.ok(found == code, what, "exit %d, not %d: %s" % (found, code, said))
+    def validates(self, form, tasks, code, what):
+        self.run(code, what, tap.TEXCELL_VALIDATE, form, *map(self.path, tasks))
+
+    def assimilates(self, task, number, what):
+        self.run(0, what, tap.TEXCELL_ASSIMILATE, "script", "--db", "../dataset.sqlite", str(number), self.path(task))
+
+    def rows(self, query):
+        with contextlib.closing(sqlite3.connect(self.db)) as db:
+            return db.execute(query).fetchall()
 
 
-def judge(validator, project, equal, forged):
+def judge(daemons, project, equal, forged):
     for task in sum(equal, ()) + (forged,):
-        validator.judges("script-init", (task,), 0, "%s: well-formed" % task)
+        daemons.validates("script-init", (task,), 0, "%s: well-formed" % task)
     for a, b in equal:
-        validator.judges("script-compare", (a, b), SAME, "%s and %s are equal" % (a, b))
+        daemons.validates("script-compare", (a, b), SAME, "%s and %s are equal" % (a, b))
         tap.ok(project.result(a) == project.result(b), "%s and %s: byte for byte" % (a, b))
     for other in equal[0]:
-        validator.judges("script-compare", (other, forged), DIFFERENT, "%s is not %s" % (forged, other))
+        daemons.validates("script-compare", (other, forged), DIFFERENT, "%s is not %s" % (forged, other))
+
+
+def collect(daemons, project, canonical, forged):
+    """BOINC hands the canonical result over once a unit; here somebody tries
+    the forged one too."""
+    daemons.assimilates(canonical, 1, "the canonical result is stored")
+    daemons.assimilates(canonical, 1, "once more: no harm")
+    daemons.assimilates(forged, 1, "a forged one does not stop the daemon")
+    with np.load(io.BytesIO(project.result(canonical))) as r:
+        names, want, wanted = list(r["feature_names"]), r["features"], r["item_names"].tolist()
+    column = "glcm_L64_d16_contrast_mean"
+    got = daemons.rows("SELECT name, %s FROM glcm_wide_L64 ORDER BY item" % column)
+    tap.ok(got == list(zip(wanted, want[:, names.index(column)])), "the data set has its features, once", got)
+    tap.ok(daemons.rows("SELECT result FROM refused") == [(project.upload_name(forged),)],
+           "and has the forged one among those refused", daemons.rows("SELECT * FROM refused"))
 
 
 def story(folder, project, upload_server):
@@ -191,8 +217,9 @@ def story(folder, project, upload_server):
             lambda: is_lost(hosts["lost"], lost, hosts["opencl"], long),
             lambda: has_a_hard_life(hosts["hard"], hard, upload_server))
         tap.ok(project.result(hard) == expected, "the long unit's result is the undisturbed one's")
-        judge(Validator(folder, project, {"short": short, "long": long}), project,
-              ((cpu, opencl), (hard, "long_2")), forged)
+        daemons = Daemons(folder, project, {"short": short, "long": long})
+        judge(daemons, project, ((cpu, opencl), (hard, "long_2")), forged)
+        collect(daemons, project, cpu, forged)
     except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
         tap.ok(False, "the story goes on", "%s\n%s" % (e, "\n".join(
             "--- %s\n%s%s" % (key, host.slot_stderr(), host.log_tail()) for key, host in hosts.items())))
