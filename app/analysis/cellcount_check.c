@@ -194,7 +194,7 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
     for (size_t i = 0; st == TC_OK && i < n; i++) {
         const row r = row_of(out, i);
 
-        if (!same_region(&regions[i], &r))
+        if (!same_region(&regions[i + 1], &r))
             st = tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s", i + 1,
                          labels->info.name);
     }
