@@ -372,7 +372,7 @@ def test_bad(names):
            "%d %s" % (r.returncode, r.stderr))
     disorder = rewrite("cells", "disorder.npz", {"region_item": load("cells")["region_item"][::-1].copy()})
     r = assimilate("--db", path("empty.sqlite"), disorder)
-    ok(r.returncode == 2 and "region_item" in r.stderr and query("empty.sqlite", "SELECT * FROM units") == [] and
+    ok(r.returncode == 2 and "disorder.npz" in r.stderr and query("empty.sqlite", "SELECT * FROM units") == [] and
        not os.path.exists(path("empty.sqlite.files", "refused")), "refused: regions of items in disorder",
        "%d %s" % (r.returncode, r.stderr))
     wrong = []
@@ -456,7 +456,7 @@ def test_script_usage(p):
 
 
 def test_script_bad(p):
-    bad = rewrite("plain", "bad.npz", {"features": -load("plain")["features"]})
+    bad = rewrite("plain", "bad.npz", {"extra": np.zeros(3)})
     changed = load("plain")["features"].copy()
     changed[1, 0] = np.nextafter(changed[1, 0], 0)
     other = rewrite("plain", "other.npz", {"features": changed})
@@ -597,7 +597,7 @@ def test_kills(library):
         for unit in first:
             add("start.sqlite", unit)
         if script:
-            rewrite("plain", "kill_bad.npz", {"features": -load("plain")["features"]})
+            rewrite("plain", "kill_bad.npz", {"extra": np.zeros(3)})
 
         def reset():
             for file in (db, db + "-wal", db + "-shm"):
@@ -617,6 +617,7 @@ def test_kills(library):
         run(argv, env=dict(env, KILL_COUNT=path("calls")))
         after, files = dump("kill.sqlite"), tree(db + ".files")
         calls = int(open(path("calls")).read())
+        ok(any(l.startswith("refused") for l in after) == script, what + ": undisturbed it is as meant", after)
         wrong = []
         chosen = range(1, calls + 1) if calls <= 90 else sorted(RNG.choice(np.arange(1, calls + 1), 90, replace=False).tolist())
         for n in chosen:
