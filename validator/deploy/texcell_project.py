@@ -1,7 +1,6 @@
-"""The folder of a BOINC project, as texcell-deploy, texcell-submit and the
-validator's scripts see it. No shell is ever used: names are arguments."""
+"""The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
+shell is ever used: names are arguments."""
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -12,10 +11,8 @@ import xml.etree.ElementTree as ElementTree
 # The names of work units and of submissions: script_validator puts them on a
 # shell's command line, so nothing that a shell or a path would take apart.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
-# BOINC names an output file WORKUNIT_N_rRANDOM_NUMBER.
-OUTPUT = re.compile(r"(?P<unit>[A-Za-z0-9][A-Za-z0-9_.-]*)_\d+_r\d+_\d+\Z")
 
-USAGE, BAD_INPUT, TRY_LATER, INTERNAL = 1, 2, 3, 70   # exit codes, those of all of texcell
+USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, those of all of texcell
 
 
 class Problem(Exception):
@@ -55,17 +52,6 @@ def run(argv, folder=None, **options):
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-def answer_of(argv):
-    """The exit code of one of our programs, whose words go to the daemon's log. One
-    that crashes has not said yes."""
-    sys.stdout.flush()
-    try:
-        code = subprocess.run(argv, stdin=subprocess.DEVNULL).returncode
-    except OSError as error:
-        raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror), TRY_LATER)
-    return code if code >= 0 else INTERNAL
-
-
 def write_file(path, data, mode=0o644):
     """Complete under its name or not there: temporary file, fsync, rename."""
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
@@ -88,9 +74,6 @@ def read_file(path):
 
 class Project:
     """A project's folder, as BOINC's make_project lays it out."""
-
-    # What the kit keeps in PROJECT/texcell/settings.json, with its defaults.
-    SETTINGS = {"database": "texcell/dataset.sqlite", "verify_fraction": 0.0}
 
     def __init__(self, folder):
         self.folder = os.path.abspath(folder)
@@ -120,36 +103,16 @@ class Project:
                 return path
         raise Problem("%s: has no program %s" % (self.path("bin"), " or ".join(names)))
 
-    def settings(self):
-        path = self.path("texcell", "settings.json")
-        values = dict(self.SETTINGS)
-        if os.path.exists(path):
-            try:
-                values.update(json.loads(read_file(path).decode()))
-            except (ValueError, TypeError) as error:
-                raise Problem("%s: %s" % (path, error))
-        fraction = values["verify_fraction"]
-        if isinstance(fraction, bool) or not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
-            raise Problem("%s: verify_fraction: is not a number from 0 to 1" % path)
-        if not isinstance(values["database"], str) or values["database"] == "":
-            raise Problem("%s: database: is not the name of a file" % path)
-        return values
+    def download_folder(self):
+        return os.path.abspath(self.path(self.config.get("download_dir") or "download"))
 
-    def downloads(self, name):
-        """Where a staged input file lies: BOINC spreads them over
-        uldl_dir_fanout folders by the MD5 of the name."""
-        folder = self.config.get("download_dir") or self.path("download")
-        fanout = self.config.get("uldl_dir_fanout") or "0"
+    def staged(self, name):
+        """Where an input file lies: BOINC spreads them over uldl_dir_fanout folders
+        by the MD5 of the name."""
+        folder, fanout = self.download_folder(), self.config.get("uldl_dir_fanout") or "0"
         if not fanout.isdigit():
             raise Problem("%s: uldl_dir_fanout: is not a number" % self.path("config.xml"))
         if int(fanout) == 0:
             return os.path.join(folder, name)
         digest = hashlib.md5(name.encode()).hexdigest()
         return os.path.join(folder, "%x" % (int(digest[1:8], 16) % int(fanout)), name)
-
-    def work_unit_of(self, result):
-        """The work unit's file for a result's, found by its name."""
-        match = OUTPUT.match(os.path.basename(result))
-        if match is None:
-            raise Problem("%s: is not named like an output file, WORKUNIT_N_rNUMBER_0" % result)
-        return self.downloads(match.group("unit") + ".zip")
