@@ -11,7 +11,7 @@
 #include "workunits/job.h"
 
 typedef struct wu_needs {
-    double operations;         /* all items; a unit of them takes as long as a Whetstone flop */
+    double operations;         /* all items; one takes as long as a flop of the Whetstone benchmark */
     uint64_t memory_bytes;     /* at the peak, that of the largest item */
     uint64_t state_bytes;      /* a checkpoint, that of the largest item */
     uint64_t pixels;           /* or voxels, all items */
