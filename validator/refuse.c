@@ -14,7 +14,9 @@
 #include "workunits/archive.h"
 #include "workunits/csv.h"
 
-enum { BLOCK = 1 << 16 };
+#define REFUSED "refused"      /* the folder for them */
+
+enum { BLOCK = 1 << 16, NAME_MAX_COPY = 600 };
 
 /* --- files ------------------------------------------------------------------------------- */
 
@@ -86,32 +88,37 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 
 /* The name of a refused file's copy: with the CRC of its bytes, so that two
  * of one name do not replace each other. */
-static tc_status name_of_copy(const val_delivery *d, char name[600], tc_err *err)
+static tc_status name_of_copy(const val_delivery *d, char name[NAME_MAX_COPY], tc_err *err)
 {
     uint32_t crc;
     uint64_t size;
     const tc_status st = wu_file_crc(d->result, &crc, &size, err);
 
-    snprintf(name, 600, "%.500s.%08x", d->result_name, (unsigned)crc);
-    return st;
+    if (st != TC_OK)
+        return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
+    snprintf(name, NAME_MAX_COPY, "%.500s.%08x", d->result_name, (unsigned)crc);
+    return TC_OK;
 }
 
-/* Keeps the file in FOLDER/refused. *kept is NULL where the file is gone. */
+/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where the file is
+ * gone. */
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
-    char name[600];
-    char *const folder = wu_path_in(d->folder, "refused", "");
-    tc_status st = folder == NULL ? tc_no_memory(err, d->folder) : wu_make_folder(d->folder, err);
+    char name[NAME_MAX_COPY];
+    char *folder;
+    tc_status st;
 
     *kept = NULL;
-    if (st == TC_OK && access(d->result, F_OK) == 0) {
-        /* It was read a moment ago: what fails here is the server's disk. */
-        st = name_of_copy(d, name, err) == TC_NO_MEMORY ? TC_NO_MEMORY : TC_OK;
-        if (st == TC_OK)
-            st = val_keep_file(d->result, folder, name, err);
-        if (st == TC_OK && (*kept = wu_path_in(folder, name, "")) == NULL)
-            st = tc_no_memory(err, name);
-    }
+    if (access(d->result, F_OK) != 0)
+        return TC_OK;
+    st = name_of_copy(d, name, err);
+    if (st != TC_OK)
+        return st;
+    folder = wu_path_in(d->folder, REFUSED, "");
+    *kept = wu_path_in(REFUSED, name, "");
+    st = folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
+    if (st == TC_OK)
+        st = val_keep_file(d->result, folder, name, err);
     free(folder);
     return st;
 }

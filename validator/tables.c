@@ -258,15 +258,25 @@ typedef struct layout {
     } *groups;
 } layout;
 
+/* The number behind `prefix`; *text is then behind the number. */
+static bool eat_number(const char **text, const char *prefix, unsigned *out)
+{
+    const size_t n = strlen(prefix);
+    char *end;
+
+    if (strncmp(*text, prefix, n) != 0 || (*text)[n] < '0' || (*text)[n] > '9')
+        return false;
+    *out = (unsigned)strtoul(*text + n, &end, 10);
+    *text = end;
+    return true;
+}
+
 /* "glcm_L64_d03_contrast_mean" to 64, 3 and "contrast_mean"; NULL: not so. */
 static const char *split_title(const char *title, struct group *g)
 {
-    int n = 0;
-    const char *const rest = strstr(title, "_L");
+    const char *rest = title + strcspn(title, "_");
 
-    if (rest == NULL || sscanf(rest, "_L%u_d%u_%n", &g->levels, &g->distance, &n) != 2 || n == 0)
-        return NULL;
-    return rest + n;
+    return eat_number(&rest, "_L", &g->levels) && eat_number(&rest, "_d", &g->distance) && *rest == '_' ? rest + 1 : NULL;
 }
 
 static bool same_group(const struct group *a, const struct group *b)

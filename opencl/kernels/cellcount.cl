@@ -14,7 +14,7 @@
  * link[i] is the parent of node i, itself for a root, -1 for what is no node.
  * A root is the smallest of its component. A work-group labels a tile of TILE x
  * TILE pixels in local memory; tiles are then joined along their edges in global
- * memory. While links are changed they are only touched by atomic_min; they are
+ * memory. While links are changed they are touched by atomic functions only; they are
  * read in launches in which nobody changes them.
  *
  * GROUP is the size of a work-group, a multiple of TILE (64 to 256); PIXEL the
@@ -84,21 +84,50 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uin
 
 /* --- components ------------------------------------------------------------------- */
 
-/* Joins the sets of a and b. A larger node gets the smaller as its parent; if it
- * was no root, what was its parent and the smaller one are then to be joined. Each
- * round goes on with smaller nodes, so it ends, however work-items take turns. */
-#define DEFINE_UNITE(name, SPACE) \
-static void name(volatile SPACE int *link, int a, int b) \
-{ \
-    while (a != b) { \
-        const int larger = max(a, b), smaller = min(a, b); \
-\
-        a = atomic_min(&link[larger], smaller); \
-        b = a == larger ? a : smaller; \
-    } \
+/* Joins the sets of nodes a and b of a tile. A larger node gets the smaller as its
+ * parent; if it was no root, what was its parent and the smaller one are then to be
+ * joined. Each round goes on with a smaller node, so it ends, however work-items take
+ * turns. */
+static void unite_in_tile(volatile __local int *node, int a, int b)
+{
+    while (a != b) {
+        const int larger = max(a, b), smaller = min(a, b);
+
+        a = atomic_min(&node[larger], smaller);
+        b = a == larger ? a : smaller;
+    }
 }
-DEFINE_UNITE(unite_local, __local)
-DEFINE_UNITE(unite, __global)
+
+/* A link that others may change. */
+static int parent_of(volatile __global int *link, int i)
+{
+    return atomic_or(&link[i], 0);
+}
+
+/* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
+ * gets a root as its parent. Only the larger node climbs: two that have the same root
+ * meet there and don't read it, as all work-items would. It ends as above. */
+static void unite(volatile __global int *link, int a, int b)
+{
+    while (a != b) {
+        const int larger = max(a, b);
+        int smaller = min(a, b), parent = parent_of(link, larger);
+
+        if (parent == larger) {
+            int next = parent_of(link, smaller);
+
+            while (next != smaller) {
+                smaller = next;
+                next = parent_of(link, smaller);
+            }
+            parent = atomic_min(&link[larger], smaller);
+            if (parent == larger)
+                return;
+        }
+        a = parent;
+        b = smaller;
+    }
+}
 
 /* The root of a node, or what is < 0 at the end of its way. */
 static int root_of(__global const int *link, int i)
@@ -212,7 +241,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles4(__global const uint *mask, __global int 
 
         /* Once for each stretch that two rows share. */
         if ((both & ~(both << 1)) >> lx & 1)
-            unite_local(node, ly * TILE + lx, (ly - 1) * TILE + lx);
+            unite_in_tile(node, ly * TILE + lx, (ly - 1) * TILE + lx);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
@@ -274,7 +303,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int 
 
         for (int k = 0; k < 3; k++)
             if (joins >> k & 1)
-                unite_local(node, 2 * by * BLOCKS + bx, tile_node(rows, bx + k - 1, by - 1));
+                unite_in_tile(node, 2 * by * BLOCKS + bx, tile_node(rows, bx + k - 1, by - 1));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int b = me; b < TILE * BLOCKS; b += GROUP) {
