@@ -8,9 +8,12 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zipfile
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -389,6 +392,40 @@ def test_scripts():
     ok(script("texcell_assimilate", "--error", "1", "wu_8", "8", "0").returncode == 0, "texcell_assimilate: a failed unit")
 
 
+def forge(path):
+    """Flips the lowest bit of a feature, which is stored as it is, and mends the CRC."""
+    with zipfile.ZipFile(path) as z:
+        info = z.getinfo("features.npy")
+    content = bytearray(read(path))
+    lengths = struct.unpack_from("<HH", content, info.header_offset + 26)
+    start = info.header_offset + 30 + sum(lengths)
+    content[start + info.file_size - 8 * 3] ^= 1
+    crc = struct.pack("<I", zlib.crc32(content[start:start + info.file_size]))
+    write(path, bytes(content).replace(struct.pack("<I", info.CRC), crc))
+
+
+def test_verify():
+    folder = make_project("one")
+    unit, result = os.path.join(folder, "download", "g.zip"), os.path.join(TMP, "g_0_r5_0")
+    write(os.path.join(folder, "config.xml"), (CONFIG % folder).replace(">1024<", ">0<"))
+    run([TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "distances=[1]", "-o", unit,
+         picture(os.path.join(TMP, "p", "g.png"), 2)])
+    run([TEXCELL, "run", unit, "-o", result, "--quiet"])
+    deploy(folder, "--verify", "1")
+
+    def check():
+        return run([os.path.join(folder, "bin", "texcell_check"), result]).returncode
+
+    ok(check() == 0, "--verify: an honest result")
+    forge(result)
+    ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
+    r = deploy(folder)
+    ok(r.returncode == 0 and "bin/texcell_check: differs" in r.stdout and check() not in (0, 3),
+       "--verify stays without being said again", r.stdout)
+    r = deploy(folder, "--verify", "0")
+    ok(r.returncode == 0 and check() == 0, "--verify 0 switches it off: the forged one is well-formed", r.stderr)
+
+
 # --- submitting -------------------------------------------------------------------------------
 
 def submit(folder, *arguments):
@@ -509,6 +546,7 @@ def main():
     test_what_is_there()
     test_refusals()
     test_scripts()
+    test_verify()
     done()
 
 
