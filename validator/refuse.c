@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/lockfile.h"
@@ -16,7 +17,7 @@
 
 #define REFUSED "refused"      /* the folder for them */
 
-enum { BLOCK = 1 << 16, NAME_MAX_COPY = 600 };
+enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ------------------------------------------------------------------------------- */
 
@@ -88,7 +89,7 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 
 /* The name of a refused file's copy: with the CRC of its bytes, so that two
  * of one name do not replace each other. */
-static tc_status name_of_copy(const val_delivery *d, char name[NAME_MAX_COPY], tc_err *err)
+static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
     uint32_t crc;
     uint64_t size;
@@ -96,20 +97,22 @@ static tc_status name_of_copy(const val_delivery *d, char name[NAME_MAX_COPY], t
 
     if (st != TC_OK)
         return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
-    snprintf(name, NAME_MAX_COPY, "%.500s.%08x", d->result_name, (unsigned)crc);
+    /* Room for ".tmp" in the 255 bytes that file systems allow. */
+    snprintf(name, COPY_NAME, "%.240s.%08x", d->result_name, (unsigned)crc);
     return TC_OK;
 }
 
-/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where the file is
- * gone. */
+/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
+ * file. */
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
-    char name[NAME_MAX_COPY];
+    char name[COPY_NAME];
     char *folder;
+    struct stat info;
     tc_status st;
 
     *kept = NULL;
-    if (access(d->result, F_OK) != 0)
+    if (stat(d->result, &info) != 0 || !S_ISREG(info.st_mode))
         return TC_OK;
     st = name_of_copy(d, name, err);
     if (st != TC_OK)
