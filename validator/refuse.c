@@ -21,18 +21,6 @@ enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ------------------------------------------------------------------------------- */
 
-static tc_status write_all(int fd, const char *shown, const char *block, size_t n, tc_err *err)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(fd, block + done, n - done);
-
-        if (k < 0 && errno != EINTR)
-            return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
-        done += k < 0 ? 0 : (size_t)k;
-    }
-    return TC_OK;
-}
-
 static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
 {
     char *const block = malloc(BLOCK);
@@ -41,8 +29,8 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
 
     while (st == TC_OK && n > 0) {
         n = read(in, block, BLOCK);
-        if (n > 0)
-            st = write_all(out, to, block, (size_t)n, err);
+        if (n > 0 && tc_write_all(out, block, (size_t)n) != 0)
+            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
         else if (n < 0 && errno != EINTR)
             st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
         n = n < 0 ? 1 : n;
