@@ -86,7 +86,7 @@ typedef struct cc_region {
     uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
 } cc_region;
 /* Measures the regions 1..n of a label plane. regions: 1 + n entries, by label; that
- * of 0 is the ground's. Without pixels sum_grey is 0. */
+ * of 0 is the ground's. */
 tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
                      unsigned threads, cc_region *regions, tc_err *err);
 

@@ -28,16 +28,13 @@ static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uin
     r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
-/* sums[x]: of the first x of n grey values, which are below 2^16; 0 without a
- * picture, as the check of a result has none. */
+/* sums[x]: of the first x of n grey values, which are below 2^16. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     uint32_t sum = 0;
 
     sums[0] = 0;
-    if (px == NULL)
-        memset(sums, 0, ((size_t)n + 1) * sizeof *sums);
-    else if (px->u8 != NULL)
+    if (px->u8 != NULL)
         for (uint32_t i = 0; i < n; i++)
             sums[i + 1] = sum += px->u8[at + i];
     else
