@@ -1,8 +1,8 @@
 /*
- * The OpenCL backend of cellcount. The device thresholds, fills holes, labels
- * and computes distances; what is small or sequential (joining summits, areas,
- * what a filter leaves out) is left to phases of the CPU backend, whose worker
- * this one contains.
+ * The OpenCL backend of cellcount. The device thresholds, fills holes, labels,
+ * measures, and computes distances; joining summits, which is sequential, and what
+ * follows it are left to phases of the CPU backend, whose worker this one contains.
+ * So is a table of regions that would be too large.
  *
  * A picture that does not fit the device is thresholded and filled by the
  * host, labelled on the device in strips of rows, and joined along the strips'
@@ -19,14 +19,17 @@
 extern const ocl_source ocl_source_cellcount;
 
 enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };
+/* Columns of the kernels' table. */
+enum { SUM_Y, SUM_X = 2, SUM_GREY = 4, AREA = 6, Y0, X0, Y1, X1, COLUMNS };
 
 /* Phases of the device. */
 typedef enum stage {
     HISTOGRAM, MASK,
     GROUND_TILES, GROUND_ROWS, GROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
     TILES, JOIN_ROWS, JOIN_COLUMNS,
-    COUNT, NUMBER, PAINT, READ_LABELS,      /* when the labels are final */
-    ROOTS, READ_ROOTS,                      /* when the host goes on */
+    COUNT,
+    NUMBER, PAINT, TABLE, MEASURE, RELABEL, READ_LABELS,    /* when the device does it all */
+    ROOTS, READ_ROOTS,                                      /* when the host goes on */
     DISTANCE_COLUMNS, DISTANCE_ROWS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
     STAGES
 } stage;
@@ -47,6 +50,9 @@ static const char *const kernel_names[STAGES][2] = {
     [COUNT] = { "cc_count", "cc_count" },
     [NUMBER] = { "cc_number", "cc_number" },
     [PAINT] = { "cc_paint", "cc_paint" },
+    [TABLE] = { "cc_clear_table", "cc_clear_table" },
+    [MEASURE] = { "cc_measure", "cc_measure" },
+    [RELABEL] = { "cc_relabel", "cc_relabel" },
     [ROOTS] = { "cc_roots", "cc_roots" },
     [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
     [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
@@ -61,7 +67,7 @@ typedef struct cl_worker {
     void *host;                /* a worker of cc_cpu */
     size_t group;
     ocl_kernel kernel[STAGES];
-    ocl_buffer pixels, mask, link, other, histogram, counts, border;
+    ocl_buffer pixels, mask, link, other, histogram, counts, border, table, now;
     ocl_slice slice[STAGES];
     uint32_t nx, ny;
     uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
@@ -70,6 +76,8 @@ typedef struct cl_worker {
     uint32_t threshold;
     stage stage;
     uint64_t done;             /* work of the stage */
+    size_t table_rows;         /* 1 + regions, if the device measures them */
+    bool too_many;             /* regions to measure on the device, and some are to be left out */
     bool host_only;
     double label_ms;           /* device time from pixels to labels, for the bench */
 } cl_worker;
@@ -81,11 +89,10 @@ static bool in_strips(const cl_worker *w)
     return w->strip_rows < w->ny;
 }
 
+/* Whether the device gives the labels; after COUNT it is certain. */
 static bool final_labels(const cl_worker *w)
 {
-    const cc_params *const p = w->params;
-
-    return !in_strips(w) && !p->split && p->min_area <= 1 && p->max_area == INT64_MAX && !p->exclude_border;
+    return !in_strips(w) && !w->params->split && !w->too_many;
 }
 
 static bool has_stage(const cl_worker *w, stage s)
@@ -100,11 +107,29 @@ static bool has_stage(const cl_worker *w, stage s)
         return !in_strips(w) && p->fill_holes;
     if (s <= JOIN_COLUMNS)
         return !p->split;
+    if (s == COUNT)
+        return final_labels(w);
+    if (s == TABLE || s == MEASURE)
+        return final_labels(w) && w->table_rows > 0;
+    if (s == RELABEL)
+        return final_labels(w) && cc_filters(p);
     if (s <= READ_LABELS)
         return final_labels(w);
     if (s <= READ_ROOTS)
         return !final_labels(w) && !p->split;
     return p->split;
+}
+
+/* Before it is known how many regions there are. */
+static bool may_have_stage(const cl_worker *w, stage s)
+{
+    const bool whole = !in_strips(w) && !w->params->split;
+
+    if (s == TABLE || s == MEASURE)
+        return whole;
+    if (s == ROOTS)
+        return !w->params->split;
+    return has_stage(w, s);
 }
 
 static uint32_t up_to(uint64_t n, uint64_t unit)
@@ -141,7 +166,10 @@ static uint64_t stage_work(const cl_worker *w, stage s)
         return up_to(w->rows, TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE:
+    case TABLE:
         return 1;
+    case MEASURE:
+        return up_to(w->rows, TILE);
     case COUNT:
     case NUMBER:
         return up_to(strip_nodes(w), w->group * PER_ITEM);
@@ -232,6 +260,20 @@ static tc_status launch_columns(cl_worker *w, uint64_t first, uint64_t count, oc
     return launch(w, DISTANCE_COLUMNS, args, 7, count, 1, batch, err);
 }
 
+/* first, count: of stretches of TILE rows. */
+static tc_status launch_table(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
+{
+    const cl_uint rows = (cl_uint)w->table_rows;
+    const cl_int nx = (cl_int)w->nx, from = (cl_int)first * TILE, ny = (cl_int)w->rows;
+    const ocl_arg clear[] = { OCL_BUFFER(w->table), OCL_ARG(rows) };
+    const ocl_arg measure[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->pixels), OCL_BUFFER(w->table), OCL_ARG(nx),
+                                OCL_ARG(from), OCL_ARG(ny) };
+
+    if (s == TABLE)
+        return launch(w, s, clear, 2, w->table_rows, 1, batch, err);
+    return launch(w, s, measure, 6, w->nx, count, batch, err);
+}
+
 /* Stages that take rows of pixels, by numbers (x, y). */
 static tc_status launch_rows(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
 {
@@ -258,6 +300,7 @@ static tc_status launch_pixels(cl_worker *w, stage s, uint64_t first_row, uint64
     const ocl_arg histogram[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->histogram), OCL_ARG(first), OCL_ARG(end) };
     const ocl_arg to_link[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_ARG(first), OCL_ARG(end),
                                 OCL_ARG(unsigned_nx) };
+    const ocl_arg relabel[] = { OCL_BUFFER(w->now), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end) };
     const ocl_arg ascend[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end), OCL_ARG(nx),
                                OCL_ARG(ny), OCL_ARG(neighbours) };
 
@@ -265,6 +308,8 @@ static tc_status launch_pixels(cl_worker *w, stage s, uint64_t first_row, uint64
     case HISTOGRAM:
         /* A work-item takes many pixels: a group's own histogram pays then. */
         return launch(w, s, histogram, 4, n / 64 + 1, 1, batch, err);
+    case RELABEL:
+        return launch(w, s, relabel, 4, n, 1, batch, err);
     case DISTANCE_ROWS:
         return launch(w, s, to_link, 5, n, 1, batch, err);
     case SUMMITS:
@@ -293,6 +338,9 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, ocl_
         return launch_chunks(w, w->stage, first, count, batch, err);
     case DISTANCE_COLUMNS:
         return launch_columns(w, first, count, batch, err);
+    case TABLE:
+    case MEASURE:
+        return launch_table(w, w->stage, first, count, batch, err);
     case MASK:
     case PAINT:
     case ROOTS:
@@ -360,6 +408,73 @@ static tc_status end_histogram(cl_worker *w, tc_err *err)
     return st;
 }
 
+/* Room for the table of so many regions, if it is wanted: one that goes into the state
+ * fits (strip_bytes); a longer one is needed to leave regions out. */
+static tc_status make_table(cl_worker *w, uint32_t regions, tc_err *err)
+{
+    const ocl_device *const d = w->device;
+    const uint64_t rows = (uint64_t)regions + 1, bytes = rows * COLUMNS * sizeof(cl_uint);
+    const bool filters = cc_filters(w->params);
+    const bool fits = bytes <= d->info.max_alloc_bytes &&
+                      bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
+    tc_status st = TC_OK;
+
+    w->too_many = filters && !fits;
+    if (w->too_many || (!filters && rows > cc_table_rows(w->nx, w->ny)))
+        return TC_OK;
+    w->table_rows = (size_t)rows;
+    st = ocl_buffer_new(w->device, bytes, CL_MEM_READ_WRITE, "cellcount", &w->table, err);
+    if (st == TC_OK && filters)
+        st = ocl_buffer_new(w->device, rows * sizeof(cl_int), CL_MEM_READ_WRITE, "cellcount", &w->now, err);
+    return st;
+}
+
+/* A row of the device's table. */
+static cc_region region_of(const uint32_t *row)
+{
+    const cc_region r = {
+        .sum_y = row[SUM_Y] | (uint64_t)row[SUM_Y + 1] << 32,
+        .sum_x = row[SUM_X] | (uint64_t)row[SUM_X + 1] << 32,
+        .sum_grey = row[SUM_GREY] | (uint64_t)row[SUM_GREY + 1] << 32,
+        .area = row[AREA],
+        .y0 = (uint16_t)row[Y0], .x0 = (uint16_t)row[X0], .y1 = (uint16_t)row[Y1], .x1 = (uint16_t)row[X1]
+    };
+
+    return r;
+}
+
+/* Takes the table over into the state, without what is to be left out. */
+static tc_status end_measure(cl_worker *w, cc_state *state, tc_err *err)
+{
+    cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
+    const size_t room = cc_table_rows(w->nx, w->ny);
+    uint32_t *const rows = malloc(w->table_rows * COLUMNS * sizeof *rows);
+    int32_t *const now = calloc(w->table_rows, sizeof *now);
+    size_t label = 0;
+    tc_status st = rows == NULL || now == NULL ? tc_no_memory(err, "the regions")
+                 : ocl_read(w->device, &w->table, 0, rows, w->table_rows * COLUMNS * sizeof *rows, err);
+
+    for (size_t i = 1; st == TC_OK && i < w->table_rows; i++) {
+        const cc_region r = region_of(rows + i * COLUMNS);
+
+        if (!cc_kept(w->params, r.area, r.y0 == 0 || r.x0 == 0 || r.y1 == w->ny || r.x1 == w->nx))
+            continue;
+        now[i] = (int32_t)++label;
+        if (label < room)
+            table[label] = r;
+    }
+    if (st == TC_OK && cc_filters(w->params))
+        st = ocl_write(w->device, &w->now, 0, now, w->table_rows * sizeof *now, err);
+    if (st == TC_OK)
+        state->regions = label;
+    /* All or nothing. */
+    if (st != TC_OK || label >= room)
+        memset(table, 0, room * sizeof *table);
+    free(rows);
+    free(now);
+    return st;
+}
+
 /* Counts of the chunks become what is before each. */
 static tc_status end_count(cl_worker *w, cc_state *state, tc_err *err)
 {
@@ -379,6 +494,8 @@ static tc_status end_count(cl_worker *w, cc_state *state, tc_err *err)
         state->regions = before;
         st = ocl_write(w->device, &w->counts, 0, counts, n * sizeof *counts, err);
     }
+    if (st == TC_OK)
+        st = make_table(w, before, err);
     free(counts);
     return st;
 }
@@ -433,6 +550,8 @@ static tc_status end_stage(cl_worker *w, cc_state *state, tc_err *err)
         st = end_histogram(w, err);
     else if (w->stage == COUNT)
         st = end_count(w, state, err);
+    else if (w->stage == MEASURE)
+        st = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
         end_roots(w);
     if (st != TC_OK)
@@ -534,6 +653,8 @@ static void cl_close(void **worker)
     ocl_buffer_free(w->device, &w->histogram);
     ocl_buffer_free(w->device, &w->counts);
     ocl_buffer_free(w->device, &w->border);
+    ocl_buffer_free(w->device, &w->table);
+    ocl_buffer_free(w->device, &w->now);
     if (w->host != NULL)
         cc_cpu.close(&w->host);
     free(w);
@@ -562,7 +683,7 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     for (int s = 0; st == TC_OK && s < STAGES; s++) {
         const char *name = kernel_names[s][diagonal(w, (stage)s)];
 
-        if (name == NULL || !has_stage(w, (stage)s))
+        if (name == NULL || !may_have_stage(w, (stage)s))
             continue;
         if (deep && s == HISTOGRAM)
             name = "cc_histogram16";
@@ -577,7 +698,9 @@ static uint64_t strip_bytes(const cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx;
 
-    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64
+    const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (COLUMNS + 1) * sizeof(cl_uint);
+
+    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
          + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
@@ -610,7 +733,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         { &w->link, n * sizeof(cl_int), true },
         { &w->other, n * sizeof(cl_int), true },
         { &w->histogram, grey_values * sizeof(cl_uint), has_stage(w, HISTOGRAM) },
-        { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), final_labels(w) },
+        { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), has_stage(w, COUNT) },
         { &w->border, 2 * ((uint64_t)w->nx + w->ny) * sizeof(cl_int), has_stage(w, FILL) },
     };
     tc_status st = TC_OK;

@@ -68,19 +68,51 @@ static void fill_columns(const an_task *task, size_t item_index, const cc_region
     }
 }
 
+static void measure_band(void *user, unsigned thread, size_t band)
+{
+    cc_measure_band(user, thread, band);
+}
+
+tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+                     tc_err *err)
+{
+    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    cc_measure m = { .plane = state->plane, .pixels = task->pixels, .nx = nx, .ny = ny,
+                     .rows = (size_t)state->regions + 1 };
+    an_pool *pool = NULL;
+    tc_status st;
+
+    *owned = NULL;
+    *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
+    if (m.rows <= cc_table_rows(nx, ny))
+        return TC_OK;
+    m.regions = malloc(m.rows * sizeof *m.regions);
+    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, task->threads, err);
+    if (st == TC_OK)
+        st = an_pool_create(m.tables, &pool, err);
+    if (st != TC_OK) {
+        cc_measure_drop(&m);
+        free(m.regions);
+        return st;
+    }
+    an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
+    an_pool_destroy(&pool);
+    cc_measure_end(&m);
+    *regions = *owned = m.regions;
+    return TC_OK;
+}
+
 static tc_status add_regions(const an_task *task, size_t item_index, const cc_state *state, wu_output *out,
                              tc_err *err)
 {
     const uint64_t one = 1;
     const size_t n = (size_t)state->regions;
-    cc_region *const regions = malloc((n + 1) * sizeof *regions);
+    const cc_region *regions;
+    cc_region *owned;
     columns c = { .item = NULL };
     void *count = NULL;
-    tc_status st = TC_OK;
+    tc_status st = cc_regions(task, state, &regions, &owned, err);
 
-    if (regions == NULL)
-        return tc_no_memory(err, "the regions");
-    st = cc_measure(state->plane, task->pixels, task->item->nx, task->item->ny, n, task->threads, regions, err);
     if (st == TC_OK)
         st = wu_output_add(out, WU_ROWS, "count", WU_I64, 0, 1, &one, &count, err);
     if (st == TC_OK) {
@@ -89,7 +121,7 @@ static tc_status add_regions(const an_task *task, size_t item_index, const cc_st
     }
     if (st == TC_OK)
         fill_columns(task, item_index, regions, n, &c);
-    free(regions);
+    free(owned);
     return st;
 }
 
