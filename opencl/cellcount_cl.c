@@ -79,7 +79,7 @@ typedef struct cl_worker {
     size_t table_rows;         /* 1 + regions, if the device measures them */
     bool too_many;             /* regions to measure on the device, and some are to be left out */
     bool host_only;
-    double label_ms;           /* device time from pixels to labels, for the bench */
+    double label_ms, measure_ms;    /* for the bench (cc_opencl_times) */
 } cl_worker;
 
 /* --- what is done in which order ---------------------------------------------------- */
@@ -287,7 +287,7 @@ static tc_status launch_rows(cl_worker *w, stage s, uint64_t first, uint64_t cou
 
     if (s == MASK)
         return launch(w, s, mask, 7, w->stride, count, batch, err);
-    return launch(w, s, from_link, 8, w->nx, count, batch, err);
+    return launch(w, s, from_link, 8, s == PAINT ? up_to(w->nx, 2) : w->nx, count, batch, err);
 }
 
 /* The same, by the index of a pixel. */
@@ -620,6 +620,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         total += ms;
         if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
             w->label_ms += ms;
+        else if (w->stage == TABLE || w->stage == MEASURE)
+            w->measure_ms += ms;
         w->done += count;
         if (w->done == work)
             st = end_stage(w, state, err);
@@ -630,11 +632,12 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     return state->head.units_done == w->task->plan.units ? TC_OK : TC_MORE;
 }
 
-double cc_opencl_label_ms(const void *worker)
+void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
 {
     const cl_worker *const w = worker;
 
-    return w->label_ms;
+    *label_ms = w->label_ms;
+    *measure_ms = w->measure_ms;
 }
 
 static void cl_close(void **worker)

@@ -503,24 +503,28 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
             link[base + k] = ~++label;
 }
 
-/* The label of every pixel, 0 for none, of rows from first_row on; along x: pixels, along y: rows. */
+/* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
+ * pixels, which have one label if both are cell; along y: rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link, __global int *labels,
                                        int nx, int ny, int stride, int first_row, int diagonal)
 {
-    const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
+    const int x = (int)get_global_id(0) * 2, y = (int)get_global_id(1) + first_row;
 
     if (x >= nx)
         return;
+    const uint pair = mask[y * stride + x / 32] >> (x & 31) & 3;
     int label = 0;
 
-    if (mask[y * stride + x / 32] >> (x & 31) & 1) {
-        int v = node_of(mask, nx, ny, stride, x, y, 1, diagonal);
+    if (pair != 0) {
+        int v = node_of(mask, nx, ny, stride, x + (pair == 2), y, 1, diagonal);
 
         while (v >= 0)
             v = link[v];
         label = ~v;
     }
-    labels[y * nx + x] = label;
+    labels[y * nx + x] = pair & 1 ? label : 0;
+    if (x + 1 < nx)
+        labels[y * nx + x + 1] = pair & 2 ? label : 0;
 }
 
 /* The first pixel of every pixel's component, -1 for none. */
