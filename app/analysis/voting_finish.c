@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/pool.h"
+
 typedef struct peak {
     uint32_t score;
     uint32_t z, y, x;
@@ -57,22 +59,67 @@ static tc_status add_peak(peaks *p, const peak *found, tc_err *err)
     return TC_OK;
 }
 
-static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, peaks *p, tc_err *err)
+/* The peaks of some rows of a slice. */
+static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y0, uint32_t y1,
+                              peaks *p, tc_err *err)
 {
+    size_t i = ((size_t)z * s->ny + y0) * s->nx;
     tc_status st = TC_OK;
-    size_t i = 0;
 
-    for (uint32_t z = 0; z < s->nz; z++)
-        for (uint32_t y = 0; y < s->ny; y++)
-            for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
-                /* Most pixels are told by four of their neighbours. */
-                if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
-                    (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
-                    (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
-                    continue;
-                if (is_peak(s, votes, z, y, x))
-                    st = add_peak(p, &(peak){ votes[i], z, y, x, { z, y, x } }, err);
-            }
+    for (uint32_t y = y0; y < y1; y++)
+        for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
+            /* Most pixels are told by four of their neighbours. */
+            if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
+                (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
+                (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
+                continue;
+            if (is_peak(s, votes, z, y, x))
+                st = add_peak(p, &(peak){ votes[i], z, y, x, { z, y, x } }, err);
+        }
+    return st;
+}
+
+/* What the threads find, each in its bands. */
+typedef struct search {
+    const voting_scheme *s;
+    const uint32_t *votes;
+    struct found {
+        peaks peaks;
+        tc_status status;
+        tc_err err;
+    } *found;                   /* [threads] */
+} search;
+
+static void search_band(void *user, unsigned thread, size_t band)
+{
+    const search *const all = user;
+    struct found *const f = &all->found[thread];
+    uint32_t z, y0, y1;
+
+    voting_band_rows(all->s, band, &z, &y0, &y1);
+    if (f->status == TC_OK)
+        f->status = find_in_rows(all->s, all->votes, z, y0, y1, &f->peaks, &f->err);
+}
+
+/* In no order. */
+static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, an_pool *pool, unsigned threads, peaks *p,
+                            tc_err *err)
+{
+    search all = { s, votes, calloc(threads, sizeof *all.found) };
+    tc_status st = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+
+    if (st == TC_OK)
+        an_pool_run(pool, search_band, &all, s->bands);
+    for (unsigned i = 0; all.found != NULL && i < threads; i++) {
+        const struct found *const f = &all.found[i];
+
+        if (st == TC_OK && f->status != TC_OK)
+            st = tc_fail(err, f->status, "%s", f->err.message);
+        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++)
+            st = add_peak(p, &f->peaks.list[k], err);
+        free(f->peaks.list);
+    }
+    free(all.found);
     return st;
 }
 
@@ -203,25 +250,40 @@ typedef struct refiner {
     const voting_scheme *s;
     uint64_t floor;
     const uint32_t *blurred;
+    peaks *found;
 } refiner;
 
-/* Direction in a cube of half side 64 and weight; 0 for no voter. */
-static uint32_t line_at(const refiner *r, int64_t z, int64_t y, int64_t x, int64_t u[3])
+static void gradient_at(const refiner *r, const int64_t at[3], int64_t g[3])
 {
     const voting_scheme *const s = r->s;
-    const int64_t at[3] = { z, y, x }, length[3] = { s->nz, s->ny, s->nx };
+    const int64_t length[3] = { s->nz, s->ny, s->nx };
     const int64_t stride[3] = { (int64_t)s->nx * s->ny, s->nx, 1 };
-    const int64_t i = z * stride[0] + y * stride[1] + x;
-    int64_t g[3];
-    uint64_t most, size;
+    const uint32_t *const here = r->blurred + at[0] * stride[0] + at[1] * stride[1] + at[2];
 
     for (int a = 0; a < 3; a++) {
         const int64_t up = at[a] + 1 < length[a] ? stride[a] : 0, down = at[a] > 0 ? stride[a] : 0;
 
-        g[a] = ((int64_t)r->blurred[i + up] - r->blurred[i - down]) * s->inverse[a] * (r->params->dark ? -1 : 1);
+        g[a] = ((int64_t)here[up] - here[-down]) * s->inverse[a] * (r->params->dark ? -1 : 1);
     }
-    most = voting_most(g[0], g[1], g[2]);
-    size = voting_length(g[0], g[1], g[2]);
+}
+
+/* Whether a gradient g at d from the peak looks past it by more than 30
+ * degrees. Most do, and need no root and no division: the direction in whole
+ * numbers, below, is less than one degree off, and must be within 22.5. */
+static bool looks_away(const int64_t d[3], const int64_t g[3])
+{
+    const double x = (double)d[2], y = (double)d[1], z = (double)d[0];
+    const double gx = (double)g[2], gy = (double)g[1], gz = (double)g[0];
+    const double dot = -(gz * z + gy * y + gx * x);
+
+    return dot < 0 || dot * dot < 0.75 * (gz * gz + gy * gy + gx * gx) * (z * z + y * y + x * x);
+}
+
+/* Direction of a gradient in a cube of half side 64, and weight; 0 for no voter. */
+static uint32_t line_of(const refiner *r, const int64_t g[3], int64_t u[3])
+{
+    const uint64_t most = voting_most(g[0], g[1], g[2]), size = voting_length(g[0], g[1], g[2]);
+
     if (most == 0 || size < r->floor)
         return 0;
     for (int a = 0; a < 3; a++)
@@ -333,9 +395,13 @@ static void refine_peak(const refiner *r, peak *p)
             for (int64_t x = lower(at[2], reach[2]); x <= upper(at[2], reach[2], length[2]); x++) {
                 const int64_t d[3] = { 4 * (z - at[0]) * s->scale[0], 4 * (y - at[1]) * s->scale[1],
                                        4 * (x - at[2]) * s->scale[2] };
-                int64_t u[3];
-                const uint32_t weight = line_at(r, z, y, x, u);
+                int64_t g[3], u[3];
+                uint32_t weight;
 
+                gradient_at(r, (const int64_t[3]){ z, y, x }, g);
+                if (looks_away(d, g))
+                    continue;
+                weight = line_of(r, g, u);
                 if (weight != 0)
                     add_line(s, d, u, weight, &l);
             }
@@ -353,6 +419,14 @@ static void refine_peak(const refiner *r, peak *p)
     }
     for (int a = 0; a < 3; a++)
         p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
+}
+
+static void refine_one(void *user, unsigned thread, size_t task)
+{
+    const refiner *const r = user;
+
+    (void)thread;
+    refine_peak(r, &r->found->list[task]);
 }
 
 /* --- output -------------------------------------------------------------------------------- */
@@ -383,7 +457,9 @@ static tc_status add_points(const an_task *task, size_t item_index, const peaks 
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const voting_params *const p = task->params;
+    const uint32_t *const votes = voting_votes_const(state);
     peaks found = { 0, 0, NULL };
+    an_pool *pool = NULL;
     voting_scheme s;
     voting_levels levels;
     tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
@@ -391,17 +467,21 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
     if (st == TC_OK)
         st = voting_levels_init(p, &s, task->pixels, &levels, err);
     if (st == TC_OK)
-        st = find_peaks(&s, voting_votes_const(state), &found, err);
+        st = an_pool_create(task->threads, &pool, err);
+    if (st == TC_OK)
+        st = find_peaks(&s, votes, pool, task->threads, &found, err);
     if (st == TC_OK)
         st = suppress(&s, &found, err);
     if (st == TC_OK) {
-        const refiner r = { p, &s, levels.floor, voting_votes_const(state) + s.n };
+        refiner r = { p, &s, levels.floor, votes + s.n, &found };
 
         apply_threshold(p, &found);
-        for (size_t i = 0; p->refine && i < found.n; i++)
-            refine_peak(&r, &found.list[i]);
+        if (p->refine)
+            an_pool_run(pool, refine_one, &r, found.n);
         st = add_points(task, item_index, &found, out, err);
     }
+    if (pool != NULL)
+        an_pool_destroy(&pool);
     free(found.list);
     return st;
 }
