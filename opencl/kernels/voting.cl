@@ -1,5 +1,6 @@
 /* voting on a device: see app/analysis/voting.h. Rows are counted through all
- * slices. GROUP, the size of a work-group, comes with the build. */
+ * slices. A plane may be a part of the item: the first row that it holds is
+ * in_first or out_first. GROUP, the size of a work-group, comes with the build. */
 #include "app/analysis/voting_core.h"
 
 #ifndef GROUP
@@ -22,21 +23,12 @@ static inline tc_u32 pixel(__global const uchar *px8, __global const ushort *px1
     return wide ? px16[i] : px8[i];
 }
 
-/* The state of an item that begins: zeros. */
-__kernel void voting_clear(__global tc_u32 *votes, __global tc_u32 *voters, tc_u32 n)
-{
-    const size_t i = get_global_id(0);
-
-    if (i < n)
-        votes[i] = voters[i] = 0;
-}
-
 /* --- blur: one slice z, rows first + [0, size of the launch) to out[rows][nx]; three
  * passes. Rows outside the picture are left out by the first and not asked for
  * by the second. --------------------------------------------------------------- */
 
 __kernel void voting_blur_z(__constant voting_shape *s, __global const uchar *px8, __global const ushort *px16,
-                            __global tc_u32 *out, int z, int first)
+                            __global tc_u32 *out, int z, int first, tc_u32 in_first)
 {
     const int x = (int)get_global_id(0), y = first + (int)get_global_id(1);
     tc_u32 sum = 0;
@@ -44,7 +36,7 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const uchar *px
     if (x >= s->n[2] || y < 0 || y >= s->n[1])
         return;
     for (int i = -s->taps[0]; i <= s->taps[0]; i++) {
-        const size_t row = (size_t)clamped(z + i, s->n[0]) * s->n[1] + y;
+        const size_t row = (size_t)clamped(z + i, s->n[0]) * s->n[1] + y - in_first;
 
         sum += (s->blur[0][abs(i)] << s->shift) * pixel(px8, px16, s->wide, row * s->n[2] + x);
     }
@@ -64,7 +56,7 @@ __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *i
     out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
-/* out: the picture; row: of out's first row. */
+/* out: a plane; row: where in it the first row goes. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, tc_u32 row)
 {
     const int x = (int)get_global_id(0), h = s->taps[2];
@@ -81,11 +73,12 @@ __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *i
 /* --- voters ------------------------------------------------------------------------- */
 
 __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *blurred,
-                            __global const ushort *dir_of_code, __global tc_u32 *voters, tc_u32 first)
+                            __global const ushort *dir_of_code, __global tc_u32 *voters, tc_u32 first,
+                            tc_u32 in_first, tc_u32 out_first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], nz = s->n[0], z = row / ny, y = row - z * ny;
-    const size_t i = (size_t)row * nx + x, plane = (size_t)nx * ny;
+    const size_t i = (size_t)(row - in_first) * nx + x, plane = (size_t)nx * ny;
     tc_u32 voter = 0;
 
     if (x >= nx)
@@ -101,7 +94,7 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
             voter = voting_weight(length, s->root) << 16
                   | dir_of_code[voting_code(gz, gy, gx, most, s->side, nz == 1)];
     }
-    voters[i] = voter;
+    voters[(size_t)(row - out_first) * nx + x] = voter;
 }
 
 /* --- vote: a group sums a segment of a row ------------------------------------------------ */
@@ -128,7 +121,7 @@ static inline void add_row(__global const tc_u32 *row, __global const char2 *spa
 /* spans: [2 reach_z + 1][2 reach_y + 1][n_dirs] */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __global const char2 *spans,
-                 __global tc_u32 *votes, tc_u32 first)
+                 __global tc_u32 *votes, tc_u32 first, tc_u32 in_first, tc_u32 out_first)
 {
     __local tc_u32 sums[SEGMENT];
     __local tc_u32 parts[GROUP];
@@ -146,7 +139,7 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
             continue;
         for (int dy = -ry; dy <= ry; dy++)
             if (y - dy >= 0 && y - dy < s->n[1])
-                add_row(voters + ((size_t)(z - dz) * s->n[1] + (y - dy)) * nx,
+                add_row(voters + ((size_t)(z - dz) * s->n[1] + (y - dy) - in_first) * nx,
                         spans + (size_t)((dz + rz) * (2 * ry + 1) + dy + ry) * s->n_dirs, from, to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -166,7 +159,7 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
     const tc_u32 before = me > 0 ? parts[me - 1] : 0;
     for (int i = 0; i < 4; i++)
         if (start + 4 * me + i < nx)
-            votes[(size_t)row * nx + start + 4 * me + i] = before + four[i];
+            votes[(size_t)(row - out_first) * nx + start + 4 * me + i] = before + four[i];
 }
 
 /* --- turn: a work-item for each pixel ------------------------------------------------------- */
@@ -174,12 +167,12 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
 /* rows: [2 reach_z + 1][n_dirs], the first and last row with a span. */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes, __global const char2 *spans,
                           __global const char2 *rows, __global const ushort *dir_of_offset,
-                          __global tc_u32 *voters, tc_u32 first)
+                          __global tc_u32 *voters, tc_u32 first, tc_u32 in_first, tc_u32 out_first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
     const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
-    const size_t i = (size_t)row * nx + x;
+    const size_t i = (size_t)(row - out_first) * nx + x;
 
     if (x >= nx)
         return;
@@ -196,10 +189,12 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
         for (int dy = max((int)ys.x, -y); dy <= y1; dy++) {
             const int at = (dz + rz) * (2 * ry + 1) + dy + ry;
             const char2 span = spans[(size_t)at * s->n_dirs + dir];
-            __global const tc_u32 *line = votes + ((size_t)(z + dz) * ny + (y + dy)) * nx + x;
+            __global const tc_u32 *line = votes + ((size_t)(z + dz) * ny + (y + dy) - in_first) * nx + x;
             const int x1 = min((int)span.y, nx - 1 - x);
-            /* Unrolled by NVIDIA's compiler (driver 580), this loop finds other
-             * votes than there are: the self-test caught it. */
+            /* Unrolled, this loop finds other votes than there are on NVIDIA's
+             * driver 580.159 (H100). Nothing in it is undefined: the PTX that the
+             * compiler makes is right, and gives the right votes when the driver
+             * translates it without optimising, wrong ones at its levels 1 to 4. */
             NO_UNROLL
             for (int dx = max((int)span.x, -x); dx <= x1; dx++)
                 if (line[dx] > best) {
