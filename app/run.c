@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
@@ -42,20 +41,12 @@ typedef struct item_run {
     double start;
 } item_run;
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* --- what people see --------------------------------------------------------------- */
 
 static void show_progress(job_run *r, const item_run *it, double fraction)
 {
     enum { WIDTH = 30 };
-    const double time = now();
+    const double time = tc_seconds();
     const int full = (int)(fraction * WIDTH);
 
     bw_fraction_done(fraction);
@@ -79,7 +70,7 @@ static void say_item_done(const job_run *r, const item_run *it)
     clear_progress(r);
     if (!r->options->quiet)
         fprintf(stderr, "texcell: %s: done (%zu of %zu) in %.1f s\n", r->job->items[it->index].name,
-                it->index + 1, r->job->n_items, now() - it->start);
+                it->index + 1, r->job->n_items, tc_seconds() - it->start);
 }
 
 static void say(const job_run *r, const char *what, const char *detail)
@@ -243,7 +234,7 @@ static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *er
 {
     tc_status st;
 
-    it->start = now();
+    it->start = tc_seconds();
     it->task.params = r->params;
     it->task.item = &r->job->items[it->index];
     it->task.pixels = &it->pixels;
@@ -307,8 +298,8 @@ static tc_status do_item(job_run *r, size_t index, void **resumed, tc_err *err)
 
 /* --- the job ------------------------------------------------------------------------------------- */
 
-/* Checks every item against the parameters, and weighs them. */
-static tc_status check_items(job_run *r, tc_err *err)
+/* How much of the work each item is. */
+static tc_status weigh_items(job_run *r, tc_err *err)
 {
     const wu_job *const job = r->job;
 
@@ -316,17 +307,9 @@ static tc_status check_items(job_run *r, tc_err *err)
     if (r->done_before == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = 0; i < job->n_items; i++) {
-        char where[TC_ERR_MAX];
         an_plan plan;
-        tc_status st;
+        const tc_status st = r->analysis->plan(r->params, &job->items[i], &plan, err);
 
-        snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
-        st = r->analysis->check_item(r->params, &job->items[i], where, err);
-        if (st == TC_OK && r->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job", where,
-                         r->analysis->name);
-        if (st == TC_OK)
-            st = r->analysis->plan(r->params, &job->items[i], &plan, err);
         if (st != TC_OK)
             return st;
         r->done_before[i + 1] = r->done_before[i] + plan.flops;
@@ -338,20 +321,15 @@ static tc_status check_items(job_run *r, tc_err *err)
 
 static tc_status read_job(job_run *r, tc_err *err)
 {
-    const char *const path = r->options->input;
-    char where[TC_ERR_MAX];
-    tc_status st = wu_job_read(path, &r->job, err);
+    an_unit unit;
+    tc_status st = an_unit_read(r->options->input, &unit, err);
 
     if (st != TC_OK)
         return st;
-    r->analysis = an_find(r->job->analysis);
-    if (r->analysis == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known to this version",
-                       path, r->job->analysis);
-    snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    st = r->analysis->parse(r->job->parameters, where, &r->params, err);
-    if (st == TC_OK)
-        st = check_items(r, err);
+    r->job = unit.job;
+    r->analysis = unit.analysis;
+    r->params = unit.params;
+    st = weigh_items(r, err);
     r->device_backend = ocl_backend(r->analysis->name);
     r->mark.job_crc = r->job->file_crc;
     r->mark.job_size = r->job->file_size;
@@ -478,8 +456,7 @@ tc_status run_job(const run_options *options, tc_err *err)
         unlink(options->spool);
     }
     spool_close(&r.spool);
-    if (r.params != NULL)
-        r.analysis->params_free(&r.params);
+    an_params_free(r.analysis, &r.params);
     free(r.done_before);
     wu_job_destroy(&r.job);
     return st;

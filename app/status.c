@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 const char *tc_status_string(tc_status status)
 {
@@ -59,4 +60,12 @@ int tc_mul_size(size_t a, size_t b, size_t *out)
         return 0;
     *out = a * b;
     return 1;
+}
+
+double tc_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

@@ -52,4 +52,7 @@ tc_status tc_no_memory(tc_err *err, const char *what);
  * product does not fit a size_t, 1 otherwise. */
 int tc_mul_size(size_t a, size_t b, size_t *out);
 
+/* Seconds of a clock that only goes forward; its zero means nothing. */
+double tc_seconds(void);
+
 #endif

@@ -38,7 +38,6 @@ typedef struct cl_worker {
     ocl_device *device;
     glcm_geometry g;
     glcm_tables tables;
-    uint32_t diagonal;
     crop crop[2];
     size_t crop_pixels;         /* of one orientation */
     bool interior;              /* the crop lies within the picture */
@@ -74,52 +73,17 @@ static tc_status upload(cl_worker *w, const void *data, size_t bytes, const char
     return st == TC_OK ? ocl_write(w->device, buffer, 0, data, bytes, err) : st;
 }
 
-/* The step tables of glcm_cpu.c, without its bins for missing pairs. */
-static tc_status upload_steps(cl_worker *w, tc_err *err)
-{
-    const uint32_t n = w->tables.max_pairs;
-    const glcm_tables *const t = &w->tables;
-    uint64_t *const cell = calloc((size_t)4 * (n + 1), sizeof *cell);
-    uint64_t *const marginal = calloc((size_t)4 * n + 2, sizeof *marginal);
-    uint64_t *const other = calloc((size_t)2 * n + 1, sizeof *other);
-    tc_status st = TC_OK;
-
-    w->diagonal = n + 1;
-    if (cell == NULL || marginal == NULL || other == NULL) {
-        st = tc_no_memory(err, "the tables");
-        goto end;
-    }
-    for (uint64_t k = 0; k < 2 * (uint64_t)n; k++) {
-        other[k] = t->f[k + 1] - t->f[k];
-        marginal[2 * k] = t->f60[k + 1] - t->f60[k];
-        marginal[2 * k + 1] = t->f12[k + 1] - t->f12[k];
-    }
-    for (uint64_t k = 0; k < n; k++) {
-        uint64_t *const off = cell + 2 * k, *const on = cell + 2 * (w->diagonal + k);
-
-        off[0] = 2 * marginal[2 * k];
-        off[1] = (2 * k + 1) | 2 * marginal[2 * k + 1] << GLCM_E2_BITS;
-        on[0] = t->f60[2 * k + 2] - t->f60[2 * k];
-        on[1] = (4 * k + 2) | (t->f12[2 * k + 2] - t->f12[2 * k]) << GLCM_E2_BITS;
-    }
-    st = upload(w, cell, (size_t)4 * (n + 1) * sizeof *cell, "tables", &w->cell_steps, err);
-    if (st == TC_OK)
-        st = upload(w, marginal, ((size_t)4 * n + 2) * sizeof *marginal, "tables", &w->marginal_steps, err);
-    if (st == TC_OK)
-        st = upload(w, other, ((size_t)2 * n + 1) * sizeof *other, "tables", &w->steps, err);
-end:
-    free(cell);
-    free(marginal);
-    free(other);
-    return st;
-}
-
 static tc_status upload_tables(cl_worker *w, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
     const size_t n = t->max_pairs;
     uint64_t difference[GLCM_MAX_LEVELS][2];
-    tc_status st = upload_steps(w, err);
+    tc_status st = upload(w, t->cell_step, t->nowhere * sizeof *t->cell_step, "tables", &w->cell_steps, err);
+
+    if (st == TC_OK)
+        st = upload(w, t->marginal_step, (2 * n + 1) * sizeof *t->marginal_step, "tables", &w->marginal_steps, err);
+    if (st == TC_OK)
+        st = upload(w, t->step, (2 * n + 1) * sizeof *t->step, "tables", &w->steps, err);
 
     for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
         difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
@@ -534,7 +498,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, ocl_batch *batch, tc_er
         ocl_arg args[] = {
             OCL_BUFFER(w->work), OCL_BUFFER(w->units), OCL_ARG(first[level]), OCL_BUFFER(w->planes),
             OCL_BUFFER(w->roi), OCL_BUFFER(w->moves), OCL_BUFFER(w->cell_steps), OCL_BUFFER(w->marginal_steps),
-            OCL_BUFFER(w->difference), OCL_BUFFER(w->steps), OCL_ARG(w->diagonal), OCL_BUFFER(w->words),
+            OCL_BUFFER(w->difference), OCL_BUFFER(w->steps), OCL_ARG(w->tables.diagonal), OCL_BUFFER(w->words),
             OCL_LOCAL(bytes)
         };
 

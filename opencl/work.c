@@ -55,9 +55,7 @@ static tc_status check_range(const ocl_buffer *buffer, size_t offset, size_t byt
 
 double ocl_clock_ms(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return tc_seconds() * 1e3;
 }
 
 tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset, const void *from,

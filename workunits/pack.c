@@ -448,7 +448,7 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
     if (status == TC_OK)
         status = find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK)
-        status = analysis->parse(o.parameters, "pack: parameters", &params, err);
+        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.mask, &sources, err);
     if (status == TC_OK)
@@ -456,8 +456,7 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
     if (status == TC_OK)
         status = write_all(&o, &sources, err);
     wu_sources_free(&sources);
-    if (params != NULL)
-        analysis->params_free(&params);
+    an_params_free(analysis, &params);
     json_decref(o.parameters);
     return status;
 }

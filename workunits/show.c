@@ -87,7 +87,7 @@ static void print_needs(const wu_job *job)
     }
     double flops = 0;
     uint64_t memory = 0;
-    tc_status status = analysis->parse(job->parameters, "parameters", &params, &reason);
+    tc_status status = an_parse(analysis, job->parameters, "parameters", &params, &reason);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         an_plan plan = { 0 };
         status = analysis->check_item(params, &job->items[i], job->items[i].name, &reason);
@@ -101,8 +101,7 @@ static void print_needs(const wu_job *job)
     else
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
                "(rsc_memory_bound)\n", flops, memory);
-    if (params != NULL)
-        analysis->params_free(&params);
+    an_params_free(analysis, &params);
 }
 
 static tc_status show_work_unit(const char *path, bool all, tc_err *err)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "wrapper/bw_side.h"
 
@@ -17,13 +16,6 @@ static struct {
     unsigned long polls, checkpoint_calls;
     unsigned long quit_after_polls, kill_after_polls, checkpoint_every_calls; /* 0: off */
 } null;
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* A whole number >= 1 from the environment; 0 when the variable is not set. */
 static tc_status test_number(const char *name, unsigned long *number, tc_err *err)
@@ -46,7 +38,7 @@ static tc_status null_init(const bw_options *options, tc_err *err)
     memset(&null, 0, sizeof null);
     null.checkpoint_every =
         options->checkpoint_every > 0 ? options->checkpoint_every : default_checkpoint_seconds;
-    null.last_checkpoint = seconds_now();
+    null.last_checkpoint = tc_seconds();
     tc_status s = test_number("TEXCELL_TEST_QUIT_AFTER_POLLS", &null.quit_after_polls, err);
     if (s == TC_OK)
         s = test_number("TEXCELL_TEST_KILL_AFTER_POLLS", &null.kill_after_polls, err);
@@ -84,12 +76,12 @@ static bool null_time_to_checkpoint(void)
 {
     if (null.checkpoint_every_calls)
         return ++null.checkpoint_calls % null.checkpoint_every_calls == 0;
-    return seconds_now() - null.last_checkpoint >= null.checkpoint_every;
+    return tc_seconds() - null.last_checkpoint >= null.checkpoint_every;
 }
 
 static void null_checkpoint_completed(void)
 {
-    null.last_checkpoint = seconds_now();
+    null.last_checkpoint = tc_seconds();
 }
 
 static void null_critical(void)

@@ -3,7 +3,7 @@
  *
  * An analysis is a const struct of functions. run.c drives it:
  *
- *   parse -> check_item -> plan -> init (or a checkpoint) ->
+ *   an_parse -> check_item -> plan -> init (or a checkpoint) ->
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
  *   -> finish
  *
@@ -58,7 +58,7 @@ typedef struct an_backend {
      * A device backend may keep its work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *units_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
-     * what it was. */
+     * what it was. A backend that works in the state itself: an_always_synced. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
@@ -82,10 +82,12 @@ void an_expected_free(an_expected **list, size_t n);
 typedef struct an_analysis {
     const char *name;
     const char *summary;       /* one line for people */
-    /* Parameters from JSON: defaults filled in, everything checked; unknown
+    size_t params_bytes;       /* of its struct of parameters */
+    /* Fills the zeroed struct from JSON: defaults, everything checked; unknown
      * keys are errors. `where` begins messages ("FILE: job.json"). */
-    tc_status (*parse)(const json_t *json, const char *where, void **params, tc_err *err);
-    void (*params_free)(void **params);
+    tc_status (*read_params)(const json_t *json, void *params, const char *where, tc_err *err);
+    /* Frees what the struct owns; NULL: nothing. */
+    void (*clear_params)(void *params);
     /* The parameters as run, complete, defaults included; caller owns it. */
     json_t *(*params_json)(const void *params);
     /* Whether this item suits the parameters (size, mask present, ...). */
@@ -110,6 +112,26 @@ typedef struct an_analysis {
 extern const an_analysis *const an_table[];
 /* By name, or NULL. */
 const an_analysis *an_find(const char *name);
+
+/* The parameters that the JSON says, for the functions above. *params:
+ * an_params_free. */
+tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
+                   void **params, tc_err *err);
+void an_params_free(const an_analysis *analysis, void **params);
+
+/* A work unit and what its analysis says of it. */
+typedef struct an_unit {
+    wu_job *job;
+    const an_analysis *analysis;
+    void *params;
+} an_unit;
+
+/* Reads a work unit, its parameters with it, and checks that the analysis
+ * takes its items. *out: an_unit_free. */
+tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
+void an_unit_free(an_unit *unit);
+
+tc_status an_always_synced(void *worker, void *state, tc_err *err);
 
 extern const an_analysis an_glcm;
 extern const an_analysis an_cellcount;

@@ -53,8 +53,9 @@ static tc_status get_connectivity(const json_t *json, cc_params *p, const char *
     return TC_OK;
 }
 
-static tc_status read_all(const json_t *json, cc_params *p, const char *where, tc_err *err)
+static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
 {
+    cc_params *const p = params;
     static const char *const known[] = { "threshold", "polarity", "connectivity", "fill_holes", "min_area",
                                          "max_area", "exclude_border", "split", "labels", NULL };
     int polarity = 0, split = 0;
@@ -78,25 +79,6 @@ static tc_status read_all(const json_t *json, cc_params *p, const char *where, t
         st = an_get_bool(json, "labels", &p->labels, where, err);
     p->bright = polarity == 1;
     p->split = split == 1;
-    return st;
-}
-
-static void params_free(void **params)
-{
-    free(*params);
-    *params = NULL;
-}
-
-static tc_status parse(const json_t *json, const char *where, void **params, tc_err *err)
-{
-    tc_status st;
-
-    *params = calloc(1, sizeof(cc_params));
-    if (*params == NULL)
-        return tc_no_memory(err, "the parameters");
-    st = read_all(json, *params, where, err);
-    if (st != TC_OK)
-        params_free(params);
     return st;
 }
 
@@ -266,8 +248,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_cellcount = {
     .name = "cellcount",
     .summary = "counts and measures cells (connected components of a thresholded picture)",
-    .parse = parse,
-    .params_free = params_free,
+    .params_bytes = sizeof(cc_params),
+    .read_params = read_params,
     .params_json = params_json,
     .check_item = check_item,
     .plan = plan,

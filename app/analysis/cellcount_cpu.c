@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/analysis/cellcount.h"
 #include "app/analysis/cellcount_core.h"
@@ -753,19 +752,11 @@ static void run_task(void *user, unsigned thread, size_t task)
     phases[w->phase].task(w, w->done + task, &w->scratch[thread]);
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = &state->head;
-    const double start = now();
+    const double start = tc_seconds();
     size_t tasks, left;
     tc_status st = TC_OK;
 
@@ -788,7 +779,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
         if (w->done == tasks)
             st = go_on(w, state, err);
-    } while (st == TC_OK && w->phase < until && now() - start < 0.05);
+    } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
     if (st == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase < CC_PHASES)
@@ -800,14 +791,6 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
 static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
 {
     return cc_host_step(worker, state, CC_PHASES, units_done, err);
-}
-
-static tc_status cpu_sync(void *worker, void *state, tc_err *err)
-{
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
 }
 
 static void cpu_close(void **worker)
@@ -973,6 +956,6 @@ const an_backend cc_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .step = cpu_step,
-    .sync = cpu_sync,
+    .sync = an_always_synced,
     .close = cpu_close
 };

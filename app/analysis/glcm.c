@@ -265,8 +265,9 @@ static void set_defaults(glcm_params *p, bool hcc)
     p->roi_r = 84;
 }
 
-static tc_status read_all(const json_t *json, glcm_params *p, const char *where, tc_err *err)
+static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
 {
+    glcm_params *const p = params;
     static const char *const known[] = { "preset", "levels", "range", "window", "distances",
                                          "directions", "roi", "per_offset", "maps", NULL };
     static const char *const presets[] = { "hcc", NULL };
@@ -300,27 +301,9 @@ static tc_status read_all(const json_t *json, glcm_params *p, const char *where,
     return st;
 }
 
-static void params_free(void **params)
+static void clear_params(void *params)
 {
-    glcm_params *const p = *params;
-
-    *params = NULL;
-    if (p != NULL)
-        free(p->offsets);
-    free(p);
-}
-
-static tc_status parse(const json_t *json, const char *where, void **params, tc_err *err)
-{
-    tc_status st;
-
-    *params = calloc(1, sizeof(glcm_params));
-    if (*params == NULL)
-        return tc_no_memory(err, "the parameters");
-    st = read_all(json, *params, where, err);
-    if (st != TC_OK)
-        params_free(params);
-    return st;
+    free(((glcm_params *)params)->offsets);
 }
 
 static json_t *list_json(const unsigned *values, size_t n)
@@ -450,8 +433,9 @@ static const an_selftest selftests[] = {
 const an_analysis an_glcm = {
     .name = "glcm",
     .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
-    .parse = parse,
-    .params_free = params_free,
+    .params_bytes = sizeof(glcm_params),
+    .read_params = read_params,
+    .clear_params = clear_params,
     .params_json = params_json,
     .check_item = check_item,
     .plan = plan,

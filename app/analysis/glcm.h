@@ -150,6 +150,9 @@ void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out);
 
 /* --- tables ------------------------------------------------------------------- */
 
+/* Two sums side by side, each modulo 2^64. */
+typedef uint64_t glcm_pair64 __attribute__((vector_size(16)));
+
 typedef struct glcm_tables {
     int fbits;
     uint32_t max_pairs;
@@ -159,6 +162,13 @@ typedef struct glcm_tables {
     glcm_divisors *divisors;    /* [max_pairs+1]; entry 0 unused */
     uint64_t *exp_table;        /* [GLCM_EXP_SIZE] */
     uint64_t idm[GLCM_MAX_LEVELS];  /* 1/(1+k^2) in 2^-36 */
+    /* What a histogram's bin changes in the sums when its count goes from k to
+     * k+1. A cell's entry stands at k off the diagonal, at diagonal + k on it,
+     * and is zero from nowhere on (glcm_cpu.c counts missing pairs there). */
+    uint32_t diagonal, nowhere;
+    glcm_pair64 *cell_step;     /* [nowhere + max_pairs + 1]: fxy, e2 */
+    glcm_pair64 *marginal_step; /* [2*max_pairs+1]: fx, fx12 */
+    uint64_t *step;             /* [2*max_pairs+1]: fs, fd */
 } glcm_tables;
 
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);

@@ -6,12 +6,9 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/analysis/glcm.h"
 #include "app/analysis/pool.h"
-
-typedef uint64_t pair64 __attribute__((vector_size(16)));
 
 /* --- histograms of one window ---------------------------------------------------
  *
@@ -42,11 +39,10 @@ typedef struct pair_code {
 typedef struct level_tables {
     unsigned levels;
     uint32_t diagonal, nowhere;
-    pair64 *cell_step;       /* [nowhere + pairs]: change of fxy, e2 from count k to k+1 */
-    pair64 *marginal_step;   /* [2 pairs]: change of fx, fx12 */
-    uint64_t *step;          /* [2 pairs]: change of fs, fd */
+    const glcm_pair64 *cell_step, *marginal_step;   /* of glcm_tables, like diagonal and nowhere */
+    const uint64_t *step;
     uint64_t sum_pack[2 * MAX_L];             /* glcm_sums.sum of one pair */
-    pair64 difference_pack[MAX_L];            /* glcm_sums.dif, .idm */
+    glcm_pair64 difference_pack[MAX_L];            /* glcm_sums.dif, .idm */
 } level_tables;
 
 typedef struct sliding {
@@ -69,7 +65,6 @@ typedef struct cpu_worker {
     const glcm_params *params;
     glcm_geometry g;
     glcm_tables tables;
-    level_tables level;      /* shares its step tables between levels */
     level_tables *levels;    /* [n_levels] */
     an_pool *pool;
     scratch *scratch;        /* [threads] */
@@ -96,7 +91,7 @@ typedef struct move {
 } move;
 
 static inline void pair_enters(histograms *h, const level_tables *t, const pair_code *p,
-                               pair64 *cell, pair64 *dif, pair64 *marginal, glcm_sums *s)
+                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
 {
     const size_t a = p->a, b = p->b;
     size_t k;
@@ -116,7 +111,7 @@ static inline void pair_enters(histograms *h, const level_tables *t, const pair_
 }
 
 static inline void pair_leaves(histograms *h, const level_tables *t, const pair_code *p,
-                               pair64 *cell, pair64 *dif, pair64 *marginal, glcm_sums *s)
+                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
 {
     const size_t a = p->a, b = p->b;
     size_t k;
@@ -135,14 +130,14 @@ static inline void pair_leaves(histograms *h, const level_tables *t, const pair_
     *marginal -= t->marginal_step[k];
 }
 
-static inline void load_sums(const glcm_sums *s, pair64 *cell, pair64 *dif, pair64 *marginal)
+static inline void load_sums(const glcm_sums *s, glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal)
 {
-    *marginal = (pair64){ s->fx, s->fx12 };
-    *cell = (pair64){ s->fxy, s->e2 };
-    *dif = (pair64){ s->dif, s->idm };
+    *marginal = (glcm_pair64){ s->fx, s->fx12 };
+    *cell = (glcm_pair64){ s->fxy, s->e2 };
+    *dif = (glcm_pair64){ s->dif, s->idm };
 }
 
-static inline void store_sums(glcm_sums *s, pair64 cell, pair64 dif, pair64 marginal)
+static inline void store_sums(glcm_sums *s, glcm_pair64 cell, glcm_pair64 dif, glcm_pair64 marginal)
 {
     s->fx = marginal[0];
     s->fx12 = marginal[1];
@@ -156,7 +151,7 @@ static void slide(sliding *w, const level_tables *t, const pair_code *centre, co
 {
     histograms *const h = &w->h;
     glcm_sums s = w->s;
-    pair64 cell, dif, marginal;
+    glcm_pair64 cell, dif, marginal;
 
     load_sums(&s, &cell, &dif, &marginal);
     for (int i = 0; i < m->n; i++)
@@ -174,7 +169,7 @@ static void start_window(sliding *w, const level_tables *t, const pair_code *cen
     const unsigned levels = t->levels;
     histograms *const h = &w->h;
     glcm_sums s;
-    pair64 cell, dif, marginal;
+    glcm_pair64 cell, dif, marginal;
 
     memset(h->marginal, 0, levels * sizeof *h->marginal);
     memset(h->difference, 0, levels * sizeof *h->difference);
@@ -571,41 +566,18 @@ static void load_slice(cpu_worker *w, uint32_t slice)
 
 /* --- tables -------------------------------------------------------------------------------- */
 
-/* The step tables, the same for all levels. */
-static tc_status make_steps(const glcm_tables *g, level_tables *t, tc_err *err)
-{
-    const uint32_t n = g->max_pairs;
-
-    t->diagonal = n + 1;
-    t->nowhere = 2 * (n + 1);
-    t->cell_step = calloc((size_t)3 * (n + 1), sizeof *t->cell_step);
-    t->step = calloc((size_t)2 * n + 1, sizeof *t->step);
-    t->marginal_step = calloc((size_t)2 * n + 1, sizeof *t->marginal_step);
-    if (t->cell_step == NULL || t->step == NULL || t->marginal_step == NULL)
-        return tc_no_memory(err, "the tables");
-    for (uint32_t k = 0; k < 2 * n; k++) {
-        t->step[k] = g->f[k + 1] - g->f[k];
-        t->marginal_step[k] = (pair64){ g->f60[k + 1] - g->f60[k], g->f12[k + 1] - g->f12[k] };
-    }
-    for (size_t k = 0; k < n; k++) {
-        /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
-         * On it one cell holds 2k: by 4k+2. */
-        t->cell_step[k] = (pair64){ 2 * (g->f60[k + 1] - g->f60[k]),
-                                    (2 * k + 1) | 2 * (g->f12[k + 1] - g->f12[k]) << GLCM_E2_BITS };
-        t->cell_step[t->diagonal + k] = (pair64){ g->f60[2 * k + 2] - g->f60[2 * k],
-                                    (4 * k + 2) | (g->f12[2 * k + 2] - g->f12[2 * k]) << GLCM_E2_BITS };
-    }
-    return TC_OK;
-}
-
-static void make_packs(const glcm_tables *g, unsigned levels, level_tables *t)
+static void make_level(const glcm_tables *g, unsigned levels, level_tables *t)
 {
     t->levels = levels;
+    t->diagonal = g->diagonal;
+    t->nowhere = g->nowhere;
+    t->cell_step = g->cell_step;
+    t->marginal_step = g->marginal_step;
+    t->step = g->step;
     for (uint64_t s = 0; s <= 2 * (uint64_t)levels - 2; s++)
         t->sum_pack[s] = s | (s * s) << GLCM_PACK_SHIFT;
     for (uint64_t d = 0; d < levels; d++)
-        t->difference_pack[d] = (pair64){ d | (d * d) << GLCM_PACK_SHIFT,
-                                          g->idm[d] };
+        t->difference_pack[d] = (glcm_pair64){ d | (d * d) << GLCM_PACK_SHIFT, g->idm[d] };
 }
 
 /* --- the backend ------------------------------------------------------------------------------ */
@@ -627,9 +599,6 @@ static void cpu_close(void **worker)
     }
     free(w->scratch);
     free(w->levels);
-    free(w->level.cell_step);
-    free(w->level.step);
-    free(w->level.marginal_step);
     free(w->grey[0]);
     free(w->grey[1]);
     free(w->roi[0]);
@@ -689,8 +658,6 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     if (st == TC_OK)
         st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
     if (st == TC_OK)
-        st = make_steps(&w->tables, &w->level, err);
-    if (st == TC_OK)
         st = an_pool_create(task->threads, &w->pool, err);
     if (st != TC_OK)
         goto fail;
@@ -699,22 +666,12 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
         st = tc_no_memory(err, "glcm");
         goto fail;
     }
-    for (size_t i = 0; i < p->n_levels; i++) {
-        w->levels[i] = w->level;
-        make_packs(&w->tables, p->levels[i], &w->levels[i]);
-    }
+    for (size_t i = 0; i < p->n_levels; i++)
+        make_level(&w->tables, p->levels[i], &w->levels[i]);
     return TC_OK;
 fail:
     cpu_close(worker);
     return st;
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Units of one step: within a slice, and for about a tenth of a second. */
@@ -741,7 +698,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     cpu_worker *const w = worker;
     an_state_head *const head = state;
     const uint64_t done = head->units_done;
-    const double start = now();
+    const double start = tc_seconds();
     glcm_unit unit;
     uint64_t n;
 
@@ -771,23 +728,15 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     }
     head->units_done = done + n;
     *units_done = head->units_done;
-    adapt(w, n, now() - start);
+    adapt(w, n, tc_seconds() - start);
     return head->units_done == w->g.units ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */
-static tc_status cpu_sync(void *worker, void *state, tc_err *err)
-{
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
-}
-
 const an_backend glcm_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .step = cpu_step,
-    .sync = cpu_sync,
+    .sync = an_always_synced,
     .close = cpu_close
 };

@@ -96,6 +96,32 @@ static tc_divisor divisor(uint64_t den)
     return (tc_divisor){ den, UINT64_MAX / den };
 }
 
+static tc_status make_steps(glcm_tables *t, tc_err *err)
+{
+    const uint32_t n = t->max_pairs;
+
+    t->diagonal = n + 1;
+    t->nowhere = 2 * (n + 1);
+    t->cell_step = calloc((size_t)3 * (n + 1), sizeof *t->cell_step);
+    t->marginal_step = calloc((size_t)2 * n + 1, sizeof *t->marginal_step);
+    t->step = calloc((size_t)2 * n + 1, sizeof *t->step);
+    if (t->cell_step == NULL || t->marginal_step == NULL || t->step == NULL)
+        return tc_no_memory(err, "the tables");
+    for (size_t k = 0; k < 2 * (size_t)n; k++) {
+        t->step[k] = t->f[k + 1] - t->f[k];
+        t->marginal_step[k] = (glcm_pair64){ t->f60[k + 1] - t->f60[k], t->f12[k + 1] - t->f12[k] };
+    }
+    for (size_t k = 0; k < n; k++) {
+        /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
+         * On it one cell holds 2k: by 4k+2. */
+        t->cell_step[k] = (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
+                                         (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
+        t->cell_step[t->diagonal + k] = (glcm_pair64){ t->f60[2 * k + 2] - t->f60[2 * k],
+                                         (4 * k + 2) | (t->f12[2 * k + 2] - t->f12[2 * k]) << GLCM_E2_BITS };
+    }
+    return TC_OK;
+}
+
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err)
 {
     const uint32_t n = 2 * max_pairs;
@@ -130,7 +156,9 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     exp_table(1 << 20, GLCM_EXP_B, t->exp_table + GLCM_EXP_A + GLCM_EXP_B);
     for (uint64_t k = 0; k < GLCM_MAX_LEVELS; k++)
         t->idm[k] = (((uint64_t)1 << GLCM_IDM_BITS) + (1 + k * k) / 2) / (1 + k * k);
-    return TC_OK;
+    st = make_steps(t, err);
+    if (st == TC_OK)
+        return TC_OK;
 fail:
     glcm_tables_free(t);
     return st;
@@ -143,5 +171,8 @@ void glcm_tables_free(glcm_tables *t)
     free(t->f12);
     free(t->divisors);
     free(t->exp_table);
+    free(t->cell_step);
+    free(t->marginal_step);
+    free(t->step);
     memset(t, 0, sizeof *t);
 }

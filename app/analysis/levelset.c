@@ -117,8 +117,9 @@ static tc_status get_counts(const json_t *json, ls_params *p, const char *where,
     return st;
 }
 
-static tc_status read_all(const json_t *json, ls_params *p, const char *where, tc_err *err)
+static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
 {
+    ls_params *const p = params;
     static const char *const known[] = { "target", "epsilon", "alpha", "iterations", "dt", "reinit_every", "band",
                                          "smooth", "edge_stop", "stop_after", "init", NULL };
     tc_status st = an_check_keys(json, known, where, err);
@@ -144,25 +145,6 @@ static tc_status read_all(const json_t *json, ls_params *p, const char *where, t
         st = an_get_number(json, "edge_stop", 0, 1e6, &p->edge_stop, where, err);
     if (st == TC_OK)
         st = get_init(json, p, where, err);
-    return st;
-}
-
-static void params_free(void **params)
-{
-    free(*params);
-    *params = NULL;
-}
-
-static tc_status parse(const json_t *json, const char *where, void **params, tc_err *err)
-{
-    tc_status st;
-
-    *params = calloc(1, sizeof(ls_params));
-    if (*params == NULL)
-        return tc_no_memory(err, "the parameters");
-    st = read_all(json, *params, where, err);
-    if (st != TC_OK)
-        params_free(params);
     return st;
 }
 
@@ -354,8 +336,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
-    .parse = parse,
-    .params_free = params_free,
+    .params_bytes = sizeof(ls_params),
+    .read_params = read_params,
     .params_json = params_json,
     .check_item = check_item,
     .plan = plan,

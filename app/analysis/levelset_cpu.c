@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/analysis/edt.h"
 #include "app/analysis/levelset.h"
@@ -494,18 +493,10 @@ static void attach(cpu_worker *w, void *state)
         list_runs(w);
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    const double end = now() + 0.1;
+    const double end = tc_seconds() + 0.1;
     tc_status st = TC_OK;
 
     attach(w, state);
@@ -518,7 +509,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
             begin_unit(w);
         }
         st = advance(w, err);
-    } while (st == TC_OK && now() < end);
+    } while (st == TC_OK && tc_seconds() < end);
     *units_done = w->head.head.units_done;
     return st == TC_OK ? TC_MORE : st;
 }

@@ -92,7 +92,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
     json_t *const json = json_loads(t->parameters, 0, NULL);
     void *params = NULL;
     tc_status st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
-                                : a->parse(json, "self-test", &params, err);
+                                : an_parse(a, json, "self-test", &params, err);
 
     task.params = params;
     if (st == TC_OK)
@@ -102,8 +102,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
     if (st == TC_OK)
         st = run_task(a, backend, &task, crc, err);
     wu_pixels_free(&pixels);
-    if (params != NULL)
-        a->params_free(&params);
+    an_params_free(a, &params);
     json_decref(json);
     return st;
 }

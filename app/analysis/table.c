@@ -19,6 +19,36 @@ const an_analysis *an_find(const char *name)
     return NULL;
 }
 
+tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
+                   void **params, tc_err *err)
+{
+    tc_status st;
+
+    *params = calloc(1, analysis->params_bytes);
+    if (*params == NULL)
+        return tc_no_memory(err, "the parameters");
+    st = analysis->read_params(json, *params, where, err);
+    if (st != TC_OK)
+        an_params_free(analysis, params);
+    return st;
+}
+
+void an_params_free(const an_analysis *analysis, void **params)
+{
+    if (*params != NULL && analysis->clear_params != NULL)
+        analysis->clear_params(*params);
+    free(*params);
+    *params = NULL;
+}
+
+tc_status an_always_synced(void *worker, void *state, tc_err *err)
+{
+    (void)worker;
+    (void)state;
+    (void)err;
+    return TC_OK;
+}
+
 tc_status an_expected_add(an_expected **list, size_t *n, const an_expected *entry, tc_err *err)
 {
     an_expected *const grown = realloc(*list, (*n + 1) * sizeof *grown);

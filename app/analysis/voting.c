@@ -40,8 +40,9 @@ static tc_status get_cone(const json_t *json, voting_params *p, const char *wher
     return tc_fail(err, TC_BAD_INPUT, "%s.cone: must be 90, 45 or 22.5", where);
 }
 
-static tc_status read_all(const json_t *json, voting_params *p, const char *where, tc_err *err)
+static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
 {
+    voting_params *const p = params;
     static const char *const known[] = { "radius", "sigma", "polarity", "threshold", "cone", "weight",
                                          "floor", "refine", NULL };
     int polarity = 0, weight = 0;
@@ -68,25 +69,6 @@ static tc_status read_all(const json_t *json, voting_params *p, const char *wher
         st = an_get_bool(json, "refine", &p->refine, where, err);
     p->dark = polarity == 1;
     p->root = weight == 0;
-    return st;
-}
-
-static void params_free(void **params)
-{
-    free(*params);
-    *params = NULL;
-}
-
-static tc_status parse(const json_t *json, const char *where, void **params, tc_err *err)
-{
-    tc_status st;
-
-    *params = calloc(1, sizeof(voting_params));
-    if (*params == NULL)
-        return tc_no_memory(err, "the parameters");
-    st = read_all(json, *params, where, err);
-    if (st != TC_OK)
-        params_free(params);
     return st;
 }
 
@@ -152,8 +134,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_voting = {
     .name = "voting",
     .summary = "cells found by iterative voting, in images and stacks",
-    .parse = parse,
-    .params_free = params_free,
+    .params_bytes = sizeof(voting_params),
+    .read_params = read_params,
     .params_json = params_json,
     .check_item = check_item,
     .plan = plan,

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "app/analysis/pool.h"
 
@@ -279,14 +278,6 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     return st;
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void adapt(cpu_worker *w, uint64_t units, double seconds)
 {
     const uint64_t threads = w->task->threads;
@@ -301,7 +292,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    const double start = now();
+    const double start = tc_seconds();
     uint64_t n;
     int round;
 
@@ -318,23 +309,15 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     an_pool_run(w->pool, run_band, w, n);
     head->units_done += n;
     *units_done = head->units_done;
-    adapt(w, n, now() - start);
+    adapt(w, n, tc_seconds() - start);
     return head->units_done == w->s.units ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */
-static tc_status cpu_sync(void *worker, void *state, tc_err *err)
-{
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
-}
-
 const an_backend voting_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .step = cpu_step,
-    .sync = cpu_sync,
+    .sync = an_always_synced,
     .close = cpu_close
 };

@@ -105,7 +105,7 @@ static void prepare(bench *b, const char *path, const char *distances, const cha
     json = json_loads(text, 0, NULL);
     if (json == NULL)
         die("--distances or --roi is not JSON");
-    must(an_glcm.parse(json, "bench", &b->params, &err), &err);
+    must(an_parse(&an_glcm, json, "bench", &b->params, &err), &err);
     json_decref(json);
     b->item = (wu_item){ .name = name, .n_images = 1, .spacing = { 1, 1, 1 }, .nx = b->pixels.nx,
                          .ny = b->pixels.ny, .nz = 1, .bits = 8, .channels = 1 };
@@ -326,6 +326,6 @@ int main(int argc, char **argv)
     }
     free(state);
     free(b.pixels.u8);
-    an_glcm.params_free(&b.params);
+    an_params_free(&an_glcm, &b.params);
     return 0;
 }

@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     item.nx = px.nx;
     item.ny = px.ny;
     if (st == TC_OK)
-        st = an_glcm.parse(json, "parameters", &params, &err);
+        st = an_parse(&an_glcm, json, "parameters", &params, &err);
     if (st == TC_OK)
         st = an_glcm.plan(params, &item, &task.plan, &err);
     task.params = params;
@@ -152,8 +152,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "gpu_glcm: %s\n", err.message);
     free(list);
     free(state);
-    if (params != NULL)
-        an_glcm.params_free(&params);
+    an_params_free(&an_glcm, &params);
     json_decref(json);
     wu_pixels_free(&px);
     return st != TC_OK;

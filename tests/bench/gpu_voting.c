@@ -18,7 +18,7 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-enum { PHASES = VOTING_REBLUR + 1, REPEATS = 2 };
+enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
 static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
 
 /* What is run: made up, or from a unit. */
@@ -46,7 +46,7 @@ static tc_status load_unit(bench *b, const char *path, tc_err *err)
     if (st == TC_OK)
         st = wu_item_load(b->job, 0, &b->pixels, err);
     if (st == TC_OK)
-        st = an_voting.parse(b->job->parameters, path, &b->params, err);
+        st = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
     if (st != TC_OK)
         return st;
     printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start, ocl_clock_ms() - read);
@@ -69,7 +69,7 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
     json_t *const json = json_loads(text, 0, NULL);
     st = an_selftest_pixels(&b->made, &b->pixels, err);
     if (st == TC_OK)
-        st = an_voting.parse(json, "parameters", &b->params, err);
+        st = an_parse(&an_voting, json, "parameters", &b->params, err);
     json_decref(json);
     b->task.item = &b->made_item;
     return st;
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     if (st != TC_OK)
         fprintf(stderr, "gpu_voting: %s\n", err.message);
     if (b.params != NULL)
-        an_voting.params_free(&b.params);
+        an_params_free(&an_voting, &b.params);
     wu_pixels_free(&b.pixels);
     wu_job_destroy(&b.job);
     return st == TC_OK ? 0 : 1;

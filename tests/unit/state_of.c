@@ -140,7 +140,7 @@ int main(int argc, char **argv)
         r.task = (an_task){ .item = &r.job->items[item], .pixels = &r.pixels, .slice_ms = 50,
                             .threads = (unsigned)strtoul(argv[4], NULL, 10) };
         st = r.analysis == NULL ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
-                                : r.analysis->parse(r.job->parameters, argv[1], &r.params, &err);
+                                : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);
         r.task.params = r.params;
         if (st == TC_OK)
             st = wu_item_load(r.job, item, &r.pixels, &err);
@@ -156,8 +156,7 @@ int main(int argc, char **argv)
         if (r.device[i] != NULL)
             ocl_device_close(&r.device[i]);
     wu_pixels_free(&r.pixels);
-    if (r.params != NULL)
-        r.analysis->params_free(&r.params);
+    an_params_free(r.analysis, &r.params);
     wu_job_destroy(&r.job);
     return tc_exit_code(st);
 }

@@ -21,7 +21,7 @@ static glcm_params *read(const char *text)
 
     assert_non_null(json);
     err.message[0] = '\0';
-    st = an_glcm.parse(json, "F: p", &params, &err);
+    st = an_parse(&an_glcm, json, "F: p", &params, &err);
     json_decref(json);
     assert_true(st == TC_OK || st == TC_BAD_INPUT);
     assert_int_equal(st == TC_OK, params != NULL);
@@ -33,7 +33,7 @@ static void drop(glcm_params *p)
 {
     void *params = p;
 
-    an_glcm.params_free(&params);
+    an_params_free(&an_glcm, &params);
     assert_null(params);
 }
 

@@ -21,7 +21,7 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
     tc_status st = wu_job_read(path, &job, err);
 
     if (st == TC_OK)
-        st = an_voting.parse(job->parameters, path, &params, err);
+        st = an_parse(&an_voting, job->parameters, path, &params, err);
     if (st == TC_OK)
         st = wu_item_load(job, 0, &pixels, err);
     if (st != TC_OK)
@@ -44,7 +44,7 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
     }
     voting_cpu.close(&worker);
     free(state);
-    an_voting.params_free(&params);
+    an_params_free(&an_voting, &params);
     wu_pixels_free(&pixels);
     wu_job_destroy(&job);
     return st;
