@@ -79,11 +79,14 @@ def crossing():
     unit, mixed = path("long.zip"), path("mixed.npz")
     write(unit, "voting", {"radius": 9}, [item("a", [blobs((700, 700), 9, 250)])])
     whole = bytes_of(unit, "cpu", "--threads", "1")
-    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "opencl")):
+    devices = {"cpu": ("cpu", ENV), "opencl": ("opencl", ENV),
+               "slabs": ("opencl", dict(ENV, TEXCELL_TEST_CL_MEMORY="3000000"))}
+    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "slabs"), ("slabs", "cpu")):
         if os.path.exists(mixed):
             os.remove(mixed)
-        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", first, "--quiet", "--threads",
-                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=ENV)
+        device, env = devices[first]
+        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--quiet", "--threads",
+                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=env)
         waited = time.monotonic()
         while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
                 time.monotonic() < waited + 60:
@@ -92,7 +95,8 @@ def crossing():
         early = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", second, "--threads", "2"], env=ENV)
+        device, env = devices[second]
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--threads", "2"], env=env)
         with open(mixed, "rb") as file:
             tap.ok(r.returncode == 0 and file.read() == whole, "begun on %s, finished on %s" % (first, second), r.stderr)
         tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", r.stderr)
@@ -103,9 +107,12 @@ def oclgrind():
         tap.skip("Oclgrind", "it is not installed")
         return
     for name, *args in (("a picture", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"),
+                        ("slabs", '{"radius":2,"sigma":0.5}', "5", "70", "1", "8", "0"),
                         ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
                         ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
-        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args, env=ENV)
+        memory = {"TEXCELL_TEST_CL_MEMORY": "46000"} if name == "slabs" else {}
+        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args,
+                    env=dict(ENV, **memory))
         if "ASan runtime does not come first" in r.stderr:
             tap.skip(name, "sanitizers and Oclgrind exclude each other")
             continue
