@@ -321,12 +321,16 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
 
 /* --- steps --------------------------------------------------------------------------------- */
 
-/* [n_dirs][n] to [n][n_dirs] */
+/* [n_dirs][n] to [n][n_dirs], in squares that stay in the cache. */
 static void transpose(const voting_span *from, size_t n_dirs, size_t n, voting_span *to)
 {
-    for (size_t d = 0; d < n_dirs; d++)
-        for (size_t i = 0; i < n; i++)
-            to[i * n_dirs + d] = from[d * n + i];
+    enum { SQUARE = 32 };
+
+    for (size_t d0 = 0; d0 < n_dirs; d0 += SQUARE)
+        for (size_t i0 = 0; i0 < n; i0 += SQUARE)
+            for (size_t i = i0; i < n && i < i0 + SQUARE; i++)
+                for (size_t d = d0; d < n_dirs && d < d0 + SQUARE; d++)
+                    to[i * n_dirs + d] = from[d * n + i];
 }
 
 static tc_status load_round(cl_worker *w, int round, tc_err *err)

@@ -112,6 +112,7 @@ typedef struct voting_tables {
     int8_t (*dirs)[3];          /* [n_dirs] z, y, x */
     uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
     uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
+    int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
     voting_span *spans;         /* [n_dirs][2 reach_z + 1][2 reach_y + 1] */
     voting_span *rows;          /* [n_dirs][2 reach_z + 1]: first and last row with a span */
     int round;                  /* of the spans and rows; -1: none yet */

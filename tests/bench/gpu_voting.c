@@ -163,8 +163,8 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
         if (st == TC_OK) {
             const ocl_times *const t = &b->task.device->times;
 
-            printf("    build %.0f ms, kernels %.1f ms, transfers %.1f ms (%.1f MB)", t->build, t->kernels, t->transfers,
-                   (double)t->bytes * 1e-6);
+            printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms (%.1f MB)", t->build,
+                   t->kernels, t->longest, t->transfers, (double)t->bytes * 1e-6);
             if (cpu_ms > 0)
                 printf("; %.1f times the CPU (kernels: %.1f); %s", cpu_ms / (ms - t->build), cpu_ms / t->kernels,
                        crc == expected ? "same bits" : "OTHER BITS");
