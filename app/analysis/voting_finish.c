@@ -329,18 +329,16 @@ static i128 det3(const int64_t m[3][3])
          + m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
 }
 
-/* Solves m c = v by Cramer's rule, after a shift that makes entries of m less
- * than 2^34 and of v (at most 2^17 times those) less than 2^52: no product
- * passes 2^123. False if there is no single point. */
-static bool solve(lines *l, bool flat, int64_t c[3])
+/* Makes entries of m less than 2^34 and of v (at most 2^17 times those) less
+ * than 2^52. In an image z has a line of its own, which keeps the point in it. */
+static void shorten(lines *l, bool flat)
 {
     int shift = 0;
-    i128 det;
 
     if (flat) {
         for (int a = 0; a < 3; a++)
             l->m[0][a] = l->m[a][0] = 0;
-        l->m[0][0] = l->m[1][1] + l->m[2][2] > 0 ? l->m[1][1] + l->m[2][2] : 1;
+        l->m[0][0] = l->m[1][1] + l->m[2][2];
         l->v[0] = 0;
     }
     while ((l->m[0][0] + l->m[1][1] + l->m[2][2]) >> shift >= (int64_t)1 << 34)
@@ -350,9 +348,32 @@ static bool solve(lines *l, bool flat, int64_t c[3])
             l->m[a][b] /= (int64_t)1 << shift;
         l->v[a] /= (int64_t)1 << shift;
     }
-    det = det3(l->m);
-    if (det <= 0)
-        return false;
+}
+
+/* Whether the lines cross, rather than run side by side: of the sum of
+ * weight * u u^T / |u|^2, whose trace is half of m's, the largest eigenvalue is less
+ * than 15/16 of the trace (in a stack, where of a cell that the border cuts there may
+ * be a cap only, 39/40). So the same multiple of m less the trace is positive
+ * definite, by its leading minors. Lines from around a place cross; those from one
+ * side of something else's edge, or from two things on either hand, do not.
+ * Entries are less than 2^41. */
+static bool lines_cross(const lines *l, bool flat)
+{
+    const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
+    int64_t b[3][3];
+
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            b[i][k] = (flat ? 32 : 80) * l->m[i][k] - (i == k ? trace : 0);
+    return b[0][0] > 0 && (i128)b[0][0] * b[1][1] > (i128)b[0][1] * b[0][1] && det3(b) > 0;
+}
+
+/* Solves m c = v by Cramer's rule; no product passes 2^123. det > 0, since the
+ * lines cross. False if the point is far outside. */
+static bool solve(const lines *l, int64_t c[3])
+{
+    const i128 det = det3(l->m);
+
     for (int a = 0; a < 3; a++) {
         int64_t m[3][3];
 
@@ -360,7 +381,6 @@ static bool solve(lines *l, bool flat, int64_t c[3])
         for (int b = 0; b < 3; b++)
             m[b][a] = l->v[b];
         i128 d = det3(m);
-        /* Far outside: whatever comes of it is not used. */
         if (d / det > 1 << 20 || d / det < -(1 << 20))
             return false;
         c[a] = quotient(d, det);
@@ -378,13 +398,12 @@ static int64_t upper(int64_t centre, int64_t reach, int64_t n)
     return centre + reach < n ? centre + reach : n - 1;
 }
 
-/* A point farther than half the radius from its peak, or outside the picture
- * (a cell that the border cuts), is not taken: the peak stays. */
-static void refine_peak(const refiner *r, peak *p)
+/* The lines of the voters around a peak. */
+static lines lines_around(const refiner *r, const peak *p)
 {
     const voting_scheme *const s = r->s;
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
-    int64_t reach[3], c[3], shift2 = 0;
+    int64_t reach[3];
     lines l;
 
     memset(&l, 0, sizeof l);
@@ -405,11 +424,16 @@ static void refine_peak(const refiner *r, peak *p)
                 if (weight != 0)
                     add_line(s, d, u, weight, &l);
             }
-    if (!solve(&l, s->nz == 1, c))
-        return;
-    for (int a = 0; a < 3; a++)
-        shift2 += c[a] * c[a];
-    if (shift2 > 4 * s->radius64 * s->radius64)
+    return l;
+}
+
+/* Moves a peak by c; not farther than half the radius, nor out of the picture (a
+ * cell that the border cuts). */
+static void move_peak(const voting_scheme *s, const int64_t c[3], peak *p)
+{
+    const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
+
+    if (c[0] * c[0] + c[1] * c[1] + c[2] * c[2] > 4 * s->radius64 * s->radius64)
         return;
     for (int a = 0; a < 3; a++) {
         const int64_t moved = 4 * at[a] * s->scale[a] + c[a];
@@ -421,12 +445,38 @@ static void refine_peak(const refiner *r, peak *p)
         p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
 }
 
+/* A peak where lines do not cross gets the score 0: it is no cell. */
+static void refine_peak(const refiner *r, peak *p)
+{
+    const bool flat = r->s->nz == 1;
+    lines l = lines_around(r, p);
+    int64_t c[3];
+
+    shorten(&l, flat);
+    if (!lines_cross(&l, flat))
+        p->score = 0;
+    else if (solve(&l, c))
+        move_peak(r->s, c, p);
+}
+
 static void refine_one(void *user, unsigned thread, size_t task)
 {
     const refiner *const r = user;
 
     (void)thread;
     refine_peak(r, &r->found->list[task]);
+}
+
+static void refine(refiner *r, an_pool *pool)
+{
+    peaks *const p = r->found;
+    size_t kept = 0;
+
+    an_pool_run(pool, refine_one, r, p->n);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->list[i].score > 0)
+            p->list[kept++] = p->list[i];
+    p->n = kept;
 }
 
 /* --- output -------------------------------------------------------------------------------- */
@@ -477,7 +527,7 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
 
         apply_threshold(p, &found);
         if (p->refine)
-            an_pool_run(pool, refine_one, &r, found.n);
+            refine(&r, pool);
         st = add_points(task, item_index, &found, out, err);
     }
     if (pool != NULL)
