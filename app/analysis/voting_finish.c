@@ -350,13 +350,12 @@ static void shorten(lines *l, bool flat)
     }
 }
 
-/* Whether the lines cross, rather than run side by side: of the sum of
- * weight * u u^T / |u|^2, whose trace is half of m's, the largest eigenvalue is less
- * than 15/16 of the trace (in a stack, where of a cell that the border cuts there may
- * be a cap only, 39/40). So the same multiple of m less the trace is positive
- * definite, by its leading minors. Lines from around a place cross; those from one
- * side of something else's edge, or from two things on either hand, do not.
- * Entries are less than 2^41. */
+/* Whether the lines cross, rather than run side by side. With N the sum of
+ * weight * u u^T / |u|^2, m is tr(N) I - N. N's largest eigenvalue must be less than
+ * 19/20 of tr(N) (47/48 in a stack, where a cell that the border cuts may show but a
+ * cap), so m's smallest more than 1/40 (1/96) of tr(m) = 2 tr(N): then 40 m - tr(m) I
+ * is positive definite, which its leading minors tell. Lines from around a place
+ * cross; those from one side, outside a bent edge, hardly do. Entries < 2^41. */
 static bool lines_cross(const lines *l, bool flat)
 {
     const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
@@ -364,7 +363,7 @@ static bool lines_cross(const lines *l, bool flat)
 
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 3; k++)
-            b[i][k] = (flat ? 32 : 80) * l->m[i][k] - (i == k ? trace : 0);
+            b[i][k] = (flat ? 40 : 96) * l->m[i][k] - (i == k ? trace : 0);
     return b[0][0] > 0 && (i128)b[0][0] * b[1][1] > (i128)b[0][1] * b[0][1] && det3(b) > 0;
 }
 

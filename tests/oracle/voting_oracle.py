@@ -273,7 +273,7 @@ def refined(scheme, g, weight, at):
     m = [[cut(m[a][b]) for b in axes] for a in axes]
     v = [cut(v[a]) for a in axes]
     total = sum(m[a][a] for a in range(len(m))) + (0 if nz > 1 else whole)
-    if not positive_definite([[(80 if nz > 1 else 32) * m[a][b] - (total if a == b else 0)
+    if not positive_definite([[(96 if nz > 1 else 40) * m[a][b] - (total if a == b else 0)
                                for b in range(len(m))] for a in range(len(m))]):
         return None
 
