@@ -35,6 +35,7 @@ typedef struct cl_worker {
     ocl_device *device;
     voting_scheme s;
     voting_tables tables;
+    an_pool *pool;                      /* makes the tables */
     ocl_kernel kernels[KERNELS];
     ocl_buffer shape;
     ocl_buffer columns, lines;          /* a slice of the blur between its passes */
@@ -68,6 +69,7 @@ static void cl_close(void **worker)
     for (int i = 0; i < KERNELS; i++)
         ocl_kernel_free(w->device, &w->kernels[i]);
     voting_tables_free(&w->tables);
+    an_pool_destroy(&w->pool);
     free(w->copy);
     free(w->turned_spans);
     free(w);
@@ -304,6 +306,8 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
+        st = an_pool_create(task->threads, &w->pool, err);
+    if (st == TC_OK)
         st = make_kernels(w, err);
     if (st == TC_OK) {
         fill_shape(w, &levels, &shape);
@@ -340,7 +344,7 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
 
     if (w->round == round)
         return TC_OK;
-    voting_tables_round(&w->s, &w->tables, round);
+    voting_tables_round(&w->s, &w->tables, round, w->pool);
     transpose(w->tables.rows, w->s.n_dirs, layers, w->turned_spans);
     st = ocl_write(w->device, &w->rows, 0, w->turned_spans, w->rows.bytes, err);
     if (st != TC_OK)

@@ -20,6 +20,7 @@
 #define VOTING_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/pool.h"
 #include "app/analysis/voting_core.h"
 
 enum {
@@ -119,7 +120,7 @@ typedef struct voting_tables {
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round);
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */

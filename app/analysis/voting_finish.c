@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/pool.h"
-
 typedef struct peak {
     uint32_t score;
     uint32_t z, y, x;
@@ -458,12 +456,17 @@ static void refine_peak(const refiner *r, peak *p)
         move_peak(r->s, c, p);
 }
 
-static void refine_one(void *user, unsigned thread, size_t task)
+/* So many peaks are a task: long against the pool's lock. */
+enum { PEAKS_OF_TASK = 32 };
+
+static void refine_some(void *user, unsigned thread, size_t task)
 {
     const refiner *const r = user;
+    const size_t end = (task + 1) * PEAKS_OF_TASK;
 
     (void)thread;
-    refine_peak(r, &r->found->list[task]);
+    for (size_t i = task * PEAKS_OF_TASK; i < end && i < r->found->n; i++)
+        refine_peak(r, &r->found->list[i]);
 }
 
 static void refine(refiner *r, an_pool *pool)
@@ -471,7 +474,7 @@ static void refine(refiner *r, an_pool *pool)
     peaks *const p = r->found;
     size_t kept = 0;
 
-    an_pool_run(pool, refine_one, r, p->n);
+    an_pool_run(pool, refine_some, r, p->n / PEAKS_OF_TASK + 1);
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)
             p->list[kept++] = p->list[i];
@@ -529,8 +532,7 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
             refine(&r, pool);
         st = add_points(task, item_index, &found, out, err);
     }
-    if (pool != NULL)
-        an_pool_destroy(&pool);
+    an_pool_destroy(&pool);
     free(found.list);
     return st;
 }

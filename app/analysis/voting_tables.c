@@ -204,29 +204,55 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
     }
 }
 
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round)
+/* Directions of a task. */
+enum { DIRS_OF_TASK = 64 };
+
+typedef struct maker {
+    const voting_scheme *s;
+    voting_tables *t;
+    int round;
+    bool mirrored;              /* those with a negative component, from the others */
+} maker;
+
+static void make_direction(const maker *m, size_t i)
 {
-    const size_t n_rows = voting_offset_rows(s);
+    const voting_scheme *const s = m->s;
+    const voting_tables *const t = m->t;
+    const int8_t *const u = t->dirs[i];
+    voting_span *const spans = t->spans + i * voting_offset_rows(s);
+
+    if ((u[0] < 0 || u[1] < 0 || u[2] < 0) != m->mirrored)
+        return;
+    if (m->mirrored) {
+        const int z = abs(u[0]) + (s->nz > 1 ? s->side : 0), y = abs(u[1]) + s->side, x = abs(u[2]) + s->side;
+        const size_t outer = 2 * (size_t)s->side + 1;
+        const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
+
+        mirror_spans(s, u, t->spans + t->dir_of_code[code] * voting_offset_rows(s), spans);
+    } else {
+        make_spans(s, t, u, s->cos2[m->round], spans);
+    }
+    make_rows(s, spans, t->rows + i * (2 * (size_t)s->reach[0] + 1));
+}
+
+static void make_some(void *user, unsigned thread, size_t task)
+{
+    const maker *const m = user;
+    const size_t end = (task + 1) * DIRS_OF_TASK;
+
+    (void)thread;
+    for (size_t i = task * DIRS_OF_TASK; i < end && i < m->s->n_dirs; i++)
+        make_direction(m, i);
+}
+
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool)
+{
+    maker m = { s, t, round, false };
 
     if (t->round == round)
         return;
-    for (size_t i = 0; i < s->n_dirs; i++) {
-        const int8_t *const u = t->dirs[i];
-
-        if (u[0] >= 0 && u[1] >= 0 && u[2] >= 0)
-            make_spans(s, t, u, s->cos2[round], t->spans + i * n_rows);
-    }
-    for (size_t i = 0; i < s->n_dirs; i++) {
-        const int8_t *const u = t->dirs[i];
-
-        if (u[0] < 0 || u[1] < 0 || u[2] < 0) {
-            const int z = abs(u[0]) + (s->nz > 1 ? s->side : 0), y = abs(u[1]) + s->side, x = abs(u[2]) + s->side;
-            const size_t outer = 2 * (size_t)s->side + 1;
-            const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
-
-            mirror_spans(s, u, t->spans + t->dir_of_code[code] * n_rows, t->spans + i * n_rows);
-        }
-        make_rows(s, t->spans + i * n_rows, t->rows + i * (2 * (size_t)s->reach[0] + 1));
-    }
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
+    m.mirrored = true;
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
     t->round = round;
 }
