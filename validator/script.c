@@ -46,7 +46,7 @@ static tc_status cannot_read(const char *path, int error, tc_err *err)
 
 /* Reads the whole file once: what fails here is the server's disk, and no fault
  * of the computer that made the file. */
-static tc_status try_reading(const char *path, tc_err *err)
+tc_status val_try_reading(const char *path, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
     struct stat info;
@@ -96,7 +96,7 @@ static bool drop_number(const char *name, size_t *n, const char *prefix)
 
 /* BOINC names an upload WORKUNIT_RESULT_rRANDOM_FILE, numbers all but the first;
  * old servers leave the random one out. 0: it is not such a name. */
-static size_t workunit_length(const char *name)
+size_t val_workunit_length(const char *name)
 {
     size_t n = strlen(name);
 
@@ -124,11 +124,11 @@ static char *existing(const char *folder, const char *part, const char *name, si
 
 /* Looks in the folder and in its folders: BOINC spreads downloads over up to
  * 1,024 of them by a hash of the name. */
-static tc_status find_workunit(const char *folder, const char *result, char **path, tc_err *err)
+tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err)
 {
     const char *const slash = strrchr(result, '/');
     const char *const name = slash == NULL ? result : slash + 1;
-    const size_t length = workunit_length(name);
+    const size_t length = val_workunit_length(name);
     DIR *dir;
 
     if (length == 0)
@@ -154,25 +154,26 @@ static tc_status find_workunit(const char *folder, const char *result, char **pa
  * result invalid. */
 static tc_status read_workunit(const char *path, an_unit *unit, tc_err *err)
 {
-    tc_status st = try_reading(path, err);
+    tc_status st = val_try_reading(path, err);
 
     if (st == TC_OK)
         st = an_unit_read(path, unit, err);
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
 }
 
-tc_status val_script_init(const char *workunits, const char *result, tc_err *err)
+tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+                          tc_err *err)
 {
     an_unit unit = { .job = NULL };
     char *path = NULL;
-    tc_status st = try_reading(result, err);
+    tc_status st = val_try_reading(result, err);
 
     if (st == TC_OK)
-        st = find_workunit(workunits, result, &path, err);
+        st = val_find_workunit(workunits, result, &path, err);
     if (st == TC_OK)
         st = read_workunit(path, &unit, err);
     if (st == TC_OK)
-        st = val_check(&unit, result, err);
+        st = val_check(&unit, result, verification, err);
     an_unit_free(&unit);
     free(path);
     return st;
@@ -180,9 +181,9 @@ tc_status val_script_init(const char *workunits, const char *result, tc_err *err
 
 tc_status val_script_compare(const char *a, const char *b, tc_err *err)
 {
-    tc_status st = try_reading(a, err);
+    tc_status st = val_try_reading(a, err);
 
     if (st == TC_OK)
-        st = try_reading(b, err);
+        st = val_try_reading(b, err);
     return st == TC_OK ? val_compare(a, b, err) : st;
 }

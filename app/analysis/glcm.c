@@ -443,6 +443,7 @@ const an_analysis an_glcm = {
     .finish = glcm_finish,
     .constants = glcm_constants,
     .expect = glcm_expect,
+    .check_result = glcm_check_result,
     .cpu = &glcm_cpu,
     .selftests = selftests
 };

@@ -67,7 +67,8 @@ static void make_ends(const voting_scheme *s, voting_tables *t)
 
     for (int z = -s->reach[0]; z <= s->reach[0]; z++)
         for (int y = -s->reach[1]; y <= s->reach[1]; y++) {
-            const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1], rest = radius2 - dz * dz - dy * dy;
+            const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
+            const int64_t rest = radius2 - dz * dz - dy * dy;
             int x = s->reach[2];
 
             while (x >= 0 && (int64_t)x * x * s->scale[2] * s->scale[2] > rest)
@@ -159,7 +160,8 @@ static voting_span span_of(const row_test *r)
     return (voting_span){ (signed char)lo, (signed char)hi };
 }
 
-static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3], uint32_t cos2, voting_span *out)
+static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3], uint32_t cos2,
+                       voting_span *out)
 {
     const int64_t length2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int8_t *end = t->ends;
