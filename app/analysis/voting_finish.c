@@ -277,20 +277,20 @@ static uint32_t line_of(const refiner *r, const int64_t g[3], int64_t u[3])
     return voting_weight(size, r->params->root);
 }
 
-/* A voter at d (from the peak, in 1/256), with direction u. It counts within
- * 5/4 of the radius and if it looks to the peak, within 22.5 degrees.
+/* A voter at d (from the peak, in 1/256), with direction u. It counts if it looks
+ * to the peak, within 22.5 degrees.
  * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
  * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. */
-static void add_line(const voting_scheme *s, const int64_t d[3], const int64_t u[3], uint32_t weight, lines *l)
+static void add_line(const int64_t d[3], const int64_t u[3], uint32_t weight, lines *l)
 {
-    const int64_t cos2 = 874, most = 5 * s->radius64;
+    const int64_t cos2 = 874;
     const int64_t d2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
     const int64_t u2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int64_t dot = -(u[0] * d[0] + u[1] * d[1] + u[2] * d[2]);
-    const int64_t t = ((int64_t)weight << 12) / u2;
 
-    if (d2 > most * most || dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
+    if (dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
         return;
+    const int64_t t = (weight << 12) / (uint32_t)u2;
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++) {
             const int64_t m = t * ((a == b ? u2 : 0) - u[a] * u[b]);
@@ -373,42 +373,42 @@ static bool solve(const lines *l, int64_t c[3])
     return true;
 }
 
-static int64_t lower(int64_t centre, int64_t reach)
+/* What is at a pixel, if it is within 5/4 of the radius. */
+static void add_pixel(const refiner *r, const voting_peak *p, int64_t z, int64_t y, int64_t x, lines *l)
 {
-    return centre > reach ? centre - reach : 0;
+    const voting_scheme *const s = r->s;
+    const int64_t d[3] = { 4 * (z - p->z) * s->scale[0], 4 * (y - p->y) * s->scale[1], 4 * (x - p->x) * s->scale[2] };
+    int64_t g[3], u[3];
+    uint32_t weight;
+
+    if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * s->radius64 * s->radius64)
+        return;
+    gradient_at(r, (const int64_t[3]){ z, y, x }, g);
+    if (looks_away(d, g))
+        return;
+    weight = line_of(r, g, u);
+    if (weight != 0)
+        add_line(d, u, weight, l);
 }
 
-static int64_t upper(int64_t centre, int64_t reach, int64_t n)
-{
-    return centre + reach < n ? centre + reach : n - 1;
-}
-
-/* The lines of the voters around a peak. */
 static lines lines_around(const refiner *r, const voting_peak *p)
 {
     const voting_scheme *const s = r->s;
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
-    int64_t reach[3];
+    int64_t from[3], to[3];
     lines l;
 
     memset(&l, 0, sizeof l);
-    for (int a = 0; a < 3; a++)
-        reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
-    for (int64_t z = lower(at[0], reach[0]); z <= upper(at[0], reach[0], length[0]); z++)
-        for (int64_t y = lower(at[1], reach[1]); y <= upper(at[1], reach[1], length[1]); y++)
-            for (int64_t x = lower(at[2], reach[2]); x <= upper(at[2], reach[2], length[2]); x++) {
-                const int64_t d[3] = { 4 * (z - at[0]) * s->scale[0], 4 * (y - at[1]) * s->scale[1],
-                                       4 * (x - at[2]) * s->scale[2] };
-                int64_t g[3], u[3];
-                uint32_t weight;
+    for (int a = 0; a < 3; a++) {
+        const int64_t reach = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
 
-                gradient_at(r, (const int64_t[3]){ z, y, x }, g);
-                if (looks_away(d, g))
-                    continue;
-                weight = line_of(r, g, u);
-                if (weight != 0)
-                    add_line(s, d, u, weight, &l);
-            }
+        from[a] = at[a] > reach ? at[a] - reach : 0;
+        to[a] = at[a] + reach < length[a] ? at[a] + reach : length[a] - 1;
+    }
+    for (int64_t z = from[0]; z <= to[0]; z++)
+        for (int64_t y = from[1]; y <= to[1]; y++)
+            for (int64_t x = from[2]; x <= to[2]; x++)
+                add_pixel(r, p, z, y, x, &l);
     return l;
 }
 
