@@ -20,6 +20,8 @@
 
 extern const ocl_source ocl_source_voting;
 
+enum { TILE_ROWS = 8 };         /* a group of the vote sums as many rows, or fewer */
+
 typedef enum kernel_name { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, KERNELS } kernel_name;
 static const char *const kernel_names[KERNELS] = {
     "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn"
@@ -46,7 +48,6 @@ typedef struct cl_worker {
     rows in_rows, out_rows;             /* that they hold */
     uint64_t slab_end;                  /* units of work up to the end of the slab; <= done: none is loaded */
     uint32_t *copy;                     /* rows from the device, on their way to the state */
-    voting_span *turned_spans;          /* the tables as the device wants them: direction fastest */
     int round;                          /* of the device's tables; -1: none */
     size_t group;
     ocl_slice slices[VOTING_REBLUR + 1];    /* by phase, in rows */
@@ -71,17 +72,16 @@ static void cl_close(void **worker)
     voting_tables_free(&w->tables);
     an_pool_destroy(&w->pool);
     free(w->copy);
-    free(w->turned_spans);
     free(w);
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
     cl_program program = NULL;
-    char defines[32];
+    char defines[48];
 
     w->group = w->device->info.max_group >= 128 ? 128 : OCL_GROUP_FLOOR;
-    snprintf(defines, sizeof defines, "-DGROUP=%zu", w->group);
+    snprintf(defines, sizeof defines, "-DGROUP=%zu -DTILE_ROWS=%d", w->group, TILE_ROWS);
     tc_status st = ocl_program_build(w->device, &ocl_source_voting, defines, false, &program, err);
     for (int i = 0; st == TC_OK && i < KERNELS; i++)
         st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);
@@ -237,8 +237,7 @@ static tc_status make_tables(cl_worker *w, const voting_shape *shape, tc_err *er
         st = filled(w, &w->spans, NULL, s->n_dirs * n_rows * sizeof(voting_span), "the cones", err);
     if (st == TC_OK)
         st = filled(w, &w->rows, NULL, s->n_dirs * layers * sizeof(voting_span), "the cones", err);
-    w->turned_spans = malloc(s->n_dirs * n_rows * sizeof *w->turned_spans);
-    return st == TC_OK && w->turned_spans == NULL ? tc_no_memory(err, "voting") : st;
+    return st;
 }
 
 static const void *pixel_bytes(const wu_pixels *px)
@@ -325,43 +324,26 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
 
 /* --- steps --------------------------------------------------------------------------------- */
 
-/* [n_dirs][n] to [n][n_dirs], in squares that stay in the cache. */
-static void transpose(const voting_span *from, size_t n_dirs, size_t n, voting_span *to)
-{
-    enum { SQUARE = 32 };
-
-    for (size_t d0 = 0; d0 < n_dirs; d0 += SQUARE)
-        for (size_t i0 = 0; i0 < n; i0 += SQUARE)
-            for (size_t i = i0; i < n && i < i0 + SQUARE; i++)
-                for (size_t d = d0; d < n_dirs && d < d0 + SQUARE; d++)
-                    to[i * n_dirs + d] = from[d * n + i];
-}
-
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
-    const size_t n_rows = voting_offset_rows(&w->s), layers = 2 * (size_t)w->s.reach[0] + 1;
     tc_status st;
 
     if (w->round == round)
         return TC_OK;
     voting_tables_round(&w->s, &w->tables, round, w->pool);
-    transpose(w->tables.rows, w->s.n_dirs, layers, w->turned_spans);
-    st = ocl_write(w->device, &w->rows, 0, w->turned_spans, w->rows.bytes, err);
-    if (st != TC_OK)
-        return st;
-    transpose(w->tables.spans, w->s.n_dirs, n_rows, w->turned_spans);
-    st = ocl_write(w->device, &w->spans, 0, w->turned_spans, w->spans.bytes, err);
+    st = ocl_write(w->device, &w->rows, 0, w->tables.rows, w->rows.bytes, err);
+    if (st == TC_OK)
+        st = ocl_write(w->device, &w->spans, 0, w->tables.spans, w->spans.bytes, err);
     w->round = st == TC_OK ? round : -1;
     return st;
 }
 
-/* One work-item for each pixel of some rows, or for the vote one for four. */
+/* One work-item for each pixel of some rows. */
 static tc_status launch_rows(cl_worker *w, kernel_name name, const ocl_arg *args, size_t n_args, size_t n_rows,
                              ocl_batch *batch, tc_err *err)
 {
-    const size_t local[2] = { name == VOTE ? w->group : 64, 1 };
-    const size_t width = name == VOTE ? (w->s.nx + 3) / 4 : w->s.nx;
-    const size_t global[2] = { ocl_round_up(width, local[0]), n_rows };
+    const size_t local[2] = { 64, 1 };
+    const size_t global[2] = { ocl_round_up(w->s.nx, local[0]), n_rows };
     const tc_status st = ocl_set_args(w->device, &w->kernels[name], args, n_args, err);
 
     return st == TC_OK ? ocl_launch(w->device, &w->kernels[name], 2, NULL, global, local, batch, err) : st;
@@ -425,14 +407,49 @@ static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint6
     return st;
 }
 
+/* Rows [y0, y1) of slices [z0, z1). */
+static tc_status vote_box(cl_worker *w, uint64_t z0, uint64_t z1, uint64_t y0, uint64_t y1, ocl_batch *batch, tc_err *err)
+{
+    const cl_int z_first = (cl_int)z0, y_first = (cl_int)y0, y_end = (cl_int)y1;
+    const cl_uint in_first = (cl_uint)w->in_rows.first, out_first = (cl_uint)w->out_rows.first;
+    const ocl_buffer *const in = plane_in(w, VOTING_VOTE), *const out = plane_out(w, VOTING_VOTE);
+    const ocl_arg args[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->spans), OCL_BUFFER(w->rows),
+                             OCL_BUFFER(*out), OCL_ARG(z_first), OCL_ARG(y_first), OCL_ARG(y_end), OCL_ARG(in_first),
+                             OCL_ARG(out_first) };
+    const size_t local[3] = { w->group, 1, 1 };
+    const size_t global[3] = { ocl_round_up((w->s.nx + 3) / 4, w->group), (size_t)(y1 - y0 + TILE_ROWS - 1) / TILE_ROWS,
+                               (size_t)(z1 - z0) };
+    const tc_status st = ocl_set_args(w->device, &w->kernels[VOTE], args, sizeof args / sizeof args[0], err);
+
+    return st == TC_OK ? ocl_launch(w->device, &w->kernels[VOTE], 3, NULL, global, local, batch, err) : st;
+}
+
+/* Rows [row, end) through all slices: what they have of the first slice, whole
+ * slices, what they have of the last. */
+static tc_status vote_rows(cl_worker *w, uint64_t row, uint64_t end, ocl_batch *batch, tc_err *err)
+{
+    const uint64_t ny = w->s.ny;
+    tc_status st = TC_OK;
+
+    while (st == TC_OK && row < end) {
+        const uint64_t z = row / ny, y = row % ny, whole = y == 0 ? (end - row) / ny : 0;
+        const uint64_t rest = end - row < ny - y ? end - row : ny - y;
+
+        if (whole > 0)
+            st = vote_box(w, z, z + whole, 0, ny, batch, err);
+        else
+            st = vote_box(w, z, z + 1, y, y + rest, batch, err);
+        row += whole > 0 ? whole * ny : rest;
+    }
+    return st;
+}
+
 static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, ocl_batch *batch, tc_err *err)
 {
     const cl_uint first = (cl_uint)row, in_first = (cl_uint)w->in_rows.first, out_first = (cl_uint)w->out_rows.first;
     const ocl_buffer *const in = plane_in(w, phase), *const out = plane_out(w, phase);
     const ocl_arg voters[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->codes), OCL_BUFFER(*out),
                                OCL_ARG(first), OCL_ARG(in_first), OCL_ARG(out_first) };
-    const ocl_arg vote[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->spans), OCL_BUFFER(*out),
-                             OCL_ARG(first), OCL_ARG(in_first), OCL_ARG(out_first) };
     const ocl_arg turn[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->spans), OCL_BUFFER(w->rows),
                              OCL_BUFFER(w->offsets), OCL_BUFFER(*out), OCL_ARG(first), OCL_ARG(in_first),
                              OCL_ARG(out_first) };
@@ -441,7 +458,7 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
     case VOTING_VOTERS:
         return launch_rows(w, VOTERS, voters, 7, end - row, batch, err);
     case VOTING_VOTE:
-        return launch_rows(w, VOTE, vote, 7, end - row, batch, err);
+        return vote_rows(w, row, end, batch, err);
     case VOTING_TURN:
         return launch_rows(w, TURN, turn, 9, end - row, batch, err);
     default:
