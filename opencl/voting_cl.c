@@ -153,7 +153,7 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
     }
 }
 
-/* The rows of a phase's slab, with a halo or without. */
+/* Rows [first, end) and those around them. */
 static rows around(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
 {
     const uint64_t from = first > halo ? first - halo : 0, all = all_rows(s);
