@@ -130,7 +130,7 @@ int voting_by_order(const void *a_at, const void *b_at)
 typedef struct grid {
     size_t box[3], n[3];
     int64_t *head;              /* of each box: index of a kept peak, -1: none */
-    int64_t *next;              /* of each kept voting_peak */
+    int64_t *next;              /* of each kept peak */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
