@@ -55,8 +55,6 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
         st = check_item(unit, result, items, i, &verifier, err);
     if (st == TC_OK)
         st = val_items_end(items, err);
-    if (st == TC_OK && verification != NULL)
-        val_verifier_report(&verifier);
     val_verifier_free(&verifier);
     val_items_close(&items);
     return st;

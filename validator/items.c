@@ -6,6 +6,7 @@
 
 /* An array with rows of all items, read from its start to its end. */
 typedef struct row_array {
+    size_t index;              /* of the array */
     wu_npz_stream *stream;
     size_t row_bytes;
     bool is_table;             /* any number of rows an item, not one */
@@ -213,6 +214,7 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     int ok = 0;
     tc_status st;
 
+    rows->index = v->next_own;
     rows->is_table = want->shape[0] == WU_ANY_LENGTH;
     if (!rows->is_table)
         whole.shape[0] = v->unit->job->n_items;
@@ -354,13 +356,14 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
             v->row_waits = true;
         }
         if (st == TC_OK && (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
-            return tc_fail(err, TC_BAD_INPUT, "%s: a row of the tables is of item %lld, after those of item %zu",
-                           v->path, (long long)v->row_item, v->index);
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: a row of item %lld after those of item %zu", v->path,
+                           wu_npz_info(v->r, table->index)->name, (long long)v->row_item, v->index);
         if (v->row_item != (int64_t)v->index)
             break;
         v->row_waits = false;
         if (++*rows > most)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": more rows than it has pixels", v->path, item_name(v));
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: more rows of item \"%s\" than it has pixels", v->path,
+                           wu_npz_info(v->r, table->index)->name, item_name(v));
     }
     return st;
 }

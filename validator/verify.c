@@ -48,6 +48,32 @@ static void choose(val_verifier *v, size_t n)
     }
 }
 
+/* At least one of `chosen` items, drawn from n without putting back, is one of
+ * `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
+static double caught(size_t n, size_t chosen, size_t forged)
+{
+    double missed = 1;
+
+    for (size_t i = 0; i < forged; i++)
+        missed *= i + chosen < n ? (double)(n - chosen - i) / (double)(n - i) : 0;
+    return 1 - missed;
+}
+
+static void report(const val_verifier *v, size_t n)
+{
+    const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
+    size_t last = 0;
+
+    printf("computing %zu of %zu item%s again, chosen by --seed %" PRIu64 "\n", v->n_chosen, n, n == 1 ? "" : "s",
+           v->seed);
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        if (forged[i] > last)
+            printf("forging %zu of %zu items is caught with probability %.6f\n", forged[i], n,
+                   caught(n, v->n_chosen, forged[i]));
+        last = forged[i];
+    }
+}
+
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err)
 {
     const size_t n = unit->job->n_items;
@@ -64,8 +90,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     choose(v, n);
     if (options->max_seconds > 0)
         v->deadline = tc_seconds() + options->max_seconds;
-    printf("computing %zu of %zu item%s again, chosen by --seed %" PRIu64 "\n", v->n_chosen, n, n == 1 ? "" : "s",
-           v->seed);
+    report(v, n);
     return TC_OK;
 }
 
@@ -155,30 +180,4 @@ tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *
     val_names_free(&names);
     wu_output_free(&right);
     return st;
-}
-
-/* --- how sure -------------------------------------------------------------------------- */
-
-/* At least one of `chosen` items, drawn from n without putting back, is one of
- * `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
-static double caught(size_t n, size_t chosen, size_t forged)
-{
-    double missed = 1;
-
-    for (size_t i = 0; i < forged; i++)
-        missed *= i + chosen < n ? (double)(n - chosen - i) / (double)(n - i) : 0;
-    return 1 - missed;
-}
-
-void val_verifier_report(const val_verifier *v)
-{
-    const size_t n = v->unit->job->n_items, forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
-    size_t last = 0;
-
-    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
-        if (forged[i] > last)
-            printf("forging %zu of %zu items is caught with probability %.6f\n", forged[i], n,
-                   caught(n, v->n_chosen, forged[i]));
-        last = forged[i];
-    }
 }

@@ -62,9 +62,10 @@ tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, co
     if (st == TC_OK)
         st = TC_MORE;
     while (st == TC_MORE) {
-        st = backend->step(worker, state, &units, err);
-        if (st == TC_MORE && deadline > 0 && tc_seconds() > deadline)
+        if (deadline > 0 && tc_seconds() > deadline)
             st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over", task->item->name);
+        else
+            st = backend->step(worker, state, &units, err);
     }
     if (st == TC_OK)
         st = backend->sync(worker, state, err);
