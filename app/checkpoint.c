@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "app/lockfile.h"
+
 /* The header as it lies in the file: little-endian, no padding. */
 typedef struct header {
     char magic[8];
@@ -33,37 +35,6 @@ static const char magic[8] = "TEXCKPT";
 static uint32_t crc_of(const void *data, size_t n)
 {
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, n);
-}
-
-static int write_all(int fd, const void *data, size_t n)
-{
-    const char *p = data;
-
-    while (n > 0) {
-        const ssize_t done = write(fd, p, n);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return -1;
-        p += done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
-/* So that the rename itself survives a power cut; not all file systems can. */
-static void sync_folder_of(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    char *const folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    const int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    free(folder);
 }
 
 /* Where a checkpoint is written before it is renamed; caller frees. */
@@ -98,14 +69,14 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
-    if (write_all(fd, &h, sizeof h) != 0 || write_all(fd, state, (size_t)c->state_size) != 0 || fsync(fd) != 0)
+    if (tc_write_all(fd, &h, sizeof h) != 0 || tc_write_all(fd, state, (size_t)c->state_size) != 0 || fsync(fd) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
     if (close(fd) != 0 && st == TC_OK)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
     if (st == TC_OK && rename(temporary, path) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
     if (st == TC_OK)
-        sync_folder_of(path);
+        tc_sync_folder_of(path);
     else
         unlink(temporary);
 end:

@@ -265,8 +265,8 @@ const an_analysis an_cellcount = {
     .plan = plan,
     .init = init,
     .finish = cc_finish,
-    .constants = cc_constants,
     .expect = cc_expect,
+    .check_result = cc_check_result,
     .cpu = &cc_cpu,
     .selftests = selftests
 };

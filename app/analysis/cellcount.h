@@ -98,8 +98,9 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny);
 uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
 
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
-tc_status cc_constants(const void *params, wu_output *out, tc_err *err);
-tc_status cc_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+/* cellcount_check.c */
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 /* Measuring the regions of a label plane: begin, every band once, end. */
 typedef struct cc_measure {
