@@ -91,7 +91,7 @@ def everywhere(device):
 def crossing(device):
     """Killed again and again, each time on the other backend."""
     rng = np.random.default_rng(8)
-    big = dark(ndimage.uniform_filter(rng.random((2500, 3000)), 9) > 0.5)
+    big = dark(ndimage.uniform_filter(rng.random((1900, 2300)), 9) > 0.5)
     unit = workunit.write(os.path.join(FOLDER, "big.zip"), "cellcount",
                           {"threshold": 125, "fill_holes": True, "split": "distance", "labels": True},
                           [item("a", [big]), item("b", [big[::-1]]), item("c", [big[:, ::-1]])])
