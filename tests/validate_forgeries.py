@@ -20,6 +20,8 @@ from oracle.workunit import item
 FOLDER = tap.scratch()
 os.environ["POCL_CACHE_DIR"] = os.path.join(FOLDER, "pocl")
 MEMORY = 256 << 20              # address space of texcell-validate: a bomb that goes off is seen
+SANITIZED = b"__asan_init" in open(tap.TEXCELL_VALIDATE, "rb").read()   # such a program wants terabytes
+LIMITS = [] if SANITIZED else ["prlimit", "--as=%d" % MEMORY]
 SECONDS = 20
 
 
@@ -34,7 +36,7 @@ def save(name, data):
 
 
 def validate(*args):
-    return tap.run(["prlimit", "--as=%d" % MEMORY, tap.TEXCELL_VALIDATE, *args], timeout=SECONDS)
+    return tap.run([*LIMITS, tap.TEXCELL_VALIDATE, *args], timeout=SECONDS)
 
 
 # --- honest results --------------------------------------------------------------------
