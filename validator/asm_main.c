@@ -1,8 +1,11 @@
 /* texcell-assimilate: canonical results into a data set. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "validator/dataset.h"
@@ -212,22 +215,70 @@ static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
     }
 }
 
+/* Opens the data set for the upload that the script was called with. */
+static tc_status open_upload(session *s, const options *o, tc_err *err)
+{
+    const char *const name = base_name(o->args[1]);
+    const size_t n = val_workunit_length(name);
+
+    s->d.result = o->args[1];
+    return open_session(s, o, name, n > 0 ? n : strlen(name), err);
+}
+
+static int report(tc_status st, const tc_err *err)
+{
+    if (st != TC_OK)
+        fprintf(stderr, "texcell-assimilate: error: %s\n", err->message);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return tc_exit_code(st == TC_OK ? TC_IO : st);
+    return tc_exit_code(st);
+}
+
+/* The work of script_result, in a process of its own; *ended is how it ended. */
+static tc_status run_apart(const options *o, session *s, int *ended, tc_err *err)
+{
+    pid_t child, got;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        tc_status st = open_upload(s, o, err);
+
+        if (st == TC_OK)
+            st = store_or_refuse(s, o->workunits, err);
+        close_session(s);
+        exit(report(st, err));
+    }
+    do
+        got = child < 0 ? -1 : waitpid(child, ended, 0);
+    while (got < 0 && child > 0 && errno == EINTR);
+    return got < 0 ? tc_fail(err, TC_TRY_LATER, "no process could be started: %s", strerror(errno)) : TC_OK;
+}
+
+/* One unit must not stop the daemon even if its file brings this program down:
+ * then it is put aside, like any other that is bad. */
 static tc_status script_result(const options *o, tc_err *err)
 {
     session s = { .d = { .workunit = NULL } };
-    const char *name;
-    size_t n;
+    char reason[TC_ERR_MAX];
+    int ended, sig;
     tc_status st;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given; "
                        "texcell-assimilate --help", o->n);
-    s.d.result = o->args[1];
-    name = base_name(s.d.result);
-    n = val_workunit_length(name);
-    st = open_session(&s, o, name, n > 0 ? n : strlen(name), err);
+    st = run_apart(o, &s, &ended, err);
+    if (st != TC_OK)
+        return st;
+    if (WIFEXITED(ended))
+        exit(WEXITSTATUS(ended));    /* it has said why */
+    sig = WTERMSIG(ended);
+    snprintf(reason, sizeof reason, "%.600s: ended this program by signal %d (%s)", o->args[1], sig, strsignal(sig));
+    if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
+        return tc_fail(err, TC_TRY_LATER, "%s", reason);
+    st = open_upload(&s, o, err);
     if (st == TC_OK)
-        st = store_or_refuse(&s, o->workunits, err);
+        st = refuse(&s, "fault", reason, err);
     close_session(&s);
     return st;
 }
@@ -303,9 +354,5 @@ int main(int argc, char **argv)
     tc_err err = { "" };
     const tc_status st = dispatch(argc, argv, &err);
 
-    if (st != TC_OK)
-        fprintf(stderr, "texcell-assimilate: error: %s\n", err.message);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return tc_exit_code(st == TC_OK ? TC_IO : st);
-    return tc_exit_code(st);
+    return report(st, &err);
 }

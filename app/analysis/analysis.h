@@ -33,7 +33,7 @@ typedef struct an_plan {
     uint64_t units;            /* units of work, each a part of about equal length */
     size_t state_bytes;
     uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
-    double flops;              /* elementary operations, for rsc_fpops_est */
+    double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */

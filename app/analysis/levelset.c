@@ -269,7 +269,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes
                       + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
                       + ((uint64_t)16 << 20);
-    out->flops = 120.0 * (double)voxels * (double)out->units * (p->band > 0 ? 0.2 : 1.0);
+    out->flops = 20.0 * (double)voxels * (double)out->units * (p->band > 0 ? 0.2 : 1.0);
     return TC_OK;
 }
 

@@ -20,6 +20,7 @@
 #define VOTING_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/pool.h"
 #include "app/analysis/voting_core.h"
 
 enum {
@@ -112,13 +113,14 @@ typedef struct voting_tables {
     int8_t (*dirs)[3];          /* [n_dirs] z, y, x */
     uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
     uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
+    int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
     voting_span *spans;         /* [n_dirs][2 reach_z + 1][2 reach_y + 1] */
     voting_span *rows;          /* [n_dirs][2 reach_z + 1]: first and last row with a span */
     int round;                  /* of the spans and rows; -1: none yet */
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round);
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */

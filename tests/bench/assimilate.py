@@ -119,7 +119,7 @@ def main():
         for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND distance = 3",
                     "SELECT item, contrast_mean FROM glcm_features WHERE levels = 64 AND distance = 3",
                     "SELECT name, glcm_L64_d03_contrast_mean FROM glcm_wide_L64",
-                    "SELECT * FROM glcm_wide_L64 WHERE name = 'u7_7'",
+                    "SELECT * FROM glcm_wide_L64 WHERE name = 'u7_7'", "SELECT * FROM glcm_features WHERE item = 707",
                     "SELECT * FROM glcm_long WHERE item = 707"):
             ask(db, sql)
     finally:
