@@ -60,7 +60,7 @@ def validate():
     stack = [workunit.item("s", [items[0]["slices"][0], items[1]["slices"][0], items[0]["slices"][0]])]
     ball = {"type": "ball", "cx": 6, "cy": 6, "r": 4}
     jobs = [("glcm", {"levels": [4], "distances": [1, 5], "window": {"shape": "disc", "radius": 2}, "per_offset": True,
-                      "maps": [{"feature": "contrast", "levels": 4, "offset": [1, 0]}]}, items),
+                      "maps": [{"feature": "contrast", "levels": 4, "offset": [1, 0]}]}, items[:1]),
             ("glcm", {"levels": [4], "distances": [1], "window": {"shape": "roi"}}, stack),
             ("cellcount", {"polarity": "bright", "labels": True}, items),
             ("cellcount", {"polarity": "bright", "split": "distance", "threshold": 120}, items),
