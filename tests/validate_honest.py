@@ -90,22 +90,35 @@ def voting(rng):
             "floor": one_of(rng, 0, 3)}, items(rng, one_of(rng, True, False), False)
 
 
+def volume(rng):
+    return {"membrane": int(rng.integers(30, 230)), "mode": one_of(rng, "slices", "3d"), "min_voxels": one_of(rng, 1, 5),
+            "repair": one_of(rng, None, {"sigma": 1.0, "threshold": int(rng.integers(30, 150))}),
+            "max_voxels": one_of(rng, None, 200), "exclude_border": one_of(rng, True, False),
+            "labels": one_of(rng, True, False)}, items(rng, True, False)
+
+
 def main():
     unit, result = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
-    for make in (glcm, cellcount, levelset, voting):
-        accepted, wrong = 0, []
+    for make in (glcm, cellcount, volume, levelset, voting):
+        accepted, wrong, known = 0, [], True
         for k in range(JOBS // 4):
             parameters, some = make(np.random.default_rng([27, k]))
             workunit.write(unit, make.__name__, parameters, list(some))
             if os.path.exists(result):
                 os.remove(result)
             run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+            if "is not known to this version" in run.stderr:
+                known = False
+                break
             if run.returncode == 2:
                 continue        # a start without an interface, a spacing too uneven: no result, nothing to accept
             run = tap.run([tap.TEXCELL_VALIDATE, "verify", "--fraction", "0.3", "--seed", "1", unit, result])
             accepted += run.returncode == 0
             if run.returncode != 0:
                 wrong.append("job %d, %s: exit %d\n%s%s" % (k, parameters, run.returncode, run.stdout, run.stderr))
+        if not known:
+            tap.skip(make.__name__, "this build does not have it")
+            continue
         tap.ok(accepted > JOBS // 8 and not wrong, "%s: %d honest results are accepted" % (make.__name__, accepted),
                "\n".join(wrong[:5]))
     tap.done()
