@@ -21,17 +21,15 @@ static tc_status reserve(wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
-                        wu_dtype dtype, uint32_t width, unsigned ndim,
-                        const uint64_t *shape, void **data, tc_err *err)
+/* Adds an array with its name, but no data yet. */
+static tc_status add_array(wu_output *out, const char *name, wu_out_array array, const uint64_t *shape,
+                           uint64_t *bytes, tc_err *err)
 {
-    wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
-    int ok = ndim >= 1 && ndim <= WU_MAX_NDIM && wu_dtype_size(dtype, width) > 0;
-    uint64_t bytes = 0;
-    *data = NULL;
+    const unsigned ndim = array.info.ndim;
+    int ok = ndim >= 1 && ndim <= WU_MAX_NDIM && wu_dtype_size(array.info.dtype, array.info.width) > 0;
     if (ok) {
         memcpy(array.info.shape, shape, ndim * sizeof *shape);
-        bytes = wu_array_bytes(&array.info, &ok);
+        *bytes = wu_array_bytes(&array.info, &ok);
     }
     if (!ok)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", name);
@@ -39,22 +37,47 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
     if (st != TC_OK)
         return st;
     array.info.name = strdup(name);
-    array.data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
-    if (array.info.name == NULL || (bytes > 0 && array.data == NULL)) {
-        free(array.info.name);
-        free(array.data);
+    if (array.info.name == NULL)
         return tc_no_memory(err, name);
-    }
     out->arrays[out->n++] = array;
-    *data = array.data;
     return TC_OK;
+}
+
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
+                        wu_dtype dtype, uint32_t width, unsigned ndim,
+                        const uint64_t *shape, void **data, tc_err *err)
+{
+    const wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
+    uint64_t bytes = 0;
+    tc_status st = add_array(out, name, array, shape, &bytes, err);
+    *data = NULL;
+    if (st == TC_OK && bytes > 0) {
+        *data = out->arrays[out->n - 1].data = calloc(1, (size_t)bytes);
+        if (*data == NULL) {
+            free(out->arrays[--out->n].info.name);
+            st = tc_no_memory(err, name);
+        }
+    }
+    return st;
+}
+
+tc_status wu_output_lend(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype, unsigned ndim,
+                         const uint64_t *shape, const void *data, tc_err *err)
+{
+    const wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .ndim = ndim }, .lent = true };
+    uint64_t bytes;
+    const tc_status st = add_array(out, name, array, shape, &bytes, err);
+    if (st == TC_OK)
+        out->arrays[out->n - 1].data = (void *)(uintptr_t)data;
+    return st;
 }
 
 void wu_output_free(wu_output *out)
 {
     for (size_t i = 0; i < out->n; i++) {
         free(out->arrays[i].info.name);
-        free(out->arrays[i].data);
+        if (!out->arrays[i].lent)
+            free(out->arrays[i].data);
     }
     free(out->arrays);
     memset(out, 0, sizeof *out);

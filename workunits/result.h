@@ -21,7 +21,8 @@ typedef enum wu_array_kind {
 typedef struct wu_out_array {
     wu_array_info info;
     wu_array_kind kind;
-    void *data;             /* owned */
+    void *data;             /* owned, unless lent */
+    bool lent;
 } wu_out_array;
 
 typedef struct wu_output {
@@ -36,6 +37,10 @@ typedef struct wu_output {
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err);
+/* Adds an array of data that stays the caller's, and there until the output is
+ * freed. */
+tc_status wu_output_lend(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype, unsigned ndim,
+                         const uint64_t *shape, const void *data, tc_err *err);
 void wu_output_free(wu_output *out);
 
 /* Fetches the output of item `index` again (from the spool) while a result is

@@ -4,13 +4,13 @@
 
 size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
 {
-    const uint64_t *const words = p->bits + row * p->stride;
+    const uint64_t *const words = p->bits == NULL ? NULL : p->bits + row * p->stride;
     const uint64_t flip = p->zeros ? ~(uint64_t)0 : 0;
     uint64_t before = 0;       /* the last pixel of the word before */
     size_t n = 0;
 
     for (size_t i = 0; i < p->stride; i++) {
-        uint64_t word = words[i] ^ flip, change;
+        uint64_t word = (words != NULL ? words[i] : p->word(p->source, row, i)) ^ flip, change;
 
         if (i + 1 == p->stride && p->nx % 64 != 0)
             word &= ((uint64_t)1 << p->nx % 64) - 1;
@@ -50,26 +50,44 @@ static void lay_out(const lab_picture *p, void *scratch, line *a, line *b)
     a->runs = b->runs = 0;
 }
 
+/* The id of a run that begins at pixel a of a row and has one. */
+static int32_t id_of(const lab_picture *p, size_t row, uint32_t a)
+{
+    const size_t at = row * p->nx + a;
+
+    return p->starts != NULL ? p->starts[at] : (int32_t)(at + 1);
+}
+
+/* Whether all runs of a row reach the border. */
+static bool border_row(const lab_picture *p, size_t row)
+{
+    const size_t y = row % p->ny, z = row / p->ny;
+
+    return y == 0 || y + 1 == p->ny || (p->through && (z == 0 || z + 1 == p->nz));
+}
+
 /* Gives ids to the runs of a row, which are in `now`: those of the runs they
- * touch above, else new ones from `next` on. Returns the next free id.
- * reach: 1 where corners count. */
+ * touch above, else new ones, from `next` on where there is a plane of starts.
+ * Returns the next free id. reach: 1 where corners count. */
 static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach,
                           int32_t next)
 {
-    int32_t *const starts = p->starts + row * p->nx, *const ids = p->ids;
+    int32_t *const starts = p->starts, *const ids = p->ids;
+    const bool border = starts == NULL && border_row(p, row);
     size_t j = 0;
 
     for (size_t k = 0; k < now->runs; k++) {
         const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
-        int32_t root;
+        const int32_t id = starts != NULL ? next : id_of(p, row, a);
+        const bool outside = border || (starts == NULL && (a == 0 || b == p->nx));
+        int32_t root = outside ? 0 : id;
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
-        if (j == above->runs || above->edges[2 * j] >= b + reach) {
-            root = next++;
-            ids[root] = ~root;
-        } else {
-            root = uf_find(ids, above->id[j]);
+        if (j < above->runs && above->edges[2 * j] < b + reach) {
+            const int32_t first = uf_find(ids, above->id[j]);
+
+            root = outside && first != 0 ? uf_link(ids, 0, first) : first;
             /* The last run that touches this one may touch the next as well. */
             while (above->edges[2 * j + 1] < b && j + 1 < above->runs && above->edges[2 * j + 2] < b + reach) {
                 const int32_t other = uf_find(ids, above->id[++j]);
@@ -78,7 +96,12 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
                     root = uf_link(ids, root, other);
             }
         }
-        starts[a] = root;
+        if (root == id)
+            next++;
+        if (root == id || starts == NULL)
+            ids[id] = ~root;
+        if (starts != NULL)
+            starts[row * p->nx + a] = root;
         now->id[k] = root;
     }
     return next;
@@ -88,7 +111,6 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
 static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32_t reach, bool shared,
                       void *scratch)
 {
-    const int32_t *const starts = p->starts + row * p->nx, *const others = p->starts + other_row * p->nx;
     line now, other;
     size_t j = 0;
 
@@ -101,7 +123,7 @@ static void join_rows(const lab_picture *p, size_t row, size_t other_row, uint32
         while (j < other.runs && other.edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < other.runs && other.edges[2 * j] < b + reach; j++) {
-            const int32_t i = starts[a], o = others[other.edges[2 * j]];
+            const int32_t i = id_of(p, row, a), o = id_of(p, other_row, other.edges[2 * j]);
 
             if (shared) {
                 uf_union_shared(p->ids, i, o);

@@ -22,11 +22,17 @@ typedef struct lab_picture {
     uint32_t nx, ny, nz;
     size_t stride;         /* 64-bit words of a row: lab_stride(nx) */
     uint64_t *bits;        /* [nz*ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
+    /* Where bits is NULL: word i of a row. */
+    uint64_t (*word)(const void *source, size_t row, size_t i);
+    const void *source;
     bool zeros;            /* the components of the zeros, not of the ones */
     bool diagonal;         /* pixels that touch at a corner are connected, within a slice */
     bool through;          /* pixels one above the other in neighbouring slices are connected */
-    int32_t *starts;       /* [nz][ny][nx]: ids; only the first pixels of runs are touched */
-    int32_t *ids;          /* the union-find; room for lab_ids(nx, rows) */
+    /* [nz][ny][nx]: ids; only the first pixels of runs are touched. NULL: the id
+     * of a run is 1 + the index of its first pixel, and runs that reach the border of the
+     * picture (with `through` of the stack) are joined with id 0, the outside. */
+    int32_t *starts;
+    int32_t *ids;          /* the union-find; room for lab_ids(nx, rows), or 1 + all pixels */
 } lab_picture;
 
 static inline size_t lab_stride(uint32_t nx)
