@@ -61,11 +61,11 @@ typedef struct vol_state {
     int32_t nodes[];                    /* [1 + nz*ny*nx] */
 } vol_state;
 
-/* Rows are numbered through all slices. A band has about a quarter of a million
+/* Rows are numbered through all slices. A band has about a million
  * voxels. */
 static inline size_t vol_band_rows(uint32_t nx)
 {
-    return ((size_t)1 << 18) / nx + 1;
+    return ((size_t)1 << 20) / nx + 1;
 }
 
 /* --- repair ---------------------------------------------------------------------- */

@@ -19,10 +19,12 @@ typedef struct measure {
     uint32_t nx, ny;
     size_t rows, n;
     cell *tables;              /* [threads][n] */
+    bool *damaged;             /* [threads]: there was a label that cannot be */
 } measure;
 
-/* The run [a, x) of a row. Returns x. */
-static uint32_t end_run(const measure *m, size_t row, uint32_t a, uint32_t x, cell *table)
+/* The run [a, x) of a row. Returns x. A checkpoint is not believed blindly: labels
+ * index tables. */
+static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
 {
     const int32_t label = m->plane[row * m->nx + a];
     const uint32_t at[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
@@ -31,7 +33,11 @@ static uint32_t end_run(const measure *m, size_t row, uint32_t a, uint32_t x, ce
 
     if (label == 0)
         return x;
-    c = &table[label - 1];
+    if (label < 0 || (size_t)label > m->n) {
+        m->damaged[thread] = true;
+        return x;
+    }
+    c = &m->tables[thread * m->n + (size_t)label - 1];
     c->voxels += length;
     c->sum[2] += length * ((uint64_t)a + x - 1) / 2;
     c->lo[2] = a < c->lo[2] ? a : c->lo[2];
@@ -44,18 +50,18 @@ static uint32_t end_run(const measure *m, size_t row, uint32_t a, uint32_t x, ce
     return x;
 }
 
-static void measure_row(const measure *m, size_t row, cell *table)
+static void measure_row(const measure *m, unsigned thread, size_t row)
 {
     const int32_t *const line = m->plane + row * m->nx;
     uint32_t a = 0, x = 0;
 
     for (; x + 64 < m->nx; x += 64)
         for (uint64_t ends = an_bits_changes(line + x); ends != 0; ends &= ends - 1)
-            a = end_run(m, row, a, x + 1 + (uint32_t)__builtin_ctzll(ends), table);
+            a = end_run(m, thread, row, a, x + 1 + (uint32_t)__builtin_ctzll(ends));
     for (; x + 1 < m->nx; x++)
         if (line[x] != line[x + 1])
-            a = end_run(m, row, a, x + 1, table);
-    end_run(m, row, a, m->nx, table);
+            a = end_run(m, thread, row, a, x + 1);
+    end_run(m, thread, row, a, m->nx);
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -65,7 +71,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
     const size_t to = m->rows - from < vol_band_rows(m->nx) ? m->rows : from + vol_band_rows(m->nx);
 
     for (size_t row = from; row < to; row++)
-        measure_row(m, row, m->tables + thread * m->n);
+        measure_row(m, thread, row);
 }
 
 static void merge(cell *c, const cell *o)
@@ -78,34 +84,48 @@ static void merge(cell *c, const cell *o)
     }
 }
 
-/* *out: n cells, the caller's. */
+static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
+{
+    an_pool *pool = NULL;
+    const tc_status st = an_pool_create(threads, &pool, err);
+
+    if (st != TC_OK)
+        return st;
+    an_pool_run(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx));
+    an_pool_destroy(&pool);
+    for (unsigned t = 1; t < threads; t++) {
+        m->damaged[0] |= m->damaged[t];
+        for (size_t i = 0; i < m->n; i++)
+            merge(&m->tables[i], &m->tables[t * m->n + i]);
+    }
+    return TC_OK;
+}
+
+/* *out: the cells, the caller's. */
 static tc_status measure_cells(const an_task *task, const vol_state *state, cell **out, tc_err *err)
 {
     const wu_item *const item = task->item;
-    const size_t n = (size_t)state->cells;
-    measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .n = n,
-                  .rows = (size_t)item->ny * item->nz };
+    const size_t rows = (size_t)item->ny * item->nz, n = state->cells <= rows * item->nx ? (size_t)state->cells : 0;
     /* A table for each thread, unless they would be large beside the plane. */
-    const unsigned threads = task->threads * n * sizeof(cell) > m.rows * m.nx ? 1 : task->threads;
-    an_pool *pool = NULL;
+    const unsigned threads = task->threads * n * sizeof(cell) > rows * item->nx ? 1 : task->threads;
+    measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n,
+                  .damaged = calloc(threads, sizeof(bool)) };
     tc_status st;
 
     *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
-    if (m.tables == NULL)
+    if (m.tables == NULL || m.damaged == NULL) {
+        free(m.damaged);
         return tc_no_memory(err, "the cells");
+    }
     for (size_t i = 0; i < threads * n; i++)
         m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-    if (n == 0)
-        return TC_OK;
-    st = an_pool_create(threads, &pool, err);
-    if (st != TC_OK)
-        return st;
-    an_pool_run(pool, measure_band, &m, (m.rows + vol_band_rows(m.nx) - 1) / vol_band_rows(m.nx));
-    an_pool_destroy(&pool);
-    for (unsigned t = 1; t < threads; t++)
-        for (size_t i = 0; i < n; i++)
-            merge(&m.tables[i], &m.tables[t * n + i]);
-    return TC_OK;
+    st = measure_bands(&m, threads, err);
+    for (size_t i = 0; st == TC_OK && i < n; i++)
+        m.damaged[0] |= m.tables[i].voxels == 0;
+    if (st == TC_OK && (m.damaged[0] || n != state->cells))
+        st = tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", item->name);
+    free(m.damaged);
+    return st;
 }
 
 /* --- the arrays ------------------------------------------------------------------- */
@@ -216,19 +236,6 @@ static tc_status add_totals(const an_task *task, const vol_state *state, const c
     return st;
 }
 
-/* A checkpoint is not believed blindly: labels index tables. */
-static tc_status check_state(const an_task *task, const vol_state *state, tc_err *err)
-{
-    const size_t n = (size_t)task->item->nx * task->item->ny * task->item->nz;
-    uint32_t most = 0;
-
-    for (size_t i = 0; i < n; i++)
-        most = (uint32_t)state->nodes[1 + i] > most ? (uint32_t)state->nodes[1 + i] : most;
-    if (state->cells > n || most > state->cells)
-        return tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", task->item->name);
-    return TC_OK;
-}
-
 static tc_status add_labels(const an_task *task, const vol_state *state, wu_output *out, tc_err *err)
 {
     const uint64_t shape[3] = { task->item->nz, task->item->ny, task->item->nx };
@@ -244,10 +251,8 @@ tc_status vol_finish(const an_task *task, size_t item_index, const void *state_a
     const vol_state *const state = state_at;
     columns c = { .item = NULL };
     cell *cells = NULL;
-    tc_status st = check_state(task, state, err);
+    tc_status st = measure_cells(task, state, &cells, err);
 
-    if (st == TC_OK)
-        st = measure_cells(task, state, &cells, err);
     if (st == TC_OK)
         st = add_totals(task, state, cells, out, err);
     if (st == TC_OK)
