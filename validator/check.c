@@ -180,27 +180,11 @@ static tc_status check_nothing_else(const checking *c, tc_err *err)
 
 /* --- all ------------------------------------------------------------------------------------ */
 
-static tc_status read_unit(checking *c, const char *path, tc_err *err)
+tc_status val_check(const an_unit *unit, const char *result, tc_err *err)
 {
-    char where[TC_ERR_MAX];
-    tc_status st = wu_job_read(path, &c->job, err);
+    checking c = { .path = result, .job = unit->job, .analysis = unit->analysis, .params = unit->params };
+    tc_status st = wu_npz_open(result, 0, &c.r, err);
 
-    if (st != TC_OK)
-        return st;
-    c->analysis = an_find(c->job->analysis);
-    if (c->analysis == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known", path, c->job->analysis);
-    snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    return an_parse(c->analysis, c->job->parameters, where, &c->params, err);
-}
-
-tc_status val_check(const char *workunit, const char *result, tc_err *err)
-{
-    checking c = { .path = result };
-    tc_status st = read_unit(&c, workunit, err);
-
-    if (st == TC_OK)
-        st = wu_npz_open(result, 0, &c.r, err);
     if (st == TC_OK) {
         c.known = calloc(wu_npz_count(c.r) + 1, sizeof *c.known);
         if (c.known == NULL)
@@ -218,7 +202,5 @@ tc_status val_check(const char *workunit, const char *result, tc_err *err)
         st = check_nothing_else(&c, err);
     free(c.known);
     wu_npz_reader_close(&c.r);
-    an_params_free(c.analysis, &c.params);
-    wu_job_destroy(&c.job);
     return st;
 }

@@ -280,15 +280,6 @@ static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
                    error != 0 ? strerror(error) : "the ZIP could not be written");
 }
 
-/* The folder that a path lies in; the caller's. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 /* Renaming onto a device or a folder would replace or fail late: look first. */
 static tc_status check_target(const wu_npz_writer *w, tc_err *err)
 {
@@ -448,19 +439,6 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     return st;
 }
 
-/* Makes the rename itself last. A folder that cannot be opened or synced (some
- * network file systems) is no reason to lose a finished result. */
-static void sync_folder(const char *path)
-{
-    char *folder = folder_of(path);
-    const int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 static tc_status finish_file(wu_npz_writer *w, tc_err *err)
 {
     const int rc = zipClose(w->zip, NULL);
@@ -474,7 +452,7 @@ static tc_status finish_file(wu_npz_writer *w, tc_err *err)
         return cannot_write(w, errno, err);
     (void)fclose(w->file);
     w->file = NULL;
-    sync_folder(w->path);
+    tc_sync_folder_of(w->path);
     return TC_OK;
 }
 

@@ -72,11 +72,10 @@ typedef enum bw_request {
 /* Starts the conversation with the client, or without one catches SIGINT,
  * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
  * thread is made and any file read. With a client, stderr is the task's and
- * stdout leads nowhere, as the client set them. multi_thread: the program will
- * have threads of its own (nothing depends on it: see docs/BOINC.md).
- * TC_USAGE for an odd test variable. Under a client whose runtime does not
- * start, it ends the process for a while instead of returning. */
-tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err);
+ * stdout leads nowhere, as the client set them. TC_USAGE for an odd test
+ * variable. Under a client whose runtime does not start, it ends the process
+ * for a while instead of returning. */
+tc_status bw_init(const bw_options *options, tc_err *err);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
 /* Resolves a logical file name to a physical one; the caller frees *path.

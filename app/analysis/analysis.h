@@ -119,6 +119,18 @@ tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *
                    void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
 
+/* A work unit and what its analysis says of it. */
+typedef struct an_unit {
+    wu_job *job;
+    const an_analysis *analysis;
+    void *params;
+} an_unit;
+
+/* Reads a work unit, its parameters with it, and checks that the analysis
+ * takes its items. *out: an_unit_free. */
+tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
+void an_unit_free(an_unit *unit);
+
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 
 extern const an_analysis an_glcm;

@@ -117,8 +117,8 @@ extern const an_backend cc_cpu;
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
-/* Bytes of 0 and 1 for the pixels of rows [y0, y1), after CC_FILL. */
-void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes);
+/* The mask after CC_FILL: [ny][lab_stride(nx)]. */
+const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's
  * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
  * the ground. NULL without memory. */

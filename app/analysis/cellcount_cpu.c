@@ -915,16 +915,11 @@ cc_phase cc_host_phase(const void *worker)
     return w->phase;
 }
 
-void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes)
+const uint64_t *cc_host_bits(const void *worker)
 {
     const cpu_worker *const w = worker;
 
-    for (uint32_t y = y0; y < y1; y++) {
-        const uint64_t *const words = w->picture.bits + y * w->picture.stride;
-
-        for (uint32_t x = 0; x < w->nx; x++)
-            *bytes++ = words[x / 64] >> x % 64 & 1;
-    }
+    return w->picture.bits;
 }
 
 int32_t *cc_host_roots(void *worker)
