@@ -108,9 +108,12 @@ extern const an_backend vol_cpu_plain;
 vol_phase vol_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *units_done, tc_err *err);
-/* Goes on with `next`, for which a device has filled the state's nodes: for
- * VOL_SEAMS every voxel has ~root within its slab or 0, and slabs begin every slab_rows
- * rows; for VOL_BIAS as vol_repair_bias wants it. */
+/* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
+ * what the repair has made. */
+void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
+/* Goes on with `next`. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
+ * nodes with ~root within the slab, 0 for membrane; slabs begin every slab_rows rows.
+ * VOL_BIAS: with labels, 0 for membrane, and for the outside 0 or, after a repair, -1. */
 void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows);
 
 #endif

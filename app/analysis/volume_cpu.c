@@ -33,6 +33,7 @@ typedef struct cpu_worker {
     size_t done;               /* tasks of the phase */
     size_t batch;
     bool started;
+    bool zeros;                /* membrane and what is outside is 0 to begin with */
 } cpu_worker;
 
 /* In a size, which is at most 2^30. */
@@ -176,7 +177,7 @@ static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 static void paint_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
-    const bool traces = w->params->repair, all = traces || w->slab_rows > 0 || !w->blocks;
+    const bool traces = w->params->repair, all = !w->blocks || !w->zeros;
 
     for (size_t row = r.from; row < r.to; row++) {
         int32_t *const line = w->picture.ids + 1 + row * w->nx;
@@ -200,6 +201,7 @@ static tc_status end_paint(cpu_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     state->membrane = w->n;
+    state->outside = 0;
     for (unsigned t = 0; t < w->task->threads; t++) {
         state->membrane -= w->scratch[t].empty;
         state->outside += w->scratch[t].outside;
@@ -218,6 +220,7 @@ static void bias_band(cpu_worker *w, size_t band, scratch *s)
 static tc_status end_bias(cpu_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
+    state->repair_bias = 0;
     for (unsigned t = 0; t < w->task->threads; t++)
         state->repair_bias += w->scratch[t].bias;
     return TC_OK;
@@ -474,6 +477,7 @@ static void describe(cpu_worker *w, const an_task *task, bool blocks)
     w->task = task;
     w->params = task->params;
     w->blocks = blocks;
+    w->zeros = !w->params->repair;
     w->nx = item->nx;
     w->rows = (size_t)item->ny * item->nz;
     w->n = w->rows * w->nx;
@@ -530,13 +534,33 @@ vol_phase vol_host_phase(const void *worker)
     return w->phase;
 }
 
+void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words)
+{
+    for (size_t r = row; r < row + count; r++) {
+        const int32_t *const line = state->nodes + 1 + r * nx;
+
+        for (size_t x = 0; x < nx; x += 32, words++) {
+            *words = 0;
+            for (size_t i = 0; i < 32 && x + i < nx; i++)
+                *words |= (uint32_t)(line[x + i] != 0) << i;
+        }
+    }
+}
+
 void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows)
 {
     cpu_worker *const w = worker;
 
+    /* What is left of an interrupted run is cleared, unless it is what is wanted. */
+    if (next != VOL_BANDS || w->params->repair)
+        w->started = true;
+    w->zeros = false;
     take_nodes(w, state);
-    w->picture.word = word_of_plane;
-    w->slab_rows = slab_rows;
+    if (next == VOL_SEAMS) {
+        state->nodes[0] = ~0;
+        w->picture.word = word_of_plane;
+        w->slab_rows = slab_rows;
+    }
     go_to(w, state, next);
 }
 
