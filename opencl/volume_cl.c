@@ -91,7 +91,7 @@ static uint64_t stage_work(const cl_worker *w, stage s)
     case TILES:
         return up_to(w->slices, TZ);
     case JOIN_X:
-        return w->nx > TX ? rows_of(w) : 0;
+        return w->nx > TX ? w->slices : 0;
     case JOIN_Y:
         return w->ny > TY ? w->slices : 0;
     case JOIN_Z:
@@ -165,17 +165,14 @@ static tc_status launch_joins(cl_worker *w, uint64_t first, uint64_t count, ocl_
 {
     const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->ny, through = w->params->through;
     const cl_int from = (cl_int)first + (w->stage == JOIN_Z);
-    const cl_uint row = (cl_uint)first, end = (cl_uint)(first + count);
-    const ocl_arg x[] = { OCL_BUFFER(w->plane), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(row),
-                          OCL_ARG(end), OCL_ARG(through) };
-    const ocl_arg yz[] = { OCL_BUFFER(w->plane), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(from),
+    const ocl_arg args[] = { OCL_BUFFER(w->plane), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(from),
                            OCL_ARG(through) };
 
     if (w->stage == JOIN_X)
-        return launch(w, x, 7, count, up_to(w->nx, TX) - 1, 1, batch, err);
+        return launch(w, args, 6, w->ny, up_to(w->nx, TX) - 1, count, batch, err);
     if (w->stage == JOIN_Y)
-        return launch(w, yz, 6, w->nx, up_to(w->ny, TY) - 1, count, batch, err);
-    return launch(w, yz, 5, w->nx, w->ny, count, batch, err);
+        return launch(w, args, 6, w->nx, up_to(w->ny, TY) - 1, count, batch, err);
+    return launch(w, args, 5, w->nx, w->ny, count, batch, err);
 }
 
 /* Stages that take the tables of parts at once. */

@@ -193,16 +193,16 @@ static void meet(__global const int *plane, volatile __global int *link, size_t 
     unite(link, here, there);
 }
 
-/* Across the left faces of tiles; along x: rows from first_row on, along y: tiles. */
+/* Across the left faces of tiles; along x: rows, along y: tiles, along z: slices from
+ * first_z on. */
 __kernel GROUP_ATTRIBUTE void vol_join_x(__global const int *plane, volatile __global int *link, int nx, int ny,
-                                         uint first_row, uint end_row, int through)
+                                         int first_z, int through)
 {
-    const uint row = first_row + (uint)get_global_id(0);
-    const size_t x = (get_global_id(1) + 1) * TX;
+    const size_t x = (get_global_id(1) + 1) * TX, y = get_global_id(0), z = first_z + get_global_id(2);
 
-    if (row < end_row)
-        meet(plane, link, (size_t)row * nx + x, 1, row % ny % TY > 0 ? nx : 0,
-             through && row / ny % TZ > 0 ? (size_t)nx * ny : 0);
+    if (y < ny)
+        meet(plane, link, (z * ny + y) * nx + x, 1, (y & (TY - 1)) > 0 ? nx : 0,
+             through && (z & (TZ - 1)) > 0 ? (size_t)nx * ny : 0);
 }
 
 /* Across their upper faces; along x: voxels, along y: tiles, along z: slices from
@@ -213,7 +213,7 @@ __kernel GROUP_ATTRIBUTE void vol_join_y(__global const int *plane, volatile __g
     const size_t x = get_global_id(0), y = (get_global_id(1) + 1) * TY, z = first_z + get_global_id(2);
 
     if (x < nx)
-        meet(plane, link, (z * ny + y) * nx + x, nx, x % TX > 0, through && z % TZ > 0 ? (size_t)nx * ny : 0);
+        meet(plane, link, (z * ny + y) * nx + x, nx, (x & (TX - 1)) > 0, through && (z & (TZ - 1)) > 0 ? (size_t)nx * ny : 0);
 }
 
 /* Across their faces to the slice before; along x: voxels, along y: rows, along z: tile
@@ -224,7 +224,7 @@ __kernel GROUP_ATTRIBUTE void vol_join_z(__global const int *plane, volatile __g
     const size_t x = get_global_id(0), y = get_global_id(1), z = (first_layer + get_global_id(2)) * TZ;
 
     if (x < nx)
-        meet(plane, link, (z * ny + y) * nx + x, (size_t)nx * ny, x % TX > 0, y % TY > 0 ? nx : 0);
+        meet(plane, link, (z * ny + y) * nx + x, (size_t)nx * ny, (x & (TX - 1)) > 0, (y & (TY - 1)) > 0 ? nx : 0);
 }
 
 /* --- labels ------------------------------------------------------------------------- */

@@ -33,6 +33,13 @@ def smooth(a, size):
 
 
 def stacks(n):
+    """Some stacks of at most 256^3 voxels, repeated to n^3."""
+    block = min(n, 256)
+    for name, mask in blocks(block):
+        yield name, np.tile(mask, (n // block,) * 3)
+
+
+def blocks(n):
     """Membranes: shells in rows; a foam (walls where two of many seeds are equally far);
     crumpled sheets; and noise, which no membrane is."""
     z, y, x = np.ogrid[:n, :n, :n]
@@ -41,7 +48,7 @@ def stacks(n):
     yield "shells", (far < 28 ** 2) & (far >= 25 ** 2)
     rng = np.random.default_rng(1)
     nearest = np.full((2, n, n, n), np.inf, np.float32)
-    for seed in rng.random((40, 3)) * n:
+    for seed in rng.random((40, 3), np.float32) * n:
         d = np.sqrt(sum((v - s) ** 2 for v, s in zip((z, y, x), seed))).astype(np.float32)
         nearest[1] = np.minimum(nearest[1], np.maximum(nearest[0], d))
         nearest[0] = np.minimum(nearest[0], d)
@@ -99,7 +106,7 @@ def cupy_ms(mask, structure):
 
 def on_device(name, path, mask, n, device):
     for mode, structure in STRUCTURES.items():
-        t, cells = ours(path, n, mode, device, 16, 5)
+        t, cells = ours(path, n, mode, device, 16, 3)
         peer = cupy_ms(mask, structure)
         print("%-12s %-6s %9.3f %12.3f %9.1f %8s %6s  %d cells, those of the CPU" % (
             name, mode, t[0], t[1], t[2], "-" if peer is None else "%.2f" % peer,
