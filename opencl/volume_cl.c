@@ -284,10 +284,10 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, double 
     return ocl_batch_wait(w->device, &batch, w->slice[w->stage].last_ms, ms, err);
 }
 
-/* Part 0 is the outside. */
+/* Part 0 is the outside, which there always is. */
 static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 {
-    const cl_int zero = 0, one = 1, none[2] = { 0, 0 };
+    const cl_int one = 1, none[2] = { 0, 0 };
     tc_status st;
 
     w->z0 = z0;
@@ -295,8 +295,6 @@ static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
     w->stage = MASK;
     w->done = 0;
     st = ocl_write(w->device, &w->used, 0, &one, sizeof one, err);
-    if (st == TC_OK)
-        st = ocl_write(w->device, &w->link, 0, &zero, sizeof zero, err);
     if (st == TC_OK)
         st = ocl_write(w->device, &w->totals, 0, none, sizeof none, err);
     return st;

@@ -150,6 +150,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     if (me == 0)
         base = parts > 0 ? atomic_add(used, parts) : 0;
+    if (me + x0 + y0 + z0 == 0)
+        link[0] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int k = me; k < TX * ROWS; k += GROUP) {
         const int row = k >> TX_LOG, x = k & (TX - 1), y = y0 + (row & (TY - 1)), z = z0 + (row >> TY_LOG);
