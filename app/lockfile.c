@@ -36,6 +36,23 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     }
 }
 
+int tc_write_all(int fd, const void *data, size_t n)
+{
+    const char *p = data;
+
+    while (n > 0) {
+        const ssize_t done = write(fd, p, n);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return -1;
+        p += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
 void tc_sync_folder_of(const char *path)
 {
     const char *const slash = strrchr(path, '/');

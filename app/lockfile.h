@@ -14,6 +14,9 @@
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
+/* Writes n bytes, however many calls that takes. 0, or -1 with errno. */
+int tc_write_all(int fd, const void *data, size_t n);
+
 /* Makes a change of the name PATH (a rename, a removal) last, where the file
  * system can: a folder that cannot be synced is no reason to lose a file. */
 void tc_sync_folder_of(const char *path);

@@ -82,7 +82,7 @@ static void say(const job_run *r, const char *what, const char *detail)
 /* --- checkpoints ----------------------------------------------------------------------- */
 
 /* Writes one; a failure is a warning, since the work itself can go on. */
-static void save(job_run *r, const void *state, size_t state_size)
+static bool save(job_run *r, const void *state, size_t state_size)
 {
     tc_err err;
     checkpoint c = r->mark;
@@ -98,6 +98,7 @@ static void save(job_run *r, const void *state, size_t state_size)
         r->warned = true;
         say(r, "warning: no checkpoint", err.message);
     }
+    return st == TC_OK;
 }
 
 /* Finds where the job stands: from a checkpoint that fits, or at its start. */
@@ -180,9 +181,9 @@ static tc_status stop_as_asked(job_run *r, item_run *it, bw_request request, tc_
     if (request == BW_QUIT) {
         tc_err ignored;
 
-        if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
-            save(r, it->state, it->task.plan.state_bytes);
-        bw_checkpoint_completed();
+        if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK &&
+            save(r, it->state, it->task.plan.state_bytes))
+            bw_checkpoint_completed();
     }
     clear_progress(r);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
@@ -196,9 +197,10 @@ static tc_status maybe_save(job_run *r, item_run *it, tc_err *err)
     if (!bw_time_to_checkpoint())
         return TC_OK;
     st = it->backend->sync(it->worker, it->state, err);
-    if (st == TC_OK)
-        save(r, it->state, it->task.plan.state_bytes);
-    bw_checkpoint_completed();
+    if (st == TC_OK && save(r, it->state, it->task.plan.state_bytes))
+        bw_checkpoint_completed();
+    else
+        bw_checkpoint_failed();
     return st;
 }
 
@@ -371,7 +373,7 @@ static tc_status write_result(job_run *r, tc_err *err)
 
     if (parameters == NULL)
         st = tc_no_memory(err, "the parameters");
-    if (st == TC_OK)
+    if (st == TC_OK && r->analysis->constants != NULL)
         st = r->analysis->constants(r->params, &once, err);
     if (st == TC_OK)
         st = wu_result_write(r->options->output, r->job, parameters, &once, spool_read, r->spool, err);

@@ -1,30 +1,36 @@
 /* texcell-assimilate: canonical results into a data set. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "validator/dataset.h"
 #include "validator/val.h"
-#include "workunits/archive.h"
-#include "workunits/csv.h"
 
 #define WORKUNITS "../download"
+#define FILES ".files"
 
 static const char usage[] =
     "usage: texcell-assimilate --db FILE [--store DIR] [WU.zip] RESULT.npz\n"
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate --help | --version\n"
     "\n"
     "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
     "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
-    "already is left alone; one that differs from what is there is refused.\n"
+    "already is left alone; one that differs from what is there is refused. export writes the\n"
+    "data set as CSV tables.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
-    "                   copied to, and, in DIR/refused, what was refused. FILE.files unless given\n"
+    "                   copied to, and, in DIR/refused, what was refused. FILE" FILES " unless given\n"
+    "  -o DIR           the folder for the tables; made if need be, files in it are replaced\n"
+    "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
     "\n"
@@ -43,25 +49,28 @@ static const char usage[] =
     "(data set or disk), 4 the data set has another result of this work unit.\n";
 
 typedef struct options {
-    const char *db, *store, *workunits;
+    const char *db, *store, *workunits, *folder, *only;
     int n;                     /* arguments that are no options */
     char **args;
 } options;
 
 /* --- arguments ---------------------------------------------------------------------------- */
 
-/* Takes the options in front; what begins with none of them is the rest. */
-static tc_status take_options(int argc, char **argv, options *o, tc_err *err)
+typedef enum verb { ADD = 1, SCRIPT = 2, EXPORT = 4 } verb;
+
+/* Takes the options in front; what follows them is the rest. */
+static tc_status take_options(verb v, int argc, char **argv, options *o, tc_err *err)
 {
-    const struct { const char *name; const char **value; } known[] = {
-        { "--db", &o->db }, { "--store", &o->store }, { "--workunits", &o->workunits },
+    const struct { const char *name; const char **value; unsigned verbs; } known[] = {
+        { "--db", &o->db, ADD | SCRIPT | EXPORT }, { "--store", &o->store, ADD | SCRIPT },
+        { "--workunits", &o->workunits, SCRIPT }, { "-o", &o->folder, EXPORT }, { "--only", &o->only, EXPORT },
     };
     int i = 0;
 
-    while (i < argc && strncmp(argv[i], "--", 2) == 0 && strcmp(argv[i], "--error") != 0) {
+    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--error") != 0) {
         size_t k = 0;
 
-        while (k < sizeof known / sizeof known[0] && strcmp(argv[i], known[k].name) != 0)
+        while (k < sizeof known / sizeof known[0] && (strcmp(argv[i], known[k].name) != 0 || !(known[k].verbs & v)))
             k++;
         if (k == sizeof known / sizeof known[0])
             return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell-assimilate --help", argv[i]);
@@ -93,141 +102,184 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* The folder for copies; the caller's. */
-static char *store_folder(const options *o)
-{
-    const char *const own = o->store != NULL ? o->store : o->db, *const end = o->store != NULL ? "" : ".files";
-    char *const folder = malloc(strlen(own) + strlen(end) + 1);
+/* --- a result that is delivered --------------------------------------------------------------- */
 
-    if (folder != NULL)
-        sprintf(folder, "%s%s", own, end);
-    return folder;
+typedef struct session {
+    val_dataset ds;
+    val_delivery d;
+    char *folder, *name;       /* what d points to */
+} session;
+
+/* Opens the data set. `name` (n characters) is the work unit's. close_session
+ * also after a failure. */
+static tc_status open_session(session *s, const options *o, const char *name, size_t n, tc_err *err)
+{
+    s->name = strndup(name, n);
+    s->folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
+    if (s->name == NULL || s->folder == NULL)
+        return tc_no_memory(err, "names");
+    if (o->store == NULL)
+        snprintf(s->folder, strlen(o->db) + sizeof FILES, "%s" FILES, o->db);
+    s->d.name = s->name;
+    s->d.folder = s->folder;
+    s->d.result_name = base_name(s->d.result);
+    return val_dataset_open(o->db, VAL_WRITE, &s->ds, err);
 }
 
-static void say_stored(const val_delivery *d, const char *db, val_stored stored)
+static void close_session(session *s)
 {
-    printf("%s: %s\n", d->name, stored == VAL_STORED ? "stored" : "is there already, with the same content");
-    (void)db;
+    val_dataset_close(&s->ds);
+    free(s->folder);
+    free(s->name);
 }
 
-/* --- by hand ------------------------------------------------------------------------------- */
-
-/* A conflict is recorded, and its file kept; the caller has the message. */
-static tc_status record_conflict(const val_dataset *ds, const val_delivery *d, const char *reason)
+static void say_stored(const session *s, val_stored stored)
 {
-    tc_err err = { "" };
+    printf("%s: %s\n", s->name, stored == VAL_STORED ? "stored" : "is there already, with the same content");
+}
+
+/* Puts a result aside, and says so. */
+static tc_status refuse(const session *s, const char *kind, const char *reason, tc_err *err)
+{
+    tc_err why = { "" };
     char *kept;
-    const tc_status st = val_refuse(ds, d, "conflict", reason, &kept, &err);
+    const tc_status st = val_refuse(&s->ds, &s->d, kind, reason, &kept, &why);
 
     if (st != TC_OK)
-        fprintf(stderr, "texcell-assimilate: warning: the conflict was not recorded: %s\n", err.message);
+        tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
+    else if (kept != NULL)
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind, reason, s->folder, kept);
+    else
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind, reason);
     free(kept);
     return st;
 }
 
+/* By hand what is not valid is the caller's own file; a conflict is kept, since
+ * it says that one of two results is wrong. */
 static tc_status add(const options *o, tc_err *err)
 {
-    val_delivery d = { .folder = store_folder(o) };
-    val_dataset ds = { .db = NULL };
+    session s = { .d = { .workunit = NULL } };
+    const char *name, *dot;
     val_stored stored;
-    char *name;
     tc_status st;
 
-    if (o->n != 1 && o->n != 2) {
-        free((char *)(uintptr_t)d.folder);
+    if (o->n != 1 && o->n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given; "
                        "texcell-assimilate --help", o->n);
+    s.d.workunit = o->n == 2 ? o->args[0] : NULL;
+    s.d.result = o->args[o->n - 1];
+    name = base_name(o->args[0]);
+    dot = strrchr(name, '.');
+    st = open_session(&s, o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    if (st == TC_OK)
+        st = val_store(&s.ds, &s.d, &stored, err);
+    if (st == TC_OK)
+        say_stored(&s, stored);
+    if (st == TC_NO_MATCH) {
+        tc_err again = { "" };
+
+        if (refuse(&s, "conflict", err->message, &again) != TC_OK)
+            *err = again;
     }
-    d.workunit = o->n == 2 ? o->args[0] : NULL;
-    d.result = o->args[o->n - 1];
-    d.result_name = base_name(d.result);
-    name = strdup(base_name(o->args[0]));
-    if (name != NULL && strrchr(name, '.') != NULL && strrchr(name, '.') != name)
-        *strrchr(name, '.') = '\0';
-    d.name = name;
-    st = name == NULL || d.folder == NULL ? tc_no_memory(err, "names") : val_dataset_open(o->db, VAL_WRITE, &ds, err);
-    if (st == TC_OK)
-        st = val_store(&ds, &d, &stored, err);
-    if (st == TC_OK)
-        say_stored(&d, o->db, stored);
-    if (st == TC_NO_MATCH)
-        record_conflict(&ds, &d, err->message);
-    val_dataset_close(&ds);
-    free(name);
-    free((char *)(uintptr_t)d.folder);
+    close_session(&s);
     return st;
 }
 
 /* --- for script_assimilator ------------------------------------------------------------------ */
 
-/* One bad unit must not stop the daemon: record it, keep its file, and say so. */
-static tc_status refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason, tc_err *err)
-{
-    tc_err why = { "" };
-    char *kept;
-    const tc_status st = val_refuse(ds, d, kind, reason, &kept, &why);
-
-    if (st == TC_OK)
-        fprintf(stderr, "texcell-assimilate: refused (%s): %s; %s%s\n", kind, reason,
-                kept != NULL ? "the file is kept as " : "there is no file to keep", kept != NULL ? kept : "");
-    else
-        tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
-    free(kept);
-    return st;
-}
-
-static tc_status store_or_refuse(const options *o, const val_dataset *ds, val_delivery *d, tc_err *err)
+/* One bad unit must not stop the daemon; what every unit would meet must. */
+static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
 {
     tc_err why = { "" };
     val_stored stored;
     char *workunit = NULL;
-    tc_status st = val_try_reading(d->result, err);
+    tc_status st = val_try_reading(s->d.result, &why);
 
-    if (st == TC_BAD_INPUT) {
-        why = *err;
-        return refuse(ds, d, "missing", why.message, err);
+    if (st == TC_BAD_INPUT)
+        return refuse(s, "missing", why.message, err);
+    if (st == TC_OK) {
+        if (val_find_workunit(workunits, s->d.result, &workunit, &why) != TC_OK)
+            fprintf(stderr, "texcell-assimilate: note: %s; the result is checked by itself\n", why.message);
+        s->d.workunit = workunit;
+        s->d.workunit_optional = true;
+        st = val_store(&s->ds, &s->d, &stored, &why);
+        free(workunit);
     }
-    if (st != TC_OK)
-        return st;
-    if (val_find_workunit(o->workunits, d->result, &workunit, &why) != TC_OK)
-        fprintf(stderr, "texcell-assimilate: note: %s; the result is checked by itself\n", why.message);
-    d->workunit = workunit;
-    d->workunit_optional = true;
-    st = val_store(ds, d, &stored, &why);
-    free(workunit);
     switch (st) {
-    case TC_OK: say_stored(d, o->db, stored); return TC_OK;
-    case TC_BAD_INPUT: return refuse(ds, d, "invalid", why.message, err);
-    case TC_NO_MATCH: return refuse(ds, d, "conflict", why.message, err);
-    case TC_INTERNAL: return refuse(ds, d, "fault", why.message, err);
+    case TC_OK: say_stored(s, stored); return TC_OK;
+    case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
+    case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
+    case TC_INTERNAL: return refuse(s, "fault", why.message, err);
     default: *err = why; return st;
     }
 }
 
+/* Opens the data set for the upload that the script was called with. */
+static tc_status open_upload(session *s, const options *o, tc_err *err)
+{
+    const char *const name = base_name(o->args[1]);
+    const size_t n = val_workunit_length(name);
+
+    s->d.result = o->args[1];
+    return open_session(s, o, name, n > 0 ? n : strlen(name), err);
+}
+
+static int report(tc_status st, const tc_err *err)
+{
+    if (st != TC_OK)
+        fprintf(stderr, "texcell-assimilate: error: %s\n", err->message);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return tc_exit_code(st == TC_OK ? TC_IO : st);
+    return tc_exit_code(st);
+}
+
+/* The work of script_result, in a process of its own; *ended is how it ended. */
+static tc_status run_apart(const options *o, session *s, int *ended, tc_err *err)
+{
+    pid_t child, got;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        tc_status st = open_upload(s, o, err);
+
+        if (st == TC_OK)
+            st = store_or_refuse(s, o->workunits, err);
+        close_session(s);
+        exit(report(st, err));
+    }
+    do
+        got = child < 0 ? -1 : waitpid(child, ended, 0);
+    while (got < 0 && child > 0 && errno == EINTR);
+    return got < 0 ? tc_fail(err, TC_TRY_LATER, "no process could be started: %s", strerror(errno)) : TC_OK;
+}
+
+/* One unit must not stop the daemon even if its file brings this program down:
+ * then it is put aside, like any other that is bad. */
 static tc_status script_result(const options *o, tc_err *err)
 {
-    val_delivery d = { .folder = store_folder(o) };
-    val_dataset ds = { .db = NULL };
-    char *name;
-    size_t length;
+    session s = { .d = { .workunit = NULL } };
+    char reason[TC_ERR_MAX];
+    int ended, sig;
     tc_status st;
 
-    if (o->n != 2 || !number(o->args[0], &d.wu_id) || d.wu_id == 0) {
-        free((char *)(uintptr_t)d.folder);
+    if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given; "
                        "texcell-assimilate --help", o->n);
-    }
-    d.result = o->args[1];
-    d.result_name = base_name(d.result);
-    length = val_workunit_length(d.result_name);
-    name = length > 0 ? strndup(d.result_name, length) : strdup(d.result_name);
-    d.name = name;
-    st = name == NULL || d.folder == NULL ? tc_no_memory(err, "names") : val_dataset_open(o->db, VAL_WRITE, &ds, err);
+    st = run_apart(o, &s, &ended, err);
+    if (st != TC_OK)
+        return st;
+    if (WIFEXITED(ended))
+        exit(WEXITSTATUS(ended));    /* it has said why */
+    sig = WTERMSIG(ended);
+    snprintf(reason, sizeof reason, "%.600s: ended this program by signal %d (%s)", o->args[1], sig, strsignal(sig));
+    if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
+        return tc_fail(err, TC_TRY_LATER, "%s", reason);
+    st = open_upload(&s, o, err);
     if (st == TC_OK)
-        st = store_or_refuse(o, &ds, &d, err);
-    val_dataset_close(&ds);
-    free(name);
-    free((char *)(uintptr_t)d.folder);
+        st = refuse(&s, "fault", reason, err);
+    close_session(&s);
     return st;
 }
 
@@ -250,13 +302,33 @@ static tc_status script_error(const options *o, tc_err *err)
     return st;
 }
 
+/* --- export ------------------------------------------------------------------------------------ */
+
+static tc_status export(const options *o, tc_err *err)
+{
+    val_dataset ds = { .db = NULL };
+    size_t written = 0;
+    tc_status st;
+
+    if (o->folder == NULL || o->n != 0)
+        return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR; texcell-assimilate --help");
+    st = val_dataset_open(o->db, VAL_READ, &ds, err);
+    if (st == TC_OK)
+        st = val_export(&ds, o->folder, o->only, &written, err);
+    if (st == TC_OK)
+        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    val_dataset_close(&ds);
+    return st;
+}
+
 /* --- main --------------------------------------------------------------------------------------- */
 
 static tc_status dispatch(int argc, char **argv, tc_err *err)
 {
     options o = { .workunits = WORKUNITS };
     const char *const first = argc > 1 ? argv[1] : "";
-    const bool script = strcmp(first, "script") == 0;
+    const verb v = strcmp(first, "script") == 0 ? SCRIPT : strcmp(first, "export") == 0 ? EXPORT : ADD;
+    const int at = v == ADD ? 1 : 2;
     tc_status st;
 
     if (argc == 2 && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)) {
@@ -267,11 +339,13 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
         printf("texcell-assimilate %s\n", VERSION);
         return TC_OK;
     }
-    st = take_options(argc - 1 - script, argv + 1 + script, &o, err);
+    st = take_options(v, argc - at, argv + at, &o, err);
     if (st != TC_OK)
         return st;
-    if (!script)
+    if (v == ADD)
         return add(&o, err);
+    if (v == EXPORT)
+        return export(&o, err);
     return o.n > 0 && strcmp(o.args[0], "--error") == 0 ? script_error(&o, err) : script_result(&o, err);
 }
 
@@ -280,9 +354,5 @@ int main(int argc, char **argv)
     tc_err err = { "" };
     const tc_status st = dispatch(argc, argv, &err);
 
-    if (st != TC_OK)
-        fprintf(stderr, "texcell-assimilate: error: %s\n", err.message);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return tc_exit_code(st == TC_OK ? TC_IO : st);
-    return tc_exit_code(st);
+    return report(st, &err);
 }

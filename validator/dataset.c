@@ -117,8 +117,8 @@ val_time val_now(void)
     struct tm utc;
     val_time t = { "" };
 
-    if (gmtime_r(&now, &utc) != NULL)
-        strftime(t.text, sizeof t.text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (gmtime_r(&now, &utc) == NULL || strftime(t.text, sizeof t.text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        t.text[0] = '\0';
     return t;
 }
 
@@ -182,7 +182,7 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
- * in it. */
+ * in it. Within a transaction, lest another assimilator makes it meanwhile. */
 static tc_status whose(const val_dataset *ds, bool *empty, tc_err *err)
 {
     int64_t application, version, objects;
@@ -237,7 +237,8 @@ static tc_status create(const val_dataset *ds, tc_err *err)
 
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
 {
-    const int flags = mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    const int flags = SQLITE_OPEN_NOMUTEX |
+        (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
@@ -255,7 +256,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* FULL: when a script has said yes, BOINC deletes the files. */
     st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d", CACHE_KIB);
     if (st == TC_OK)
-        st = whose(out, &empty, err);
+        st = val_sql(out, err, "BEGIN");
+    if (st == TC_OK)
+        st = val_end(out, whose(out, &empty, err), err);
     if (st == TC_OK && empty)
         st = mode == VAL_WRITE ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
     return st;

@@ -92,7 +92,7 @@ tc_status val_make_views(const val_dataset *ds, const char *analysis, tc_err *er
 tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err);
 
 /* Records a delivery that is not stored, and why, and keeps its file. *kept:
- * the copy's path, the caller's; NULL where there is no file. */
+ * the copy's path within the folder, the caller's; NULL where there is no file. */
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason,
                      char **kept, tc_err *err);
 

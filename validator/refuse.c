@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/lockfile.h"
@@ -14,21 +15,11 @@
 #include "workunits/archive.h"
 #include "workunits/csv.h"
 
-enum { BLOCK = 1 << 16 };
+#define REFUSED "refused"      /* the folder for them */
+
+enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ------------------------------------------------------------------------------- */
-
-static tc_status write_all(int fd, const char *shown, const char *block, size_t n, tc_err *err)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(fd, block + done, n - done);
-
-        if (k < 0 && errno != EINTR)
-            return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
-        done += k < 0 ? 0 : (size_t)k;
-    }
-    return TC_OK;
-}
 
 static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
 {
@@ -38,8 +29,8 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
 
     while (st == TC_OK && n > 0) {
         n = read(in, block, BLOCK);
-        if (n > 0)
-            st = write_all(out, to, block, (size_t)n, err);
+        if (n > 0 && tc_write_all(out, block, (size_t)n) != 0)
+            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
         else if (n < 0 && errno != EINTR)
             st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
         n = n < 0 ? 1 : n;
@@ -86,32 +77,39 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 
 /* The name of a refused file's copy: with the CRC of its bytes, so that two
  * of one name do not replace each other. */
-static tc_status name_of_copy(const val_delivery *d, char name[600], tc_err *err)
+static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
     uint32_t crc;
     uint64_t size;
     const tc_status st = wu_file_crc(d->result, &crc, &size, err);
 
-    snprintf(name, 600, "%.500s.%08x", d->result_name, (unsigned)crc);
-    return st;
+    if (st != TC_OK)
+        return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
+    /* Room for ".tmp" in the 255 bytes that file systems allow. */
+    snprintf(name, COPY_NAME, "%.240s.%08x", d->result_name, (unsigned)crc);
+    return TC_OK;
 }
 
-/* Keeps the file in FOLDER/refused. *kept is NULL where the file is gone. */
+/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
+ * file. */
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
-    char name[600];
-    char *const folder = wu_path_in(d->folder, "refused", "");
-    tc_status st = folder == NULL ? tc_no_memory(err, d->folder) : wu_make_folder(d->folder, err);
+    char name[COPY_NAME];
+    char *folder;
+    struct stat info;
+    tc_status st;
 
     *kept = NULL;
-    if (st == TC_OK && access(d->result, F_OK) == 0) {
-        /* It was read a moment ago: what fails here is the server's disk. */
-        st = name_of_copy(d, name, err) == TC_NO_MEMORY ? TC_NO_MEMORY : TC_OK;
-        if (st == TC_OK)
-            st = val_keep_file(d->result, folder, name, err);
-        if (st == TC_OK && (*kept = wu_path_in(folder, name, "")) == NULL)
-            st = tc_no_memory(err, name);
-    }
+    if (stat(d->result, &info) != 0 || !S_ISREG(info.st_mode))
+        return TC_OK;
+    st = name_of_copy(d, name, err);
+    if (st != TC_OK)
+        return st;
+    folder = wu_path_in(d->folder, REFUSED, "");
+    *kept = wu_path_in(REFUSED, name, "");
+    st = folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
+    if (st == TC_OK)
+        st = val_keep_file(d->result, folder, name, err);
     free(folder);
     return st;
 }

@@ -161,7 +161,8 @@ static tc_status read_workunit(const char *path, an_unit *unit, tc_err *err)
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
 }
 
-tc_status val_script_init(const char *workunits, const char *result, tc_err *err)
+tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+                          tc_err *err)
 {
     an_unit unit = { .job = NULL };
     char *path = NULL;
@@ -172,7 +173,7 @@ tc_status val_script_init(const char *workunits, const char *result, tc_err *err
     if (st == TC_OK)
         st = read_workunit(path, &unit, err);
     if (st == TC_OK)
-        st = val_check(&unit, result, err);
+        st = val_check(&unit, result, verification, err);
     an_unit_free(&unit);
     free(path);
     return st;

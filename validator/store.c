@@ -25,15 +25,21 @@ typedef struct unit {
 
 static tc_status crc_of_array(const unit *u, size_t index, unsigned char *block, uint32_t *crc, tc_err *err)
 {
-    size_t n = 1;
-    tc_status st = wu_npz_stream_begin(u->file.npz, index, err);
+    wu_npz_stream *stream = NULL;
+    tc_status st = wu_npz_stream_open(u->file.npz, index, &stream, err);
 
     *crc = (uint32_t)crc32(0, NULL, 0);
-    while (st == TC_OK && n > 0) {
-        st = wu_npz_stream_read(u->file.npz, block, BLOCK, &n, err);
+    while (st == TC_OK && wu_npz_stream_left(stream) > 0) {
+        const uint64_t left = wu_npz_stream_left(stream);
+        const size_t n = left < BLOCK ? (size_t)left : BLOCK;
+
+        st = wu_npz_stream_read(stream, block, n, err);
         if (st == TC_OK)
             *crc = (uint32_t)crc32(*crc, block, (uInt)n);
     }
+    if (st == TC_OK)
+        st = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
     return st;
 }
 
@@ -114,10 +120,13 @@ static tc_status check(unit *u, tc_err *err)
         else if (st == TC_BAD_INPUT && d->workunit_optional)
             st = TC_OK;
     }
-    if (st == TC_OK && of.job == NULL)
+    if (st == TC_OK && of.job != NULL) {
+        st = val_check(&of, d->result, NULL, err);
+    } else if (st == TC_OK) {
         st = val_unit_of_result(d->result, &of, err);
-    if (st == TC_OK)
-        st = val_check(&of, d->result, err);
+        if (st == TC_OK)
+            st = val_check_form(&of, d->result, err);
+    }
     an_unit_free(&of);
     return st;
 }

@@ -93,31 +93,15 @@ static void put_place(const offset_table *t, uint64_t row, wu_csv *out)
     wu_csv_put(out, glcm_feature_names[feature]);
 }
 
-/* One row of four numbers; *n is 0 at the array's end. */
-static tc_status read_numbers(const offset_table *t, double numbers[4], size_t *n, tc_err *err)
-{
-    unsigned char *to = (unsigned char *)numbers;
-    *n = 0;
-    while (*n < 4 * sizeof *numbers) {
-        size_t got = 0;
-        const tc_status status = wu_npz_stream_read(t->file->npz, to + *n, 4 * sizeof *numbers - *n, &got,
-                                                    err);
-        if (status != TC_OK || got == 0)
-            return status;
-        *n += got;
-    }
-    return TC_OK;
-}
-
 static tc_status write_offset_rows(const offset_table *t, wu_csv *out, tc_err *err)
 {
     double numbers[4];
     char text[WU_CELL_MAX];
-    tc_status status = wu_npz_stream_begin(t->file->npz, t->index, err);
-    for (uint64_t row = 0; status == TC_OK; row++) {
-        size_t n = 0;
-        status = read_numbers(t, numbers, &n, err);
-        if (status != TC_OK || n == 0)
+    wu_npz_stream *stream = NULL;
+    tc_status status = wu_npz_stream_open(t->file->npz, t->index, &stream, err);
+    for (uint64_t row = 0; status == TC_OK && wu_npz_stream_left(stream) > 0; row++) {
+        status = wu_npz_stream_read(stream, numbers, sizeof numbers, err);
+        if (status != TC_OK)
             break;
         put_place(t, row, out);
         for (size_t i = 0; i < 4; i++) {
@@ -126,6 +110,9 @@ static tc_status write_offset_rows(const offset_table *t, wu_csv *out, tc_err *e
         }
         status = wu_csv_end_line(out, err);
     }
+    if (status == TC_OK)
+        status = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
     return status;
 }
 

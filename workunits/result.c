@@ -21,18 +21,14 @@ static tc_status reserve(wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-/* Adds an array with its name, but no data yet. */
-static tc_status add_array(wu_output *out, const char *name, wu_out_array array, const uint64_t *shape,
-                           uint64_t *bytes, tc_err *err)
+tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
+                            wu_dtype dtype, uint32_t width, unsigned ndim,
+                            const uint64_t *shape, tc_err *err)
 {
-    const unsigned ndim = array.info.ndim;
-    int ok = ndim >= 1 && ndim <= WU_MAX_NDIM && wu_dtype_size(array.info.dtype, array.info.width) > 0;
-    if (ok) {
-        memcpy(array.info.shape, shape, ndim * sizeof *shape);
-        *bytes = wu_array_bytes(&array.info, &ok);
-    }
-    if (!ok)
+    wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
+    if (ndim < 1 || ndim > WU_MAX_NDIM || wu_dtype_size(dtype, width) == 0)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", name);
+    memcpy(array.info.shape, shape, ndim * sizeof *shape);
     const tc_status st = reserve(out, err);
     if (st != TC_OK)
         return st;
@@ -43,33 +39,85 @@ static tc_status add_array(wu_output *out, const char *name, wu_out_array array,
     return TC_OK;
 }
 
+static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
+{
+    int ok = 0;
+    if (array->lent)
+        return TC_OK;
+    if (array->info.shape[0] == WU_ANY_LENGTH)
+        array->info.shape[0] = rows;
+    const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+    if (!ok)
+        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", array->info.name);
+    array->data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
+    if (bytes > 0 && array->data == NULL)
+        return tc_no_memory(err, array->info.name);
+    return TC_OK;
+}
+
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err)
 {
-    const wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
-    uint64_t bytes = 0;
-    tc_status st = add_array(out, name, array, shape, &bytes, err);
     *data = NULL;
-    if (st == TC_OK && bytes > 0) {
-        *data = out->arrays[out->n - 1].data = calloc(1, (size_t)bytes);
-        if (*data == NULL) {
-            free(out->arrays[--out->n].info.name);
-            st = tc_no_memory(err, name);
-        }
+    tc_status st = wu_output_declare(out, kind, name, dtype, width, ndim, shape, err);
+    if (st != TC_OK)
+        return st;
+    wu_out_array *array = &out->arrays[out->n - 1];
+    st = allocate(array, 0, err);
+    if (st == TC_OK) {
+        *data = array->data;
+    } else {
+        free(array->info.name);
+        out->n--;
     }
     return st;
 }
 
-tc_status wu_output_lend(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype, unsigned ndim,
-                         const uint64_t *shape, const void *data, tc_err *err)
+void wu_output_lend(wu_out_array *array, const void *data)
 {
-    const wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .ndim = ndim }, .lent = true };
-    uint64_t bytes;
-    const tc_status st = add_array(out, name, array, shape, &bytes, err);
-    if (st == TC_OK)
-        out->arrays[out->n - 1].data = (void *)(uintptr_t)data;
+    array->data = (void *)(uintptr_t)data;
+    array->lent = true;
+}
+
+tc_status wu_output_keep(wu_output *out, tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        wu_out_array *array = &out->arrays[i];
+        const void *from = array->data;
+        if (!array->lent)
+            continue;
+        array->lent = false;
+        array->data = NULL;
+        const tc_status st = allocate(array, 0, err);
+        if (st != TC_OK)
+            return st;
+        int ok = 0;
+        memcpy(array->data, from, (size_t)wu_array_bytes(&array->info, &ok));
+    }
+    return TC_OK;
+}
+
+tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; i < out->n && st == TC_OK; i++)
+        st = allocate(&out->arrays[i], rows, err);
     return st;
+}
+
+wu_out_array *wu_output_find(const wu_output *out, const char *name)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        if (strcmp(out->arrays[i].info.name, name) == 0)
+            return &out->arrays[i];
+    }
+    return NULL;
+}
+
+void *wu_output_data(const wu_output *out, const char *name)
+{
+    return wu_output_find(out, name)->data;
 }
 
 void wu_output_free(wu_output *out)

@@ -94,6 +94,11 @@ void bw_checkpoint_completed(void)
     side->checkpoint_completed();
 }
 
+void bw_checkpoint_failed(void)
+{
+    side->checkpoint_failed();
+}
+
 void bw_begin_critical(void)
 {
     side->begin_critical();

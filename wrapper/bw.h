@@ -17,8 +17,8 @@
  *    bw_poll must be called often, at least once a step (about 0.2 s), and with
  *    all worker threads idle and no launch on a device under way.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
- *    bw_checkpoint_completed, then bw_exit_on_request. The client kills a
- *    task that needs longer than 60 seconds for this.
+ *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
+ *    client kills a task that needs longer than 60 seconds for this.
  *  - When it answers BW_ABORT: bw_exit_on_request at once.
  *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
  *    the job for done.
@@ -88,12 +88,15 @@ void bw_get_gpu(bw_gpu *gpu);
 
 /* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);
-/* True when a checkpoint should be written now. After true the caller writes
- * one (or fails to) and MUST call bw_checkpoint_completed. */
+/* True when a checkpoint should be written now. After true the caller MUST
+ * call bw_checkpoint_completed or bw_checkpoint_failed. */
 bool bw_time_to_checkpoint(void);
-/* A checkpoint is on disk. Also right after one that nobody asked for, such as
- * the one before bw_exit_on_request. */
+/* A checkpoint is on disk: the client takes the CPU time until now for kept.
+ * Also right after one that nobody asked for, such as the one before
+ * bw_exit_on_request. */
 void bw_checkpoint_completed(void);
+/* There is none, the disk being full perhaps. It is time again in a while. */
+void bw_checkpoint_failed(void);
 /* A stretch that must not be interrupted by suspend or quit; nests. Keep
  * bw_poll out of it. */
 void bw_begin_critical(void);

@@ -49,3 +49,27 @@ void an_unit_free(an_unit *unit)
     an_params_free(unit->analysis, &unit->params);
     wu_job_destroy(&unit->job);
 }
+
+tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
+                      double deadline, tc_err *err)
+{
+    void *worker = NULL;
+    uint64_t units;
+    tc_status st = analysis->init(task, state, err);
+
+    if (st == TC_OK)
+        st = backend->open(task, state, &worker, err);
+    if (st == TC_OK)
+        st = TC_MORE;
+    while (st == TC_MORE) {
+        if (deadline > 0 && tc_seconds() > deadline)
+            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over", task->item->name);
+        else
+            st = backend->step(worker, state, &units, err);
+    }
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    if (worker != NULL)
+        backend->close(&worker);
+    return st;
+}

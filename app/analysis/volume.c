@@ -161,6 +161,7 @@ const an_analysis an_volume = {
     .finish = vol_finish,
     .constants = vol_constants,
     .expect = vol_expect,
+    .check_result = vol_check_result,
     .cpu = &vol_cpu,
     .selftests = selftests
 };

@@ -96,7 +96,10 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps);
 
 tc_status vol_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
-tc_status vol_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+/* In the unit of the item's spacing, cubed. */
+double vol_volume(const wu_item *item, int64_t voxels);
 
 extern const an_backend vol_cpu;
 /* For the bench: without what is done for whole blocks at a time. */

@@ -1,7 +1,5 @@
-/* volume: from labels to tables, and what a result may hold. */
-#include <stdio.h>
+/* volume: from labels to tables. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "app/analysis/bits.h"
 #include "app/analysis/pool.h"
@@ -130,137 +128,71 @@ static tc_status measure_cells(const an_task *task, const vol_state *state, cell
 
 /* --- the arrays ------------------------------------------------------------------- */
 
-static double voxel_volume(const wu_item *item)
+static void fill_table(const wu_item *item, size_t item_index, const cell *cells, size_t n, const wu_output *out)
 {
-    return item->spacing[0] * item->spacing[1] * item->spacing[2];
-}
-
-typedef struct columns {
-    int64_t *item, *label, *voxels, *bbox;
-    double *volume, *centroid;
-    uint8_t *border;
-} columns;
-
-static tc_status add_columns(wu_output *out, uint64_t n, columns *c, tc_err *err)
-{
-    const struct {
-        const char *name;
-        wu_dtype type;
-        uint64_t columns;
-        void **data;
-    } list[] = {
-        { "cell_item", WU_I64, 1, (void **)&c->item },
-        { "cell_label", WU_I64, 1, (void **)&c->label },
-        { "cell_voxels", WU_I64, 1, (void **)&c->voxels },
-        { "cell_volume", WU_F64, 1, (void **)&c->volume },
-        { "cell_bbox", WU_I64, 6, (void **)&c->bbox },
-        { "cell_centroid", WU_F64, 3, (void **)&c->centroid },
-        { "cell_border", WU_BOOL, 1, (void **)&c->border },
-    };
-    tc_status st = TC_OK;
-
-    for (size_t i = 0; st == TC_OK && i < sizeof list / sizeof list[0]; i++) {
-        const uint64_t shape[2] = { n, list[i].columns };
-        void *data = NULL;
-
-        st = wu_output_add(out, WU_ROWS, list[i].name, list[i].type, 0, shape[1] > 1 ? 2 : 1, shape, &data, err);
-        memcpy(list[i].data, &data, sizeof data);
-    }
-    return st;
-}
-
-static void fill_columns(const wu_item *item, size_t item_index, const cell *cells, size_t n, const columns *c)
-{
+    int64_t *const items = wu_output_data(out, "cell_item"), *const label = wu_output_data(out, "cell_label");
+    int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(out, "cell_bbox");
+    double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(out, "cell_centroid");
+    uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
 
     for (size_t i = 0; i < n; i++) {
-        const cell *const from = &cells[i];
+        const cell *const c = &cells[i];
 
-        c->item[i] = (int64_t)item_index;
-        c->label[i] = (int64_t)i + 1;
-        c->voxels[i] = (int64_t)from->voxels;
-        c->volume[i] = (double)from->voxels * voxel_volume(item);
-        c->border[i] = false;
-        for (int k = 0; k < 3; k++) {
-            c->bbox[6 * i + (size_t)k] = from->lo[k];
-            c->bbox[6 * i + 3 + (size_t)k] = from->hi[k];
-            c->centroid[3 * i + (size_t)k] = (double)from->sum[k] / (double)from->voxels;
-            c->border[i] |= from->lo[k] == 0 || from->hi[k] == size[k];
+        items[i] = (int64_t)item_index;
+        label[i] = (int64_t)i + 1;
+        voxels[i] = (int64_t)c->voxels;
+        volume[i] = vol_volume(item, (int64_t)c->voxels);
+        for (size_t k = 0; k < 3; k++) {
+            bbox[6 * i + k] = c->lo[k];
+            bbox[6 * i + 3 + k] = c->hi[k];
+            centroid[3 * i + k] = (double)c->sum[k] / (double)c->voxels;
+            border[i] |= c->lo[k] == 0 || c->hi[k] == size[k];
         }
     }
 }
 
-static tc_status add_row(wu_output *out, const char *name, wu_dtype type, const void *value, tc_err *err)
+static void set_integer(const wu_output *out, const char *name, uint64_t value)
 {
-    const uint64_t one = 1;
-    void *data;
-    const tc_status st = wu_output_add(out, WU_ROWS, name, type, 0, 1, &one, &data, err);
-
-    if (st == TC_OK)
-        memcpy(data, value, 8);
-    return st;
+    *(int64_t *)wu_output_data(out, name) = (int64_t)value;
 }
 
-static tc_status add_totals(const an_task *task, const vol_state *state, const cell *cells, wu_output *out,
-                            tc_err *err)
+static void fill_totals(const wu_item *item, const vol_state *state, const cell *cells, const wu_output *out)
 {
-    const uint64_t n = (uint64_t)task->item->nx * task->item->ny * task->item->nz;
-    const double unit = voxel_volume(task->item);
+    const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
     uint64_t inside = 0;
-    double volume;
-    tc_status st;
 
     for (size_t i = 0; i < state->cells; i++)
         inside += cells[i].voxels;
-    volume = (double)inside * unit;
-    const uint64_t left_out = n - state->membrane - state->outside - inside;
-    const struct {
-        const char *name;
-        wu_dtype type;
-        const void *value;
-    } rows[] = {
-        { "cells", WU_I64, &state->cells },
-        { "inside_voxels", WU_I64, &inside },
-        { "membrane_voxels", WU_I64, &state->membrane },
-        { "external_voxels", WU_I64, &state->outside },
-        { "left_out_voxels", WU_I64, &left_out },
-        { "repair_added_voxels", WU_I64, &state->repair_added },
-        { "repair_bias_voxels", WU_I64, &state->repair_bias },
-        { "voxel_volume", WU_F64, &unit },
-        { "volume", WU_F64, &volume },
-    };
-
-    st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < sizeof rows / sizeof rows[0]; i++)
-        st = add_row(out, rows[i].name, rows[i].type, rows[i].value, err);
-    return st;
+    set_integer(out, "cells", state->cells);
+    set_integer(out, "inside_voxels", inside);
+    set_integer(out, "membrane_voxels", state->membrane);
+    set_integer(out, "external_voxels", state->outside);
+    set_integer(out, "left_out_voxels", n - state->membrane - state->outside - inside);
+    set_integer(out, "repair_added_voxels", state->repair_added);
+    set_integer(out, "repair_bias_voxels", state->repair_bias);
+    *(double *)wu_output_data(out, "voxel_volume") = vol_volume(item, 1);
+    *(double *)wu_output_data(out, "volume") = vol_volume(item, (int64_t)inside);
 }
 
-static tc_status add_labels(const an_task *task, const vol_state *state, wu_output *out, tc_err *err)
-{
-    const uint64_t shape[3] = { task->item->nz, task->item->ny, task->item->nx };
-    char name[WU_MAX_NAME + 16];
-
-    snprintf(name, sizeof name, "labels_%s", task->item->name);
-    return wu_output_lend(out, WU_OWN, name, WU_I32, 3, shape, state->nodes + 1, err);
-}
-
+/* The labels are the state's, lent: another plane would double the memory. */
 tc_status vol_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
 {
     const vol_params *const p = task->params;
     const vol_state *const state = state_at;
-    columns c = { .item = NULL };
     cell *cells = NULL;
     tc_status st = measure_cells(task, state, &cells, err);
 
     if (st == TC_OK)
-        st = add_totals(task, state, cells, out, err);
-    if (st == TC_OK)
-        st = add_columns(out, state->cells, &c, err);
-    if (st == TC_OK)
-        fill_columns(task->item, item_index, cells, (size_t)state->cells, &c);
+        st = vol_expect(p, task->item, out, err);
     if (st == TC_OK && p->labels)
-        st = add_labels(task, state, out, err);
+        wu_output_lend(&out->arrays[out->n - 1], state->nodes + 1);
+    if (st == TC_OK)
+        st = wu_output_allocate(out, state->cells, err);
+    if (st == TC_OK) {
+        fill_table(task->item, item_index, cells, (size_t)state->cells, out);
+        fill_totals(task->item, state, cells, out);
+    }
     free(cells);
     return st;
 }
@@ -277,138 +209,5 @@ tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
     st = wu_output_add(out, WU_ONCE, "repair_gap", WU_I64, 0, 1, &walls, &gaps, err);
     if (st == TC_OK)
         vol_repair_gaps(p, gaps);
-    return st;
-}
-
-/* --- what a result may hold --------------------------------------------------------- */
-
-static tc_status check_least(const wu_array_info *info, const void *data, int64_t least, tc_err *err)
-{
-    const int64_t *const v = data;
-    const uint64_t n = info->shape[0] * (info->ndim > 1 ? info->shape[1] : 1);
-
-    for (uint64_t i = 0; i < n; i++)
-        if (v[i] < least || v[i] > (int64_t)WU_MAX_VOXELS)
-            return tc_fail(err, TC_BAD_INPUT, "%s: element %llu: %lld is no possible value", info->name,
-                           (unsigned long long)i, (long long)v[i]);
-    return TC_OK;
-}
-
-static tc_status check_from_0(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    (void)params;
-    return check_least(info, data, 0, err);
-}
-
-static tc_status check_from_1(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    (void)params;
-    return check_least(info, data, 1, err);
-}
-
-static tc_status check_repair(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const vol_params *const p = params;
-    const int64_t *const v = data;
-
-    for (uint64_t i = 0; !p->repair && i < info->shape[0]; i++)
-        if (v[i] != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: element %llu: %lld, but nothing was repaired", info->name,
-                           (unsigned long long)i, (long long)v[i]);
-    return check_least(info, data, 0, err);
-}
-
-static tc_status check_voxels(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const vol_params *const p = params;
-    const int64_t *const v = data;
-
-    for (uint64_t i = 0; i < info->shape[0]; i++)
-        if (v[i] < p->min_voxels || v[i] > p->max_voxels)
-            return tc_fail(err, TC_BAD_INPUT, "%s: element %llu: %lld is not within min_voxels and max_voxels",
-                           info->name, (unsigned long long)i, (long long)v[i]);
-    return check_least(info, data, 1, err);
-}
-
-static tc_status check_border(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const vol_params *const p = params;
-    const uint8_t *const v = data;
-
-    for (uint64_t i = 0; i < info->shape[0]; i++)
-        if (v[i] && (p->through || p->exclude_border))
-            return tc_fail(err, TC_BAD_INPUT, "%s: element %llu: no cell can be at the border", info->name,
-                           (unsigned long long)i);
-    return TC_OK;
-}
-
-/* Volumes and coordinates. */
-static tc_status check_finite(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const double *const v = data;
-    const uint64_t n = info->shape[0] * (info->ndim > 1 ? info->shape[1] : 1);
-
-    (void)params;
-    for (uint64_t i = 0; i < n; i++)
-        if (!(v[i] >= 0))
-            return tc_fail(err, TC_BAD_INPUT, "%s: element %llu: %g is no possible value", info->name,
-                           (unsigned long long)i, v[i]);
-    return TC_OK;
-}
-
-static tc_status expect_tables(uint64_t items, an_expected **list, size_t *n, tc_err *err)
-{
-    static const struct {
-        char name[24];
-        wu_dtype dtype;
-        bool of_cells;
-        uint64_t columns;
-        tc_status (*check)(const void *params, const wu_array_info *info, const void *data, tc_err *err);
-    } all[] = {
-        { "cells", WU_I64, false, 1, check_from_0 },
-        { "inside_voxels", WU_I64, false, 1, check_from_0 },
-        { "membrane_voxels", WU_I64, false, 1, check_from_0 },
-        { "external_voxels", WU_I64, false, 1, check_from_0 },
-        { "left_out_voxels", WU_I64, false, 1, check_from_0 },
-        { "repair_added_voxels", WU_I64, false, 1, check_repair },
-        { "repair_bias_voxels", WU_I64, false, 1, check_repair },
-        { "voxel_volume", WU_F64, false, 1, check_finite },
-        { "volume", WU_F64, false, 1, check_finite },
-        { "cell_item", WU_I64, true, 1, check_from_0 },
-        { "cell_label", WU_I64, true, 1, check_from_1 },
-        { "cell_voxels", WU_I64, true, 1, check_voxels },
-        { "cell_volume", WU_F64, true, 1, check_finite },
-        { "cell_bbox", WU_I64, true, 6, check_from_0 },
-        { "cell_centroid", WU_F64, true, 3, check_finite },
-        { "cell_border", WU_BOOL, true, 1, check_border },
-    };
-    tc_status st = TC_OK;
-
-    for (size_t i = 0; st == TC_OK && i < sizeof all / sizeof all[0]; i++) {
-        char name[sizeof all[i].name];
-        const an_expected entry = { { .name = name, .dtype = all[i].dtype, .ndim = all[i].columns > 1 ? 2 : 1,
-                                      .shape = { all[i].of_cells ? AN_ANY_LENGTH : items, all[i].columns } },
-                                    all[i].check };
-
-        memcpy(name, all[i].name, sizeof name);
-        st = an_expected_add(list, n, &entry, err);
-    }
-    return st;
-}
-
-tc_status vol_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err)
-{
-    const vol_params *const p = params;
-    tc_status st = expect_tables(job->n_items, list, n, err);
-
-    for (size_t i = 0; st == TC_OK && p->labels && i < job->n_items; i++) {
-        const wu_item *const item = &job->items[i];
-        char name[WU_MAX_NAME + 16];
-        const an_expected labels = { { .name = name, .dtype = WU_I32, .ndim = 3,
-                                       .shape = { item->nz, item->ny, item->nx } }, NULL };
-
-        snprintf(name, sizeof name, "labels_%s", item->name);
-        st = an_expected_add(list, n, &labels, err);
-    }
     return st;
 }

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/pool.h"
-
 typedef struct cpu_worker {
     const an_task *task;
     const voting_params *params;
@@ -303,7 +301,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     voting_unit_at(&w->s, head->units_done, &w->phase, &round, &w->first);
     n = w->s.bands - w->first < w->batch ? w->s.bands - w->first : w->batch;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        voting_tables_round(&w->s, &w->tables, round);
+        voting_tables_round(&w->s, &w->tables, round, w->pool);
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     an_pool_run(w->pool, run_band, w, n);

@@ -2,12 +2,13 @@
  * Times the labelling of cellcount alone: a raw picture of bytes in memory to
  * labels and statistics, through the same backend that a task uses.
  *
- *     cellcount_bench WIDTH HEIGHT THREADS REPEATS FILE [LABELS]
+ *     cellcount_bench WIDTH HEIGHT THREADS FILE
  *
- * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Prints the best
- * time in milliseconds of labels (from bytes; working memory and threads are
- * made and freed in it, the labels' plane is there), and of labels and
- * statistics, and the number of regions; LABELS gets the int32 labels.
+ * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Labels them once for
+ * every line that it reads, so that whoever writes them can measure something else
+ * in between, and answers with a line: milliseconds (from bytes to labels and statistics;
+ * working memory and threads are made and freed in it, the labels' plane is there), and
+ * the number of regions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,16 +25,16 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static tc_status once(an_task *task, cc_state *state, double *label_ms, double *all_ms, int32_t *count, tc_err *err)
+static tc_status once(an_task *task, cc_state *state, double *ms, tc_err *err)
 {
+    const double start = now_ms();
+    const cc_region *regions;
+    cc_region *owned = NULL;
     void *worker = NULL;
     uint64_t units;
-    cc_region *regions;
     tc_status st;
-    double start;
 
     state->head.units_done = 0;
-    start = now_ms();
     st = cc_cpu.open(task, state, &worker, err);
     if (st == TC_OK)
         do
@@ -41,18 +42,10 @@ static tc_status once(an_task *task, cc_state *state, double *label_ms, double *
         while (st == TC_MORE);
     if (worker != NULL)
         cc_cpu.close(&worker);
-    *label_ms = now_ms() - start;
-    if (st != TC_OK)
-        return st;
-    start = now_ms();
-    *count = (int32_t)state->regions;
-    regions = malloc(((size_t)*count + 1) * sizeof *regions);
-    if (regions == NULL)
-        return tc_no_memory(err, "the regions");
-    st = cc_measure(state->plane, task->pixels, task->item->nx, task->item->ny, (size_t)*count,
-                    task->threads, regions, err);
-    *all_ms = *label_ms + now_ms() - start;
-    free(regions);
+    if (st == TC_OK)
+        st = cc_regions(task, state, &regions, &owned, err);
+    free(owned);
+    *ms = now_ms() - start;
     return st;
 }
 
@@ -72,38 +65,29 @@ int main(int argc, char **argv)
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
     an_task task = { .params = &params, .item = &item, .pixels = &pixels, .slice_ms = 50 };
-    double label_ms = 1e30, all_ms = 1e30;
-    int32_t count = 0;
     tc_err err;
     cc_state *state;
+    char line[8];
 
-    if (argc < 6) {
-        fprintf(stderr, "usage: cellcount_bench WIDTH HEIGHT THREADS REPEATS FILE [LABELS]\n");
+    if (argc != 5) {
+        fprintf(stderr, "usage: cellcount_bench WIDTH HEIGHT THREADS FILE\n");
         return 1;
     }
     pixels.nx = item.nx = (uint32_t)atoi(argv[1]);
     pixels.ny = item.ny = (uint32_t)atoi(argv[2]);
     task.threads = (unsigned)atoi(argv[3]);
     pixels.u8 = malloc((size_t)item.nx * item.ny);
-    if (pixels.u8 == NULL || !read_file(argv[5], pixels.u8, (size_t)item.nx * item.ny) ||
+    if (pixels.u8 == NULL || !read_file(argv[4], pixels.u8, (size_t)item.nx * item.ny) ||
         an_cellcount.plan(&params, &item, &task.plan, &err) != TC_OK)
         return 2;
     state = calloc(1, task.plan.state_bytes);
-    for (int i = 0; state != NULL && i < atoi(argv[4]); i++) {
-        double labels = 0, all = 0;
+    while (state != NULL && fgets(line, sizeof line, stdin) != NULL) {
+        double ms = 0;
 
-        if (once(&task, state, &labels, &all, &count, &err) != TC_OK)
+        if (once(&task, state, &ms, &err) != TC_OK)
             return 3;
-        label_ms = labels < label_ms ? labels : label_ms;
-        all_ms = all < all_ms ? all : all_ms;
-    }
-    printf("%.3f %.3f %d\n", label_ms, all_ms, (int)count);
-    if (state != NULL && argc > 6) {
-        FILE *const f = fopen(argv[6], "wb");
-
-        if (f == NULL || fwrite(state->plane, 4, (size_t)item.nx * item.ny, f) != (size_t)item.nx * item.ny ||
-            fclose(f) != 0)
-            return 3;
+        printf("%.3f %llu\n", ms, (unsigned long long)state->regions);
+        fflush(stdout);
     }
     free(state);
     free(pixels.u8);

@@ -67,6 +67,9 @@ class Process:
         return (self.started is not None and self._stat(19) == self.started
                 and self._stat(0) not in (None, "Z", "X"))
 
+    def threads(self):
+        return int(self._stat(17) or 0)
+
     def cpu_seconds(self):
         ticks = [self._stat(11), self._stat(12)]
         if None in ticks:
@@ -323,7 +326,7 @@ class Client:
                     raise
             if self.process.poll() is None and self._answers():
                 return
-            self._end_group()
+            self.power_cut()
         raise Timeout("the client does not start:\n" + self.log_tail())
 
     def attach(self, key):
@@ -366,9 +369,9 @@ class Client:
         self.process.wait(20)
         self.process = None
 
-    def _end_group(self):
-        """Client and tasks are one process group; the number is ours as long as
-        its leader has not been waited for."""
+    def power_cut(self):
+        """Ends the client and its tasks at once. They are one process group; the
+        number is ours as long as its leader has not been waited for."""
         if self.process and self.process.returncode is None:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -378,7 +381,7 @@ class Client:
         self.process = None
 
     def close(self):
-        self._end_group()
+        self.power_cut()
         for task in self._tasks_seen.values():
             task.signal(signal.SIGKILL)
 
@@ -425,6 +428,12 @@ class Client:
 
     def slot(self, number=0):
         return os.path.join(self.dir, "slots", str(number))
+
+    def slot_of(self, task):
+        return self.slot(int(self.task(task).get("slot", 0)))
+
+    def stderr_of(self, task):
+        return self.slot_stderr(int(self.task(task).get("slot", 0)))
 
     def slot_stderr(self, number=0):
         """What a task that is not over has written to stderr so far."""

@@ -7,14 +7,15 @@ and keeps what comes back.
         client.start()
         client.attach("the host's key")
         project.add_app_version(program, "mt", cmdline="--nthreads 2", ncpus=2)
-        project.send("the host's key", "wu1", "/path/of/wu1.zip", "mt")
-        task = project.over("wu1_0")        # uploaded and reported
+        task = project.send("the host's key", "wu1", "/path/of/wu1.zip", "mt")
+        report = project.over(task)         # uploaded and reported
 """
 import hashlib
 import os
 import re
 import threading
 import time
+import zlib
 
 from harness import Client, Server, until, xml_lines
 
@@ -60,8 +61,8 @@ def field(text, tag):
 
 
 class Project(Server):
-    """Tasks are named like BOINC's: the second one of unit wu1 is wu1_1, and
-    its result is uploaded as wu1_1_0."""
+    """Names are BOINC's: the second task of unit wu1 is wu1_1, and its result is
+    uploaded as wu1_1_rNUMBER_0."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +70,8 @@ class Project(Server):
         self._key = signing_key()
         self.reports = {}          # task -> {exit_status, stderr_out, ...}
         self.requests = 0          # to the scheduler
-        self.refuse_uploads = 0    # so many from now on
+        self.refused = set()       # tasks whose uploads have to wait
+        self.refusals = 0
         self._lock = threading.Lock()
         self._hosts = []           # keys, in the order of the hosts' numbers
         self._files = {}           # name -> (content, executable)
@@ -77,6 +79,7 @@ class Project(Server):
         self._version_files = {}
         self._units = {}           # name -> file
         self._tasks = {}           # name -> (host's key, unit, plan class)
+        self._upload_servers = {}
         self._waiting = []         # tasks not sent yet
         self._abort = set()
 
@@ -95,9 +98,9 @@ class Project(Server):
             "<cmdline>%s</cmdline>" % cmdline, coproc,
             xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>"))
 
-    def send(self, key, unit, path=None, plan_class=""):
-        """Another task of the unit for a host, which gets it when it next asks
-        for work; the task's name. path: where a new unit's file is."""
+    def send(self, key, unit, path, plan_class="", upload_server=None):
+        """Another task of the unit, whose file is at path, for a host, which
+        gets it when it next asks for work; the task's name."""
         with self._lock:
             if unit not in self._units:
                 self._units[unit] = unit + ".zip"
@@ -105,6 +108,7 @@ class Project(Server):
                     self._files[unit + ".zip"] = f.read(), False
             task = "%s_%d" % (unit, sum(t[1] == unit for t in self._tasks.values()))
             self._tasks[task] = key, unit, plan_class
+            self._upload_servers[task] = upload_server or self
             self._waiting.append(task)
         return task
 
@@ -113,8 +117,13 @@ class Project(Server):
         with self._lock:
             self._abort.add(task)
 
-    def sent(self, task, seconds=60):
-        until(seconds, lambda: task not in self._waiting, "%s is sent" % task)
+    @staticmethod
+    def upload_name(task):
+        return "%s_r%d_0" % (task, zlib.crc32(task.encode()))
+
+    def result(self, task):
+        """The uploaded file's bytes, or None."""
+        return self._upload_servers[task].uploads.get(self.upload_name(task))
 
     def over(self, task, seconds=90):
         """What a host reported of a task, once it has."""
@@ -137,8 +146,9 @@ class Project(Server):
         return super().post(path, body)
 
     def upload(self, body):
-        if b"<data>\n" in body and self.refuse_uploads > 0:
-            self.refuse_uploads -= 1
+        head = body.partition(b"<data>\n")[0].decode(errors="replace")
+        if field(head, "name") in map(self.upload_name, self.refused):
+            self.refusals += 1
             return (b"<data_server_reply>\n<status>1</status>\n<message>try later</message>\n"
                     b"</data_server_reply>\n")
         return super().upload(body)
@@ -152,8 +162,9 @@ class Project(Server):
             self._hosts.append(key)
         parts = ["<scheduler_version>800</scheduler_version>", "<master_url>%s</master_url>" % self.url,
                  "<request_delay>1</request_delay>", "<project_name>proj</project_name>",
-                 "<code_sign_key>\n%s\n</code_sign_key>" % public_key(self._key[0]),
                  "<user_name>tester</user_name>", "<hostid>%d</hostid>" % (self._hosts.index(key) + 1)]
+        if "<code_sign_key>" not in request:
+            parts.append("<code_sign_key>\n%s\n</code_sign_key>" % public_key(self._key[0]))
         parts += self._take_reports(request)
         parts += ["<result_abort>\n<name>%s</name>\n</result_abort>" % task for task in sorted(self._abort)
                   if self._tasks[task][0] == key and task not in self.reports]
@@ -196,11 +207,12 @@ class Project(Server):
         for task in tasks:
             _, unit, plan_class = self._tasks[task]
             parts += [xml_lines(
-                "file_info", "<name>%s_0</name>" % task, "<generated_locally/>", "<upload_when_present/>",
-                "<max_nbytes>100000000</max_nbytes>", "<url>%sfile_upload_handler</url>" % self.url), xml_lines(
+                "file_info", "<name>%s</name>" % self.upload_name(task), "<generated_locally/>", "<upload_when_present/>",
+                "<max_nbytes>100000000</max_nbytes>",
+                "<url>http://127.0.0.1:%d/file_upload_handler</url>" % self._upload_servers[task].port), xml_lines(
                 "result", "<name>%s</name>" % task, "<wu_name>%s</wu_name>" % unit,
                 "<platform>%s</platform>" % Client.PLATFORM, "<version_num>100</version_num>",
                 "<plan_class>%s</plan_class>" % plan_class,
                 "<report_deadline>%d</report_deadline>" % (time.time() + 86400),
-                xml_lines("file_ref", "<file_name>%s_0</file_name>" % task, "<open_name>result</open_name>"))]
+                xml_lines("file_ref", "<file_name>%s</file_name>" % self.upload_name(task), "<open_name>result</open_name>"))]
         return "".join(parts)
