@@ -22,14 +22,14 @@ enum { TX = 32, TY = 8, TZ = 8, CHUNK = 128, PER_ITEM = 16, MAX_GROUP = 256 };
 
 /* Phases of the device. */
 typedef enum stage {
-    MASK, TILES, USED, JOIN_X, JOIN_Y, JOIN_Z,
+    MASK, TILES, USED, JOIN,
     ROOTS, CLEAR, LEAST, MARK, COUNT, SCAN, GIVE, PAINT,
     READ, STAGES
 } stage;
 
 static const char *const kernel_names[STAGES] = {
     [MASK] = "vol_mask", [TILES] = "vol_tiles",
-    [JOIN_X] = "vol_join_x", [JOIN_Y] = "vol_join_y", [JOIN_Z] = "vol_join_z",
+    [JOIN] = "vol_join",
     [ROOTS] = "vol_roots", [CLEAR] = "vol_clear", [LEAST] = "vol_least", [MARK] = "vol_mark",
     [COUNT] = "vol_count", [SCAN] = "vol_scan", [GIVE] = "vol_give", [PAINT] = "vol_paint"
 };
@@ -90,12 +90,8 @@ static uint64_t stage_work(const cl_worker *w, stage s)
     switch (s) {
     case TILES:
         return up_to(w->slices, TZ);
-    case JOIN_X:
-        return w->nx > TX ? w->slices : 0;
-    case JOIN_Y:
-        return w->ny > TY ? w->slices : 0;
-    case JOIN_Z:
-        return w->params->through ? up_to(w->slices, TZ) - 1 : 0;
+    case JOIN:
+        return w->slices;
     case MASK:
     case PAINT:
     case READ:
@@ -161,18 +157,14 @@ static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, ocl_
     return launch(w, args, 15, up_to(w->nx, TX) * w->group, up_to(w->ny, TY), count, batch, err);
 }
 
-static tc_status launch_joins(cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
+static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
 {
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->ny, through = w->params->through;
-    const cl_int from = (cl_int)first + (w->stage == JOIN_Z);
-    const ocl_arg args[] = { OCL_BUFFER(w->plane), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(from),
-                           OCL_ARG(through) };
+    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->ny, stride = (cl_int)w->stride, from = (cl_int)first;
+    const cl_int through = w->params->through;
+    const ocl_arg args[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->plane), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny),
+                             OCL_ARG(stride), OCL_ARG(from), OCL_ARG(through) };
 
-    if (w->stage == JOIN_X)
-        return launch(w, args, 6, w->ny, up_to(w->nx, TX) - 1, count, batch, err);
-    if (w->stage == JOIN_Y)
-        return launch(w, args, 6, w->nx, up_to(w->ny, TY) - 1, count, batch, err);
-    return launch(w, args, 5, w->nx, w->ny, count, batch, err);
+    return launch(w, args, 8, (size_t)w->stride * w->ny, count, 1, batch, err);
 }
 
 /* Stages that take the tables of parts at once. */
@@ -225,10 +217,8 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, ocl_
         return launch_mask(w, first, count, batch, err);
     case TILES:
         return launch_tiles(w, first, count, batch, err);
-    case JOIN_X:
-    case JOIN_Y:
-    case JOIN_Z:
-        return launch_joins(w, first, count, batch, err);
+    case JOIN:
+        return launch_join(w, first, count, batch, err);
     case PAINT:
         return launch_paint(w, first, count, batch, err);
     default:
@@ -423,15 +413,16 @@ static void cl_close(void **worker)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    char defines[48];
+    const bool deep = w->task->pixels->bits == 16;
+    char defines[64];
     cl_program program;
     tc_status st;
 
     w->group = MAX_GROUP;
     while (w->group > w->device->info.max_group)
         w->group /= 2;
-    snprintf(defines, sizeof defines, "-DGROUP=%zu -DPIXEL=%s", w->group,
-             w->task->pixels->bits == 16 ? "ushort" : "uchar");
+    snprintf(defines, sizeof defines, "-DGROUP=%zu -DPIXEL=%s -DPIXEL8=%s", w->group, deep ? "ushort" : "uchar",
+             deep ? "ushort8" : "uchar8");
     st = ocl_program_build(w->device, &ocl_source_volume, defines, false, &program, err);
     for (int s = 0; st == TC_OK && s < STAGES; s++)
         if (kernel_names[s] != NULL)
@@ -440,10 +431,10 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return st;
 }
 
-/* Parts that so many voxels may have: the tables take a byte a voxel. */
+/* Parts that so many voxels may have: the tables take 1.2 bytes a voxel. */
 static uint64_t room_for(uint64_t voxels)
 {
-    return voxels / 12 + 64;
+    return voxels / 10 + 64;
 }
 
 /* Device bytes for so many slices: less than 6 a voxel. */

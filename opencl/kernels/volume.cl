@@ -17,15 +17,16 @@
  * the number of bits before it is a cell's label.
  *
  * GROUP is the size of a work-group (64 to 256, a power of 2); PIXEL the type of a
- * grey value.
+ * grey value, PIXEL8 of eight.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar
-//! check: -DGROUP=256 -DPIXEL=ushort
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL8=uchar8
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL8=ushort8
 #ifndef GROUP
 #define GROUP 256
 #endif
 #ifndef PIXEL
 #define PIXEL uchar
+#define PIXEL8 uchar8
 #endif
 #include "app/analysis/core.h"
 #include "opencl/union_find.h"
@@ -52,8 +53,15 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 
     if (at >= 4 * stride)
         return;
-    for (int k = 0; k < n; k++)
-        bits |= (uint)(from[k] < threshold) << k;
+    if ((nx & 7) == 0 && n == 8) {
+        const PIXEL8 v = *(__global const PIXEL8 *)from;
+
+        bits = (v.s0 < threshold) | (v.s1 < threshold) << 1 | (v.s2 < threshold) << 2 | (v.s3 < threshold) << 3 |
+               (v.s4 < threshold) << 4 | (v.s5 < threshold) << 5 | (v.s6 < threshold) << 6 | (v.s7 < threshold) << 7;
+    } else {
+        for (int k = 0; k < n; k++)
+            bits |= (uint)(from[k] < threshold) << k;
+    }
     mask[(first_row + row) * 4 * stride + at] = (uchar)bits;
 }
 
@@ -67,18 +75,15 @@ static int run_start(uint word, int x)
     return gaps != 0 ? 32 - (int)clz(gaps) : 0;
 }
 
-/* Whether bit x is the first of a run of ones. */
-static int is_start(uint word, int x)
+/* The first bits of the runs of ones. */
+static uint starts_of(uint word)
 {
-    return (word & ~(word << 1)) >> x & 1;
+    return word & ~(word << 1);
 }
 
-/* Node 1 + 32 row + x is the run that starts at x, node 0 the outside. Once for each
- * stretch that two rows share. */
-static void unite_rows(volatile __local int *node, __local const uint *rows, int row, int other, int x)
+static int lowest(uint word)
 {
-    if (is_start(rows[row] & rows[other], x))
-        unite_in_tile(node, 1 + 32 * row + run_start(rows[row], x), 1 + 32 * other + run_start(rows[other], x));
+    return 31 - (int)clz(word & -word);
 }
 
 /*
@@ -114,17 +119,21 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
             atomic_or(&gaps, 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const int plain = blocks && (!some || (!gaps && through)), voxels = plain ? 0 : TX * ROWS;
+    /* Node 1 + 32 row + x is the run that starts at x, node 0 the outside. A work-item
+     * has a byte of a row. */
+    const int plain = blocks && (!some || (!gaps && through)), bytes = plain ? 0 : 4 * ROWS;
 
-    for (int k = me; k < voxels; k += GROUP) {
-        const int row = k >> TX_LOG, x = k & (TX - 1), y = y0 + (row & (TY - 1));
-        const int z = z_before + z0 + (row >> TY_LOG);
+    for (int k = me; k < bytes; k += GROUP) {
+        const int row = k >> 2, y = y0 + (row & (TY - 1)), z = z_before + z0 + (row >> TY_LOG);
         const uint word = rows[row];
-        int outside = y == 0 || y == ny - 1 || x0 + x == 0 || (through && (z == 0 || z == z_all - 1));
+        const int edge = y == 0 || y == ny - 1 || (through && (z == 0 || z == z_all - 1));
+        const int last = right < TX && word >> right & 1 ? run_start(word, right) : -1;
 
-        if (right < TX && word >> right & 1)
-            outside |= run_start(word, right) == x;
-        node[1 + k] = outside ? 0 : 1 + k;
+        for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+            const int x = lowest(left);
+
+            node[1 + 32 * row + x] = edge || x == last || x0 + x == 0 ? 0 : 1 + 32 * row + x;
+        }
     }
     if (me == 0)
         node[0] = 0;
@@ -132,21 +141,33 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         node[1] = x0 == 0 || right < TX || y0 == 0 || y0 + TY == ny || z_before + z0 == 0 ||
                   z_before + z0 + TZ == z_all ? 0 : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int k = me; k < voxels; k += GROUP) {
-        const int row = k >> TX_LOG, x = k & (TX - 1);
+    /* With the row above and the row before. (Two calls instead of a loop come out wrong
+     * with PoCL 3.1.) Once for each stretch that two rows share. */
+    for (int k = me; k < bytes; k += GROUP) {
+        const int row = k >> 2;
 
         for (int d = 0; d < 2; d++) {
             const int other = d == 0 ? row - 1 : row - TY;
+            const int there = d == 0 ? (row & (TY - 1)) > 0 : through && row >= TY;
+            uint left = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
 
-            if (d == 0 ? (row & (TY - 1)) > 0 : through && row >= TY)
-                unite_rows(node, rows, row, other, x);
+            for (; left != 0; left &= left - 1) {
+                const int x = lowest(left);
+
+                unite_in_tile(node, 1 + 32 * row + run_start(rows[row], x),
+                              1 + 32 * other + run_start(rows[other], x));
+            }
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Roots get numbers, which are < 0 as no link is. */
-    for (int k = me; k < (plain ? some : voxels); k += GROUP)
-        if (is_start(rows[k >> TX_LOG], k & (TX - 1)) && node[1 + k] == 1 + k)
-            node[1 + k] = ~atomic_inc(&parts);
+    for (int k = me; k < (plain ? some : bytes); k += GROUP)
+        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+            const int i = 1 + 32 * (k >> 2) + lowest(left);
+
+            if (node[i] == i)
+                node[i] = ~atomic_inc(&parts);
+        }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (me == 0)
         base = parts > 0 ? atomic_add(used, parts) : 0;
@@ -179,54 +200,60 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 
 /* --- where tiles meet --------------------------------------------------------------- */
 
-/* Joins the parts of voxel `at` and the one `step` before it, in another tile, unless the
- * voxels before them along another axis (`a` and `b` voxels before; 0: in another tile
- * or not connected) join the same. */
-static void meet(__global const int *plane, volatile __global int *link, size_t at, size_t step, size_t a, size_t b)
+/* A word of the mask's row y in slice z. */
+static uint word_of(__global const uint *mask, int ny, int stride, int word, int y, int z)
 {
-    const int here = plane[at], there = plane[at - step];
-
-    if (here < 0 || there < 0 || here == there)
-        return;
-    if (a > 0 && plane[at - a] >= 0 && plane[at - step - a] >= 0)
-        return;
-    if (b > 0 && plane[at - b] >= 0 && plane[at - step - b] >= 0)
-        return;
-    unite(link, here, there);
+    return mask[((size_t)z * ny + y) * stride + word];
 }
 
-/* Across the left faces of tiles; along x: rows, along y: tiles, along z: slices from
- * first_z on. */
-__kernel GROUP_ATTRIBUTE void vol_join_x(__global const int *plane, volatile __global int *link, int nx, int ny,
-                                         int first_z, int through)
+/*
+ * Joins parts across the faces of tiles, those to the left, above and before; along x:
+ * words of a row, along y: rows, along z: slices from first_z on. Once for each
+ * stretch of voxels that have a neighbour across the face, unless the row above or
+ * before in the same tile has the same stretch beginning.
+ */
+__kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
+                                       volatile __global int *link, int nx, int ny, int stride, int first_z,
+                                       int through)
 {
-    const size_t x = (get_global_id(1) + 1) * TX, y = get_global_id(0), z = first_z + get_global_id(2);
+    const int at = (int)get_global_id(0), z = first_z + (int)get_global_id(1);
+    const int y = at / stride, tile = at - y * stride;
 
-    if (y < ny)
-        meet(plane, link, (z * ny + y) * nx + x, 1, (y & (TY - 1)) > 0 ? nx : 0,
-             through && (z & (TZ - 1)) > 0 ? (size_t)nx * ny : 0);
-}
+    if (y >= ny)
+        return;
+    const uint here = word_of(mask, ny, stride, tile, y, z);
+    const int above = (y & (TY - 1)) > 0, before = through && (z & (TZ - 1)) > 0;
 
-/* Across their upper faces; along x: voxels, along y: tiles, along z: slices from
- * first_z on. */
-__kernel GROUP_ATTRIBUTE void vol_join_y(__global const int *plane, volatile __global int *link, int nx, int ny,
-                                         int first_z, int through)
-{
-    const size_t x = get_global_id(0), y = (get_global_id(1) + 1) * TY, z = first_z + get_global_id(2);
+    for (int d = 0; d < 3; d++) {
+        const int dx = d == 0, dy = d == 1, dz = d == 2;
+        const int there = d == 0 ? tile > 0 : d == 1 ? !above && y > 0 : through && !before && z > 0;
+        uint both = 0;
 
-    if (x < nx)
-        meet(plane, link, (z * ny + y) * nx + x, nx, (x & (TX - 1)) > 0, through && (z & (TZ - 1)) > 0 ? (size_t)nx * ny : 0);
-}
+        if (!there)
+            continue;
+        /* Voxels with one across the face; then less those whose neighbours join the same. */
+        if (d == 0)
+            both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
+        else
+            both = starts_of(here & word_of(mask, ny, stride, tile, y - dy, z - dz));
+        if (both != 0 && above) {
+            const uint up = word_of(mask, ny, stride, tile, y - 1, z);
 
-/* Across their faces to the slice before; along x: voxels, along y: rows, along z: tile
- * layers from first_layer on, which is > 0. */
-__kernel GROUP_ATTRIBUTE void vol_join_z(__global const int *plane, volatile __global int *link, int nx, int ny,
-                                         int first_layer)
-{
-    const size_t x = get_global_id(0), y = get_global_id(1), z = (first_layer + get_global_id(2)) * TZ;
+            both &= ~(up & (d == 0 ? word_of(mask, ny, stride, tile - 1, y - 1, z) >> 31
+                                   : word_of(mask, ny, stride, tile, y - 1, z - dz)));
+        }
+        if (both != 0 && before) {
+            const uint back = word_of(mask, ny, stride, tile, y, z - 1);
 
-    if (x < nx)
-        meet(plane, link, (z * ny + y) * nx + x, (size_t)nx * ny, (x & (TX - 1)) > 0, (y & (TY - 1)) > 0 ? nx : 0);
+            both &= ~(back & (d == 0 ? word_of(mask, ny, stride, tile - 1, y, z - 1) >> 31
+                                     : word_of(mask, ny, stride, tile, y - dy, z - 1)));
+        }
+        for (; both != 0; both &= both - 1) {
+            const size_t i = ((size_t)z * ny + y) * nx + 32 * tile + lowest(both);
+
+            unite(link, plane[i], plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
+        }
+    }
 }
 
 /* --- labels ------------------------------------------------------------------------- */
@@ -259,7 +286,7 @@ __kernel GROUP_ATTRIBUTE void vol_least(volatile __global int *least, __global c
 {
     const int p = (int)get_global_id(0);
 
-    if (p > 0 && p < parts)
+    if (p > 0 && p < parts && root[p] > 0)
         atomic_min(&least[root[p]], first[p]);
 }
 
