@@ -9,7 +9,8 @@
 /* Joins the sets of nodes a and b of a tile. A larger node gets the smaller as its
  * parent; if it was no root, what was its parent and the smaller one are then to be
  * joined. Each round goes on with a smaller node, so it ends, however work-items take
- * turns. */
+ * turns. (PoCL 3.1 optimises atomic reads of local memory, atomic_or(.., 0) and the
+ * like, into wrong code; this needs none.) */
 static void unite_in_tile(volatile __local int *link, int a, int b)
 {
     while (a != b) {

@@ -556,8 +556,8 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
         w->started = true;
     w->zeros = false;
     take_nodes(w, state);
+    state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     if (next == VOL_SEAMS) {
-        state->nodes[0] = ~0;
         w->picture.word = word_of_plane;
         w->slab_rows = slab_rows;
     }
