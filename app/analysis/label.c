@@ -4,13 +4,16 @@
 
 size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
 {
-    const uint64_t *const words = p->bits == NULL ? NULL : p->bits + row * p->stride;
+    uint64_t made[LAB_MAX_STRIDE];
+    const uint64_t *const words = p->bits == NULL ? made : p->bits + row * p->stride;
     const uint64_t flip = p->zeros ? ~(uint64_t)0 : 0;
     uint64_t before = 0;       /* the last pixel of the word before */
     size_t n = 0;
 
+    if (p->bits == NULL)
+        p->row(p->source, row, made);
     for (size_t i = 0; i < p->stride; i++) {
-        uint64_t word = (words != NULL ? words[i] : p->word(p->source, row, i)) ^ flip, change;
+        uint64_t word = words[i] ^ flip, change;
 
         if (i + 1 == p->stride && p->nx % 64 != 0)
             word &= ((uint64_t)1 << p->nx % 64) - 1;
@@ -51,16 +54,13 @@ static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
         lines[i] = (line){ .edges = edges + (size_t)i * room, .id = ids + (size_t)i * room };
 }
 
-/* The id of a run that begins at pixel a of a row and has one. */
-static int32_t id_of(const lab_picture *p, size_t row, uint32_t a)
+/* The id of a run of a row that has one. */
+static int32_t id_of(const lab_picture *p, size_t row, bool border, const uint32_t *edges)
 {
-    const size_t at = row * p->nx + a;
-
-    return p->starts != NULL ? p->starts[at] : (int32_t)(at + 1);
+    return p->starts != NULL ? p->starts[row * p->nx + edges[0]] : lab_id(p, row, border, edges[0], edges[1]);
 }
 
-/* Whether all runs of a row reach the border. */
-static bool border_row(const lab_picture *p, size_t row)
+bool lab_border_row(const lab_picture *p, size_t row)
 {
     const size_t y = row % p->ny, z = row / p->ny;
 
@@ -74,14 +74,14 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
                           int32_t next)
 {
     int32_t *const starts = p->starts, *const ids = p->ids;
-    const bool border = starts == NULL && border_row(p, row);
+    const bool border = starts == NULL && lab_border_row(p, row);
     size_t j = 0;
 
     for (size_t k = 0; k < now->runs; k++) {
         const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
-        const int32_t id = starts != NULL ? next : id_of(p, row, a);
-        const bool outside = border || (starts == NULL && (a == 0 || b == p->nx));
-        int32_t root = outside ? 0 : id;
+        const int32_t id = starts != NULL ? next : lab_id(p, row, border, a, b);
+        const bool outside = starts == NULL && id == 0;
+        int32_t root = id;
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
@@ -99,7 +99,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
         }
         if (root == id)
             next++;
-        if (root == id || starts == NULL)
+        if (!outside && (root == id || starts == NULL))
             ids[id] = ~root;
         if (starts != NULL)
             starts[row * p->nx + a] = root;
@@ -112,7 +112,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *now, const lin
 static void join_ids(int32_t *ids, int32_t a, int32_t b, bool shared)
 {
     /* Many have the same parent already. */
-    if (uf_load(&ids[a]) == uf_load(&ids[b]))
+    if (a == b || uf_load(&ids[a]) == uf_load(&ids[b]))
         return;
     if (shared) {
         uf_union_shared(ids, a, b);
@@ -128,6 +128,8 @@ static void join_ids(int32_t *ids, int32_t a, int32_t b, bool shared)
 static void join_lines(const lab_picture *p, size_t row, const line *now, size_t other_row, const line *other,
                        uint32_t reach, bool shared)
 {
+    const bool border = p->starts == NULL && lab_border_row(p, row);
+    const bool other_border = p->starts == NULL && lab_border_row(p, other_row);
     size_t j = 0;
 
     for (size_t k = 0; k < now->runs; k++) {
@@ -136,7 +138,8 @@ static void join_lines(const lab_picture *p, size_t row, const line *now, size_t
         while (j < other->runs && other->edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < other->runs && other->edges[2 * j] < b + reach; j++) {
-            join_ids(p->ids, id_of(p, row, a), id_of(p, other_row, other->edges[2 * j]), shared);
+            join_ids(p->ids, id_of(p, row, border, now->edges + 2 * k),
+                     id_of(p, other_row, other_border, other->edges + 2 * j), shared);
             if (other->edges[2 * j + 1] >= b)
                 break;
         }

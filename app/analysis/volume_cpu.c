@@ -52,25 +52,30 @@ static range band_rows(const cpu_worker *w, size_t band)
 
 /* --- where there is no membrane ----------------------------------------------------- */
 
-static uint64_t word_of_pixels(const void *source, size_t row, size_t i)
+static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 {
     const cpu_worker *const w = source;
-    const unsigned n = w->nx - i * 64 < 64 ? (unsigned)(w->nx - i * 64) : 64;
+    const uint32_t threshold = (uint32_t)w->params->membrane;
 
-    return an_bits_below(w->task->pixels, row * w->nx + i * 64, n, (uint32_t)w->params->membrane);
+    for (size_t x = 0; x < w->nx; x += 64)
+        words[x / 64] = an_bits_below(w->task->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
+                                      threshold);
 }
 
 /* After a repair, and after a device: membrane is 0. */
-static uint64_t word_of_plane(const void *source, size_t row, size_t i)
+static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
     const cpu_worker *const w = source;
-    const size_t n = w->nx - i * 64 < 64 ? w->nx - i * 64 : 64;
-    const int32_t *const at = w->picture.ids + 1 + row * w->nx + i * 64;
-    uint8_t flags[64] = { 0 };
+    const int32_t *const line = w->picture.ids + 1 + row * w->nx;
 
-    for (size_t k = 0; k < n; k++)
-        flags[k] = uf_load(&at[k]) != 0;
-    return an_bits_gather(flags);
+    for (size_t x = 0; x < w->nx; x += 64) {
+        const size_t n = w->nx - x < 64 ? w->nx - x : 64;
+        uint8_t flags[64] = { 0 };
+
+        for (size_t k = 0; k < n; k++)
+            flags[k] = uf_load(&line[x + k]) != 0;
+        words[x / 64] = an_bits_gather(flags);
+    }
 }
 
 /* --- components ----------------------------------------------------------------------- */
@@ -105,11 +110,15 @@ static void count_band(cpu_worker *w, size_t band, scratch *s)
 
     for (size_t row = r.from; row < r.to; row++) {
         const size_t runs = lab_runs(&w->picture, row, s->edges);
+        const bool border = lab_border_row(&w->picture, row);
 
         for (size_t k = 0; k < runs; k++) {
-            const int32_t node = (int32_t)(1 + row * w->nx + s->edges[2 * k]);
-            const int32_t root = uf_find_shared(nodes, node);
+            const int32_t node = lab_id(&w->picture, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
+            int32_t root;
 
+            if (node == 0)
+                continue;
+            root = uf_find_shared(nodes, node);
             uf_store(&nodes[node], ~root);
             roots += root == node;
         }
@@ -136,11 +145,12 @@ static void number_band(cpu_worker *w, size_t band, scratch *s)
 
     for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
         const size_t runs = lab_runs(&w->picture, row, s->edges);
+        const bool border = lab_border_row(&w->picture, row);
 
         for (size_t k = 0; k < runs; k++) {
-            const int32_t node = (int32_t)(1 + row * w->nx + s->edges[2 * k]);
+            const int32_t node = lab_id(&w->picture, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
 
-            if (nodes[node] == ~node)
+            if (node > 0 && nodes[node] == ~node)
                 nodes[node] = ++label;
         }
     }
@@ -159,10 +169,10 @@ static tc_status end_number(cpu_worker *w, vol_state *state, tc_err *err)
 
 /* Others paint at the same time: the first voxel of a root's run is its label all
  * along. */
-static int32_t label_of(const cpu_worker *w, size_t at)
+static int32_t label_of(const cpu_worker *w, int32_t node)
 {
     int32_t *const nodes = w->picture.ids;
-    const int32_t v = uf_load(&nodes[1 + at]);
+    const int32_t v = node == 0 ? 0 : uf_load(&nodes[node]);
 
     return v >= 0 ? v : uf_load(&nodes[~v]);
 }
@@ -173,26 +183,28 @@ static void fill(int32_t *row, size_t a, size_t b, int32_t label)
         row[x] = label;
 }
 
-/* Membrane is 0 already, and so is the outside but for the first voxels of runs. */
+/* Membrane is 0 already, and so is the outside but for nodes. */
 static void paint_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
-    const bool traces = w->params->repair, all = !w->blocks || !w->zeros;
+    const bool all = !w->blocks || !w->zeros;
+    const int32_t outside = w->params->repair ? -1 : 0;
 
     for (size_t row = r.from; row < r.to; row++) {
         int32_t *const line = w->picture.ids + 1 + row * w->nx;
         const size_t runs = lab_runs(&w->picture, row, s->edges);
+        const bool border = lab_border_row(&w->picture, row);
 
         for (size_t k = 0; k < runs; k++) {
-            const size_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
-            const int32_t label = label_of(w, row * w->nx + a);
+            const uint32_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
+            const int32_t node = lab_id(&w->picture, row, border, a, b), label = label_of(w, node);
 
             s->empty += b - a;
-            uf_store(&line[a], label == 0 && traces ? -1 : label);
-            if (label == 0)
-                s->outside += b - a;
+            s->outside += label == 0 ? b - a : 0;
+            if (node > 0 || all)
+                uf_store(&line[a], label == 0 ? outside : label);
             if (label != 0 || all)
-                fill(line, a + 1, b, label == 0 && traces ? -1 : label);
+                fill(line, a + 1, b, label == 0 ? outside : label);
         }
     }
 }
@@ -486,7 +498,7 @@ static void describe(cpu_worker *w, const an_task *task, bool blocks)
     w->batch = (size_t)task->threads * 16;
     w->picture = (lab_picture){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
                                 .through = w->params->through, .source = w,
-                                .word = w->params->repair ? word_of_plane : word_of_pixels };
+                                .row = w->params->repair ? row_of_plane : row_of_pixels };
     w->repair = (vol_repair){ .params = w->params, .pixels = task->pixels };
     if (w->params->repair)
         w->repair.gauss = an_gauss_make(w->params->sigma);
@@ -558,7 +570,7 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
     take_nodes(w, state);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     if (next == VOL_SEAMS) {
-        w->picture.word = word_of_plane;
+        w->picture.row = row_of_plane;
         w->slab_rows = slab_rows;
     }
     go_to(w, state, next);

@@ -4,7 +4,7 @@ worth. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy i
 
     volume.py [DEVICE [SIDE]]
 
-Processor time of one thread, wall time of two. texcell's memory is fresh each time; scipy's labels go to memory that is there. On a
+Processor time of one thread, wall time of two. Memory for the labels is fresh each time. On a
 device both have voxels and labels in device memory, and transfers do not count.
 Environment: TEXCELL_BUILD; BENCH_ROUNDS (7)."""
 import os
@@ -72,13 +72,13 @@ def ours(path, n, mode, device="cpu", threads=1, rounds=1):
 
 def on_cpu(name, path, mask, n):
     from scipy import ndimage
-    out, empty = np.zeros(mask.shape, np.int32), ~mask
+    empty = ~mask
     for mode, structure in STRUCTURES.items():
         best, peer = np.full(3, np.inf), np.inf
         for _ in range(ROUNDS):
             best = np.minimum(best, ours(path, n, mode)[0])
             start = time.process_time()
-            ndimage.label(empty, structure, output=out)
+            ndimage.label(empty, structure)
             peer = min(peer, 1e3 * (time.process_time() - start))
         two = min(ours(path, n, mode, threads=2)[0][0] for _ in range(3))
         print("%-12s %-6s %9.1f %12.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], best[2], two, peer,
