@@ -69,7 +69,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
-    if (tc_write_all(fd, &h, sizeof h) != 0 || tc_write_all(fd, state, (size_t)c->state_size) != 0 || fsync(fd) != 0)
+    if (!tc_write_at(fd, 0, &h, sizeof h) || !tc_write_at(fd, sizeof h, state, (size_t)c->state_size) || fsync(fd) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
     if (close(fd) != 0 && st == TC_OK)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));

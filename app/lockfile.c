@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -36,21 +35,22 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     }
 }
 
-int tc_write_all(int fd, const void *data, size_t n)
+bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
 {
     const char *p = data;
 
     while (n > 0) {
-        const ssize_t done = write(fd, p, n);
+        const ssize_t done = pwrite(fd, p, n, (off_t)at);
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return -1;
+            return false;
         p += done;
+        at += (uint64_t)done;
         n -= (size_t)done;
     }
-    return 0;
+    return true;
 }
 
 void tc_sync_folder_of(const char *path)

@@ -186,7 +186,8 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
     const ocl_device *const d = w->device;
     const uint64_t rows = (uint64_t)regions + 1, bytes = rows * COLUMNS * sizeof(cl_uint);
     const bool filters = cc_filters(w->params);
-    const bool fits = bytes <= d->info.max_alloc_bytes &&
+    /* Kernels count its elements in 32 bits. */
+    const bool fits = bytes <= UINT32_MAX && bytes <= d->info.max_alloc_bytes &&
                       bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
     tc_status st = TC_OK;
 

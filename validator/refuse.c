@@ -24,16 +24,21 @@ enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
 {
     char *const block = malloc(BLOCK);
-    ssize_t n = 1;
+    uint64_t at = 0;
+    bool more = true;
     tc_status st = block == NULL ? tc_no_memory(err, to) : TC_OK;
 
-    while (st == TC_OK && n > 0) {
-        n = read(in, block, BLOCK);
-        if (n > 0 && tc_write_all(out, block, (size_t)n) != 0)
-            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
-        else if (n < 0 && errno != EINTR)
+    while (st == TC_OK && more) {
+        const ssize_t n = read(in, block, BLOCK);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
             st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
-        n = n < 0 ? 1 : n;
+        else if (!tc_write_at(out, at, block, (size_t)n))
+            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+        at += n > 0 ? (uint64_t)n : 0;
+        more = n > 0;
     }
     free(block);
     if (st == TC_OK && fsync(out) != 0)

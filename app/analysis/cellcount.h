@@ -3,10 +3,10 @@
  * their holes, separates touching cells, and measures them.
  *
  * The state is the head, the number of regions, one plane of int32 [ny][nx], at the
- * end the label of every pixel, 0 for none, and a table of the regions. On the way there
- * is one place where an interrupted item can go on, with the plane holding the squared distances of
- * a split; everything before it takes seconds for the largest picture, and is
- * done again.
+ * end the label of every pixel, 0 for none, and a table of the regions. On the way
+ * there is one place where an interrupted item can go on, with the plane holding the
+ * squared distances of a split; everything before it takes seconds for the largest
+ * picture, and is done again.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H

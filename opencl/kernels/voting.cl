@@ -103,8 +103,8 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
 
 /* --- vote: a group sums a tile: a segment of some rows of a slice -------------------------- */
 
-/* Adds the voters of a row around the tile that lies `layer` layers (from -reach_z)
- * and `above` rows (of the tile's first) before it. spans: [n_dirs][layers][height],
+/* Adds the voters of a row, which lies `above` rows before the tile's first, to the
+ * tile, which is in layer `layer` of their cones. spans: [n_dirs][layers][2 ry + 1],
  * rows: [n_dirs][layers], the first and last row with a span. */
 static inline void add_row(__global const tc_u32 *row, __global const char2 *spans, __global const char2 *rows,
                            int layers, int layer, int ry, int above, int n_rows, int from, int to, int start,
@@ -129,6 +129,29 @@ static inline void add_row(__global const tc_u32 *row, __global const char2 *spa
             if (end < SEGMENT)
                 atomic_sub(&line[end], weight);
         }
+    }
+}
+
+/* Differences to sums: four by each work-item, then over the work-items. What is
+ * before a work-item's four is left to be added: parts of the one before it. */
+static inline void to_sums(int me, __local tc_u32 *sums, __local tc_u32 *parts)
+{
+    for (int r = 0; r < TILE_ROWS; r++) {
+        tc_u32 sum = 0;
+        for (int i = 0; i < 4; i++)
+            sums[r * SEGMENT + 4 * me + i] = sum += sums[r * SEGMENT + 4 * me + i];
+        parts[r * GROUP + me] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = 1; step < GROUP; step *= 2) {
+        tc_u32 before[TILE_ROWS];
+
+        for (int r = 0; r < TILE_ROWS; r++)
+            before[r] = me >= step ? parts[r * GROUP + me - step] : 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int r = 0; r < TILE_ROWS; r++)
+            parts[r * GROUP + me] += before[r];
+        barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
 
@@ -158,24 +181,7 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
                     n_rows, from, to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Differences to sums: four by each work-item, then over the work-items. */
-    for (int r = 0; r < TILE_ROWS; r++) {
-        tc_u32 sum = 0;
-        for (int i = 0; i < 4; i++)
-            sums[r * SEGMENT + 4 * me + i] = sum += sums[r * SEGMENT + 4 * me + i];
-        parts[r * GROUP + me] = sum;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 1; step < GROUP; step *= 2) {
-        tc_u32 before[TILE_ROWS];
-
-        for (int r = 0; r < TILE_ROWS; r++)
-            before[r] = me >= step ? parts[r * GROUP + me - step] : 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int r = 0; r < TILE_ROWS; r++)
-            parts[r * GROUP + me] += before[r];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    to_sums(me, sums, parts);
     for (int r = 0; r < n_rows; r++) {
         const size_t row = (size_t)z * ny + y0 + r - out_first;
 
