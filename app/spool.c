@@ -226,7 +226,7 @@ tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
     memcpy(head.magic, magic, sizeof magic);
     head.crc = crc_more(0, block + sizeof head, bytes);
     memcpy(block, &head, sizeof head);
-    if (lseek(s->fd, (off_t)s->size, SEEK_SET) < 0 || tc_write_all(s->fd, block, sizeof head + bytes) != 0) {
+    if (!tc_write_at(s->fd, s->size, block, sizeof head + bytes)) {
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
     } else {
         st = add_index(s, s->size, err);
