@@ -25,13 +25,13 @@ enum {
 
 typedef enum kernel_id {
     K_STEP, K_APPLY, K_BAND_STEP, K_BAND_APPLY, K_NEAR, K_LIST_COUNT, K_LIST_SCAN, K_LIST_FILL,
-    K_EDT_BEGIN, K_EDT_X, K_EDT_LINE, KERNELS
+    K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS
 } kernel_id;
 
 static const char *const kernel_names[KERNELS] = {
     "levelset_step", "levelset_apply", "levelset_band_step", "levelset_band_apply", "levelset_near",
     "levelset_list_count", "levelset_list_scan", "levelset_list_fill",
-    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_line"
+    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_lines"
 };
 
 typedef struct cl_worker {
@@ -43,7 +43,7 @@ typedef struct cl_worker {
     ocl_kernel kernels[KERNELS];
     size_t tile_y;
     ocl_buffer field[3];        /* phi and two to work in; field[0] is phi */
-    ocl_buffer data, stop, ctl, near, list, counts;
+    ocl_buffer data, stop, sides, ctl, near, list, counts;
     size_t band_groups;         /* that share the list of blocks */
     ocl_slice slice;
     ocl_batch batch;
@@ -200,44 +200,50 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     for (size_t at = 0; st == TC_OK && at < rows; at += each) {
         const cl_ulong first = at;
         const size_t global[3] = { smaller(each, rows - at) * GROUP, 1, 1 };
-        const ocl_arg args[] = { OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl),
-                                 OCL_ARG(w->nx), OCL_ARG(first), OCL_LOCAL(((size_t)w->nx + 31) / 32 * 4) };
+        const ocl_arg args[] = { OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->sides),
+                                 OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(first),
+                                 OCL_LOCAL(((size_t)w->nx + 31) / 32 * 4) };
 
         st = LAUNCH(w, K_EDT_X, args, global, group_64, err);
     }
     return st;
 }
 
-/* A pass along y or z from field[from] to field[to]. */
-static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done, tc_err *err)
+/* The pass along y (axis 1) or z (2) over distances in *d; the last one makes phi
+ * of them. field[2] is its scratch memory. */
+static tc_status edt_lines(cl_worker *w, cl_uint axis, const ocl_buffer *d, const ocl_buffer *out, cl_uint last,
+                           cl_uint done, tc_err *err)
 {
-    const size_t slices = launch_slices(w);
+    const size_t others = axis == 1 ? w->nz : w->ny, n = axis == 1 ? w->ny : w->nz;
+    const size_t each = LAUNCH_VOXELS / ((size_t)w->nx * n) + 1;
     tc_status st = TC_OK;
 
-    for (size_t z = 0; st == TC_OK && z < w->nz; z += slices) {
-        const cl_uint first = (cl_uint)z;
-        const size_t global[3] = { ocl_round_up(w->nx, GROUP), w->ny, smaller(slices, w->nz - z) };
+    for (size_t at = 0; st == TC_OK && at < others; at += each) {
+        const cl_uint first = (cl_uint)at;
+        const size_t global[3] = { ocl_round_up(w->nx, GROUP), smaller(each, others - at), 1 };
         const ocl_arg args[] = {
-            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[from]), OCL_BUFFER(w->field[to]), OCL_BUFFER(w->field[to]),
-            OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(first), OCL_ARG(axis),
-            OCL_ARG(last), OCL_ARG(done), OCL_ARG(w->stop_after)
+            OCL_BUFFER(*d), OCL_BUFFER(w->sides), OCL_BUFFER(w->field[2]), OCL_BUFFER(w->field[0]),
+            OCL_BUFFER(*out), OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz),
+            OCL_ARG(first), OCL_ARG(axis), OCL_ARG(last), OCL_ARG(done), OCL_ARG(w->stop_after)
         };
 
-        st = LAUNCH(w, K_EDT_LINE, args, global, group_64, err);
+        st = LAUNCH(w, K_EDT_LINES, args, global, group_64, err);
     }
     return st;
 }
 
+/* The sides are kept apart, so phi's own memory can take distances in between. */
 static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->nz > 1;
     tc_status st = edt_rows(w, err);
 
     if (st == TC_OK)
-        st = edt_lines(w, 1, 1, 2, !deep, done, err);
-    if (st == TC_OK && deep)
-        st = edt_lines(w, 2, 2, 1, 1, done, err);
-    swap(&w->field[0], &w->field[deep ? 1 : 2]);
+        st = edt_lines(w, 1, &w->field[1], &w->field[0], !deep, done, err);
+    if (st == TC_OK && deep) {
+        st = edt_lines(w, 2, &w->field[0], &w->field[1], 1, done, err);
+        swap(&w->field[0], &w->field[1]);
+    }
     if (st == TC_OK && w->p->band > 0)
         st = near_all(w, done, err);
     return st;
@@ -274,6 +280,7 @@ static void cl_close(void **worker)
         ocl_buffer_free(w->device, &w->field[i]);
     ocl_buffer_free(w->device, &w->data);
     ocl_buffer_free(w->device, &w->stop);
+    ocl_buffer_free(w->device, &w->sides);
     ocl_buffer_free(w->device, &w->ctl);
     ocl_buffer_free(w->device, &w->near);
     ocl_buffer_free(w->device, &w->list);
@@ -283,14 +290,12 @@ static void cl_close(void **worker)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const uint64_t diagonal2 = (uint64_t)w->nx * w->nx + (uint64_t)w->ny * w->ny + (uint64_t)w->nz * w->nz;
     char defines[64];
     cl_program program = NULL;
     tc_status st;
 
     w->tile_y = w->device->info.max_group >= 256 ? 8 : w->device->info.max_group >= 128 ? 4 : 2;
-    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu%s", TILE_X, w->tile_y,
-             diagonal2 < INT32_MAX ? " -DPACKED" : "");
+    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu", TILE_X, w->tile_y);
     st = ocl_program_build(w->device, &ocl_source_levelset, defines, true, &program, err);
     for (int i = 0; st == TC_OK && i < KERNELS; i++)
         st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);
@@ -315,6 +320,8 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         st = make_field(w, field, "the data term", &w->data, err);
     if (st == TC_OK)
         st = make_field(w, w->has_stop ? field : sizeof(float), "the edges", &w->stop, err);
+    if (st == TC_OK)
+        st = make_field(w, w->size.voxels, "the sides", &w->sides, err);
     if (st == TC_OK)
         st = make_field(w, CTL_WORDS * sizeof(cl_uint), "control", &w->ctl, err);
     if (st == TC_OK)

@@ -1,19 +1,19 @@
 /*
  * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step; and with -DPACKED
- * where the square of the diagonal is below 2^31 - 1.
+ * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the
  * evolution leaves phi as it is.
  */
-//! check: -DTILE_X=32 -DTILE_Y=2 -DPACKED
+//! check: -DTILE_X=32 -DTILE_Y=2
 #pragma OPENCL FP_CONTRACT OFF
 #ifndef TILE_X
 #define TILE_X 32
 #define TILE_Y 8
 #endif
+#include "app/analysis/edt_core.h"
 #include "app/analysis/levelset_core.h"
 
 #define LS_REAL float
@@ -543,44 +543,10 @@ void levelset_list_fill(__global const tc_u8 *near, __global const tc_u32 *count
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * Squared distances to the other side, as app/analysis/edt.h defines them. PACKED:
- * as int, negative inside, so that a search reads one array; else the side is that
- * of phi. */
-#define FAR 0xffffffffu
-
-static inline tc_u32 side_of(__global const float *phi, tc_u32 stored, tc_u64 at)
-{
-#ifdef PACKED
-    (void)phi;
-    (void)at;
-    return stored >> 31;
-#else
-    (void)stored;
-    return phi[at] < 0.0f ? 1u : 0u;
-#endif
-}
-
-/* What is stored for a squared distance, and the distance back. */
-static inline tc_u32 pack(tc_u32 d2, tc_u32 inside)
-{
-#ifdef PACKED
-    const tc_u32 small = min(d2, 0x7fffffffu);
-
-    return inside ? 0u - small : small;
-#else
-    (void)inside;
-    return d2;
-#endif
-}
-
-static inline tc_u32 unpack(tc_u32 stored)
-{
-#ifdef PACKED
-    return abs((tc_i32)stored);
-#else
-    return stored;
-#endif
-}
+ * Squared distances to the other side, as app/analysis/edt_core.h has them: along
+ * x a group for each row, then along y and along z a work-item for each line,
+ * neighbours along x side by side so that they read and write whole lines of
+ * memory. */
 
 /* Before the others: one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
@@ -588,25 +554,51 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
     ctl[CTL_SEEN] = 0;
 }
 
-/* Along x: a group for each row (first_row and on). The row's sides become bits
- * in local memory, `words` words. */
+/* The distance from x to the nearest set bit of `bits` other than in front of
+ * (below) it, then behind it; EDT_FAR if there is none. flip: all bits are
+ * taken the other way round. */
+static inline tc_u32 nearest_below(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
+{
+    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
+
+    while (found == 0 && w > 0)
+        found = bits[--w] ^ flip;
+    return found != 0 ? x - (w * 32 + 31u - (tc_u32)clz(found)) : EDT_FAR;
+}
+
+static inline tc_u32 nearest_above(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
+{
+    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
+    const tc_u32 words = (nx + 31) / 32;
+
+    while (found == 0 && w + 1 < words)
+        found = bits[++w] ^ flip;
+    /* The lowest bit; behind the row's end there is nothing. */
+    const tc_u32 at = w * 32 + 31u - (tc_u32)clz(found & (0u - found));
+
+    return found != 0 && at < nx ? at - x : EDT_FAR;
+}
+
+/* Along x: a group for each row (first_row and on), whose sides become bits in
+ * local memory; also side[], 1 inside, and which sides there are at all. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __global tc_u32 *ctl, const tc_u32 nx,
-                    const tc_u64 first_row, __local tc_u32 *bits)
+void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u8 *side, volatile __global tc_u32 *ctl,
+                    const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
 {
     __local tc_u32 seen;
-    const tc_u32 lid = (tc_u32)get_local_id(0), words = (nx + 31) / 32;
+    const tc_u32 lid = (tc_u32)get_local_id(0);
     const tc_u64 row = (first_row + get_group_id(0)) * nx;
     tc_u32 mine = 0;
 
     if (lid == 0)
         seen = 0;
-    for (tc_u32 w = lid; w < words; w += GROUP)
+    for (tc_u32 w = lid; w < (nx + 31) / 32; w += GROUP)
         bits[w] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 x = lid; x < nx; x += GROUP) {
         const tc_u32 inside = phi[row + x] < 0.0f ? 1u : 0u;
 
+        side[row + x] = (tc_u8)inside;
         mine |= 1u << inside;
         if (inside)
             atomic_or((volatile __local tc_u32 *)&bits[x / 32], 1u << x % 32);
@@ -618,83 +610,120 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __gl
     if (lid == 0)
         atomic_or(&ctl[CTL_SEEN], seen);
     for (tc_u32 x = lid; x < nx; x += GROUP) {
-        const tc_u32 inside = bits[x / 32] >> x % 32 & 1u;
-        /* Other side: the bits that differ from this voxel's. */
-        const tc_u32 flip = inside ? FAR : 0u;
-        tc_u32 best = FAR;
+        /* Wanted are the bits that differ from this voxel's. */
+        const tc_u32 flip = bits[x / 32] >> x % 32 & 1u ? 0xffffffffu : 0u;
+        tc_u32 best = EDT_FAR;
 
-        if (both) {
-            tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
-
-            while (found == 0 && w > 0)
-                found = bits[--w] ^ flip;
-            if (found != 0)
-                best = x - (w * 32 + 31u - (tc_u32)clz(found));
-            w = x / 32;
-            found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
-            while (found == 0 && w + 1 < words)
-                found = bits[++w] ^ flip;
-            if (found != 0) {
-                /* The lowest bit; behind the row's end there is nothing. */
-                const tc_u32 at = w * 32 + 31u - (tc_u32)clz(found & (0u - found));
-
-                if (at < nx)
-                    best = min(best, at - x);
-            }
-        }
-        d[row + x] = pack(best == FAR ? FAR : best * best, inside);
+        if (both)
+            best = min(nearest_below(bits, flip, x), nearest_above(bits, flip, x, nx));
+        d[row + x] = best == EDT_FAR ? EDT_FAR : best * best;
     }
 }
 
-/* Along y (stride nx) or z: every voxel looks outward along its line, no further
- * than what it has found already, and to the first voxel of the other side. The
- * last pass makes phi of it. u: the voxel's place among the n of its line. */
-static inline tc_u32 search(__global const float *phi, __global const tc_u32 *d, tc_u64 at, tc_u64 stride, tc_u32 u,
-                            tc_u32 n)
+/* A line of n voxels, at..., `stride` apart: squared distances so far, sides, and
+ * room for the pieces of its runs. A piece is kept as site | start << 16; those
+ * of a run lie from its first voxel on, ended by NO_PIECE where there is room.
+ * A run of m voxels has at most m pieces that start in it. */
+typedef struct line {
+    __global const tc_u32 *d;
+    __global const tc_u8 *side;
+    __global tc_u32 *pieces;
+    tc_u64 at, stride;
+    tc_u32 n;
+} line;
+#define NO_PIECE 0xffffffffu
+#define IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
+
+/* The envelope of the run that begins at `first`: `count` pieces, the last of
+ * them here. */
+typedef struct envelope {
+    tc_u32 first, count;
+    edt_piece last;
+} envelope;
+
+/* The piece at place k of the line; before `first` and behind its end a run
+ * has apexes of height 0. */
+static inline edt_piece piece_at(const line *l, tc_u32 stored, tc_u32 inside)
 {
-    const tc_u32 inside = side_of(phi, d[at], at);
-    tc_u32 best = unpack(d[at]);
-    tc_u32 low = u, high = n - 1 - u;      /* how far the line still goes */
+    edt_piece p;
 
-    for (tc_u32 k = 1; (low >= k || high >= k) && k * k < best; k++) {
-        const tc_u32 k2 = k * k;
-
-        if (low >= k) {
-            const tc_u64 i = at - k * stride;
-            const tc_u32 stored = d[i], other = unpack(stored);
-
-            if (side_of(phi, stored, i) != inside)
-                best = k2;
-            else if (other < best - k2)
-                best = other + k2;
-        }
-        if (high >= k && k2 < best) {
-            const tc_u64 i = at + k * stride;
-            const tc_u32 stored = d[i], other = unpack(stored);
-
-            if (side_of(phi, stored, i) != inside)
-                best = k2;
-            else if (other < best - k2)
-                best = other + k2;
-        }
-    }
-    return best;
+    p.site = stored & 0xffffu;
+    p.start = stored >> 16;
+    p.height = l->side[IN_LINE(l, p.site)] == inside ? l->d[IN_LINE(l, p.site)] : 0u;
+    return p;
 }
 
-/* Work-items: (x, y, z - z_first). axis: 1 or 2. last: to_phi gets the new phi,
- * or phi as it is where there is no interface or the evolution has ended;
- * else to_d the distances. The two are different memory from what is read. */
+static inline void push(const line *l, envelope *e, tc_u32 u, tc_u32 height, tc_u32 inside)
+{
+    tc_u64 start = e->first;
+
+    while (e->count > 0 && edt_hides(u, height, e->last)) {
+        e->count--;
+        if (e->count > 0)
+            e->last = piece_at(l, l->pieces[IN_LINE(l, e->first + e->count - 1)], inside);
+    }
+    if (e->count > 0)
+        start = edt_cross(e->last, u, height);
+    if (start < l->n) {
+        e->last.site = u;
+        e->last.height = height;
+        e->last.start = (tc_u32)start;
+        l->pieces[IN_LINE(l, e->first + e->count)] = u | (tc_u32)start << 16;
+        e->count++;
+    }
+}
+
+/* No more pieces of a run that ends before `end`. */
+static inline void end_run(const line *l, const envelope *e, tc_u32 end)
+{
+    if (e->first + e->count < end)
+        l->pieces[IN_LINE(l, e->first + e->count)] = NO_PIECE;
+}
+
+/* The envelopes of all runs of the line. */
+static inline void find_pieces(const line *l)
+{
+    envelope e = { 0, 0, { 0, 0, 0 } };
+    tc_u32 before = l->side[l->at];
+
+    for (tc_u32 u = 0; u < l->n; u++) {
+        const tc_u32 inside = l->side[IN_LINE(l, u)], height = l->d[IN_LINE(l, u)];
+
+        if (inside != before) {
+            push(l, &e, u, 0, before);
+            end_run(l, &e, u);
+            e.first = u;
+            e.count = 0;
+            push(l, &e, u - 1, 0, inside);
+            before = inside;
+        }
+        if (height != EDT_FAR)
+            push(l, &e, u, height, inside);
+    }
+    end_run(l, &e, l->n);
+}
+
+/* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
+ * phi as it is where there is no interface or the evolution has ended; else it
+ * is the next d. It may be phi, not d. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_edt_line(__global const float *phi, __global const tc_u32 *d, __global tc_u32 *to_d,
-                       __global float *to_phi, volatile __global tc_u32 *ctl, SIZES, const tc_u32 z_first,
-                       const tc_u32 axis, const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
+void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
+                        __global tc_u32 *restrict pieces, __global const float *phi, __global tc_u32 *out,
+                        volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis,
+                        const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, sides;
-    const tc_u32 x = (tc_u32)get_global_id(0), y = (tc_u32)get_global_id(1);
-    const tc_u32 z = z_first + (tc_u32)get_global_id(2);
-    const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
+    const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);
+    const tc_u64 plane = (tc_u64)nx * ny;
     const tc_u32 ended = has_ended(ctl, &word, get_local_id(0) == 0, done, stop_after);
+    line l;
 
+    l.d = d;
+    l.side = side;
+    l.pieces = pieces;
+    l.at = x + other * (axis == 1 ? plane : nx);
+    l.stride = axis == 1 ? nx : plane;
+    l.n = axis == 1 ? ny : nz;
     if (get_local_id(0) == 0)
         sides = ctl[CTL_SEEN];
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -702,12 +731,32 @@ void levelset_edt_line(__global const float *phi, __global const tc_u32 *d, __gl
         return;
     if (ended || sides != 3u) {
         if (last)
-            to_phi[at] = phi[at];
+            for (tc_u32 u = 0; u < l.n; u++)
+                out[IN_LINE(&l, u)] = as_uint(phi[IN_LINE(&l, u)]);
         return;
     }
-    const tc_u32 best = axis == 1 ? search(phi, d, at, nx, y, ny) : search(phi, d, at, (tc_u64)nx * ny, z, nz);
-    if (last)
-        to_phi[at] = ls_signed_distance(best, phi[at] < 0.0f ? 1u : 0u);
-    else
-        to_d[at] = pack(best, phi[at] < 0.0f ? 1u : 0u);
+    find_pieces(&l);
+
+    edt_piece p = { 0, EDT_FAR, 0 };
+    tc_u32 before = 2, next = NO_PIECE, place = 0;
+
+    for (tc_u32 u = 0; u < l.n; u++) {
+        const tc_u32 inside = side[IN_LINE(&l, u)];
+        tc_u32 d2;
+
+        if (inside != before) {
+            p.site = u;
+            p.height = EDT_FAR;
+            place = u;
+            next = pieces[IN_LINE(&l, u)];
+            before = inside;
+        }
+        if (next >> 16 == u) {
+            p = piece_at(&l, next, inside);
+            place++;
+            next = place < l.n ? pieces[IN_LINE(&l, place)] : NO_PIECE;
+        }
+        d2 = edt_value(p.height, p.site, u);
+        out[IN_LINE(&l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
+    }
 }
