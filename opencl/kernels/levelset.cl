@@ -1,17 +1,20 @@
 /*
  * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step.
+ * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group does at once (with
+ * a band a block of it), and -DSTEP_GROUP=, the work-items of such a group.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the
  * evolution leaves phi as it is.
  */
-//! check: -DTILE_X=32 -DTILE_Y=2
+//! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1 -DSTEP_GROUP=64
 #pragma OPENCL FP_CONTRACT OFF
 #ifndef TILE_X
 #define TILE_X 32
-#define TILE_Y 8
+#define TILE_Y 4
+#define TILE_Z 4
+#define STEP_GROUP 256
 #endif
 #include "app/analysis/edt_core.h"
 #include "app/analysis/levelset_core.h"
@@ -29,16 +32,11 @@
 #define CTL_MOST 0u          /* two: bits of the largest |U|, by the iteration's parity */
 #define CTL_CHANGE 2u        /* last iteration with a change of side */
 #define CTL_BAD 3u           /* first iteration after which phi was not finite */
-#define CTL_ACTIVE 4u        /* blocks in the list */
-#define CTL_SEEN 5u          /* sides seen: 1 outside, 2 inside */
+#define CTL_SEEN 4u          /* sides seen: 1 outside, 2 inside */
+#define CTL_LISTED 5u        /* two: blocks in the list */
+#define NOT_LISTED 0xffffffffu
 #define NOT_FINITE 0x7f800000u
 #define GROUP 64u
-
-/* Sizes, as the host has them. */
-typedef struct sizes {
-    tc_u32 nx, ny, nz;
-    tc_u32 bx, by, bz;
-} sizes;
 
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
@@ -86,205 +84,189 @@ static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local t
     }
 }
 
-/* --- the step over a box ------------------------------------------------------------ */
-
-/* Three planes of phi with a border of one voxel, in a ring, and the faces above
- * each voxel of the tile and below its first row and column. */
-#define PITCH(tx) ((tx) + 2)
-#define PLANE(tx, ty) (PITCH(tx) * ((ty) + 2))
-#define TILE_FLOATS(tx, ty) (3 * PLANE(tx, ty) + 2 * ((tx) + 1) * ((ty) + 1))
-
-/* The plane z (clamped) around the tile; outside the picture its border. */
-static inline void load_plane(__global const float *phi, __local float *plane, tc_i32 x0, tc_i32 y0, tc_i32 z,
-                              SIZES, const tc_i32 tx, const tc_i32 ty, tc_i32 me)
+/* The time step of the iteration after `done`. */
+static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
-    const tc_i32 at_z = clamp(z, 0, (tc_i32)nz - 1);
-    __global const float *const from = phi + (tc_u64)at_z * nx * ny;
+    return cfl ? ls_cfl(as_float(ctl[CTL_MOST + ((done + 1) & 1)])) : dt;
+}
 
-    for (tc_i32 i = me; i < PLANE(tx, ty); i += tx * ty) {
-        const tc_i32 x = clamp(x0 - 1 + i % PITCH(tx), 0, (tc_i32)nx - 1);
-        const tc_i32 y = clamp(y0 - 1 + i / PITCH(tx), 0, (tc_i32)ny - 1);
+/* --- the step ----------------------------------------------------------------------
+ *
+ * A group does a tile at a time: phi of the tile and a border of one voxel goes
+ * to local memory, then the faces between its voxels, then the voxels. */
 
-        plane[i] = from[(tc_u32)y * nx + (tc_u32)x];
+/* Floats of a row and a plane of phi around a tile; and of all of it. */
+#define ROW (TILE_X + 2)
+#define PLANE (ROW * (TILE_Y + 2))
+#define AROUND (PLANE * (TILE_Z + 2))
+#define VOXELS (TILE_X * TILE_Y * TILE_Z)
+/* Faces below the voxels along an axis, and above the last ones. */
+#define X_FACES ((TILE_X + 1) * TILE_Y * TILE_Z)
+#define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
+#define Z_FACES (TILE_X * TILE_Y * (TILE_Z + 1))
+
+typedef struct place {
+    tc_i32 x, y, z;
+} place;
+
+/* The i-th of w * h * any. */
+static inline place place_of(tc_i32 i, const tc_i32 w, const tc_i32 h)
+{
+    place p;
+
+    p.x = i % w;
+    p.y = i / w % h;
+    p.z = i / (w * h);
+    return p;
+}
+
+/* The corner of tile i. */
+static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
+{
+    place p;
+
+    p.x = (tc_i32)(i % across * TILE_X);
+    p.y = (tc_i32)(i / across % down * TILE_Y);
+    p.z = (tc_i32)(i / across / down * TILE_Z);
+    return p;
+}
+
+/* phi in and around the tile at c; outside the picture its border. */
+static inline void load_around(__global const float *phi, __local float *near, place c, SIZES)
+{
+    for (tc_i32 i = (tc_i32)get_local_id(0); i < AROUND; i += STEP_GROUP) {
+        const place p = place_of(i, ROW, TILE_Y + 2);
+        const tc_u32 x = (tc_u32)clamp(c.x - 1 + p.x, 0, (tc_i32)nx - 1);
+        const tc_u32 y = (tc_u32)clamp(c.y - 1 + p.y, 0, (tc_i32)ny - 1);
+        const tc_u32 z = (tc_u32)clamp(c.z - 1 + p.z, 0, (tc_i32)nz - 1);
+
+        near[i] = phi[((tc_u64)z * ny + y) * nx + x];
     }
 }
 
-/* The face above the voxel `at` of the tile along x, y, z: 0 beyond the border
- * of the picture, which starts and ends say. low, mid, high: the planes below,
- * of and above the voxel. Central differences are 0 on the borders of their
- * axis. */
-static inline float x_face(__local const float *low, __local const float *mid, __local const float *high, tc_i32 at,
-                           const tc_i32 pitch, int here, int y_inner, int z_inner)
+/* The face between a voxel and the next one, `up` floats further. b, c: the
+ * same for the other two axes, along which central differences count if
+ * b_inner, c_inner: on the border of their axis they are 0. here: the face is
+ * not on the border of the picture, where it is 0. */
+static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c, int here, int b_inner,
+                         int c_inner)
 {
-    const tc_i32 up = at + 1;
-    const float d = mid[up] - mid[at];
-    const float c = y_inner ? (mid[at + pitch] - mid[at - pitch]) + (mid[up + pitch] - mid[up - pitch]) : 0.0f;
-    const float e = z_inner ? (high[at] - low[at]) + (high[up] - low[up]) : 0.0f;
+    const float d = at[up] - at[0];
+    const float m = b_inner ? (at[b] - at[-b]) + (at[up + b] - at[up - b]) : 0.0f;
+    const float n = c_inner ? (at[c] - at[-c]) + (at[up + c] - at[up - c]) : 0.0f;
 
-    return here ? ls_face(d, c, e) : 0.0f;
+    return here ? ls_face(d, m, n) : 0.0f;
 }
 
-static inline float y_face(__local const float *low, __local const float *mid, __local const float *high, tc_i32 at,
-                           const tc_i32 pitch, int here, int x_inner, int z_inner)
+static inline int within(tc_i32 i, tc_u32 n)
 {
-    const tc_i32 up = at + pitch;
-    const float d = mid[up] - mid[at];
-    const float c = x_inner ? (mid[at + 1] - mid[at - 1]) + (mid[up + 1] - mid[up - 1]) : 0.0f;
-    const float e = z_inner ? (high[at] - low[at]) + (high[up] - low[up]) : 0.0f;
-
-    return here ? ls_face(d, c, e) : 0.0f;
+    return i > 0 && i + 1 < (tc_i32)n;
 }
 
-static inline float z_face(__local const float *mid, __local const float *high, tc_i32 at, const tc_i32 pitch,
-                           int here, int x_inner, int y_inner)
+/* Faces below the voxel (x, y, z) of the tile at c, and above the last. */
+static inline void find_faces(__local const float *near, __local float *fx, __local float *fy, __local float *fz,
+                              place c, SIZES)
 {
-    const float d = high[at] - mid[at];
-    const float c = x_inner ? (mid[at + 1] - mid[at - 1]) + (high[at + 1] - high[at - 1]) : 0.0f;
-    const float e = y_inner ? (mid[at + pitch] - mid[at - pitch]) + (high[at + pitch] - high[at - pitch]) : 0.0f;
+    const tc_i32 me = (tc_i32)get_local_id(0);
 
-    return here ? ls_face(d, c, e) : 0.0f;
-}
+    for (tc_i32 i = me; i < X_FACES; i += STEP_GROUP) {
+        const place p = place_of(i, TILE_X + 1, TILE_Y);
+        const tc_i32 x = c.x + p.x;
 
-/* What a step needs besides the box. */
-typedef struct step_of {
-    __global const float *phi, *data, *stop;
-    __global float *out;
-    tc_u32 nx, ny, nz;
-    float beta, dt;
-    tc_u32 has_stop, move;
-} step_of;
-
-/* The tile tx * ty at (x0, y0), slices [z0, z1): every work-item of a group of
- * tx * ty calls it. *most, *flags: what this item met. */
-static inline void step_box(const step_of *s, __local float *tile, tc_i32 x0, tc_i32 y0, tc_i32 z0, tc_i32 z1,
-                            const tc_i32 tx, const tc_i32 ty, tc_i32 me, tc_u32 *most, tc_u32 *flags)
-{
-    const tc_i32 pitch = PITCH(tx), size = PLANE(tx, ty), faces = tx + 1;
-    const tc_i32 nx = (tc_i32)s->nx, ny = (tc_i32)s->ny, nz = (tc_i32)s->nz;
-    const tc_i32 lx = me % tx, ly = me / tx, x = x0 + lx, y = y0 + ly;
-    const tc_i32 at = (ly + 1) * pitch + lx + 1;
-    /* The faces above the tile's voxels, from column and row -1 on. */
-    __local float *const fx = tile + 3 * size, *const fy = fx + (tx + 1) * (ty + 1);
-    const tc_i32 face = (ly + 1) * faces + lx + 1;
-    const int inside = x < nx && y < ny;
-    const int x_inner = x > 0 && x + 1 < nx, y_inner = y > 0 && y + 1 < ny;
-    /* tx + ty faces remain: below the first column (along x), below the first
-     * row (along y). Some work-items take one each. */
-    const int extra_x = me < ty, extra_y = me >= ty && me < ty + tx;
-    const tc_i32 ex = extra_x ? -1 : me - ty, ey = extra_x ? me : -1;
-    const tc_i32 extra_at = (ey + 1) * pitch + ex + 1;
-    const int extra_x_inner = x0 + ex > 0 && x0 + ex + 1 < nx, extra_y_inner = y0 + ey > 0 && y0 + ey + 1 < ny;
-    __local float *low = tile, *mid = tile + size, *high = tile + 2 * size;
-    const tc_u64 plane = (tc_u64)s->nx * s->ny;
-    tc_u64 index = (tc_u64)z0 * plane + (tc_u64)((tc_i64)y * nx + x);
-    float zl;
-
-    load_plane(s->phi, low, x0, y0, z0 - 1, s->nx, s->ny, s->nz, tx, ty, me);
-    load_plane(s->phi, mid, x0, y0, z0, s->nx, s->ny, s->nz, tx, ty, me);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    zl = z_face(low, mid, at, pitch, inside && z0 > 0, x_inner, y_inner);
-    for (tc_i32 z = z0; z < z1; z++, index += plane) {
-        const int z_inner = z > 0 && z + 1 < nz;
-        float xu, yu, zu, p;
-
-        load_plane(s->phi, high, x0, y0, z + 1, s->nx, s->ny, s->nz, tx, ty, me);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        xu = x_face(low, mid, high, at, pitch, inside && x + 1 < nx, y_inner, z_inner);
-        yu = y_face(low, mid, high, at, pitch, inside && y + 1 < ny, x_inner, z_inner);
-        zu = z_face(mid, high, at, pitch, inside && z + 1 < nz, x_inner, y_inner);
-        fx[face] = xu;
-        fy[face] = yu;
-        if (extra_x)
-            fx[(ey + 1) * faces] = x_face(low, mid, high, extra_at, pitch, x0 > 0 && y0 + ey < ny,
-                                          extra_y_inner, z_inner);
-        if (extra_y)
-            fy[ex + 1] = y_face(low, mid, high, extra_at, pitch, y0 > 0 && x0 + ex < nx, extra_x_inner, z_inner);
-        p = mid[at];
-        const float dxu = mid[at + 1] - p, dxl = p - mid[at - 1];
-        const float dyu = mid[at + pitch] - p, dyl = p - mid[at - pitch];
-        const float dzu = high[at] - p, dzl = p - low[at];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (inside) {
-            const float kappa = ls_curvature(xu, fx[face - 1], yu, fy[face - faces], zu, zl);
-            float speed = s->data[index] + s->beta * kappa;
-            float u;
-
-            if (s->has_stop)
-                speed = speed * s->stop[index];
-            u = ls_motion(speed, dxu, dxl, dyu, dyl, dzu, dzl);
-            if (s->move) {
-                const float next = p + s->dt * u;
-
-                *flags |= met(p, next);
-                s->out[index] = next;
-            } else {
-                *most = max(*most, as_uint(u) & 0x7fffffffu);
-                s->out[index] = u;
-            }
-        }
-        zl = zu;
-        __local float *const free_plane = low;
-        low = mid;
-        mid = high;
-        high = free_plane;
+        fx[i] = face(near + (p.z + 1) * PLANE + (p.y + 1) * ROW + p.x, 1, ROW, PLANE, x > 0 && x < (tc_i32)nx,
+                     within(c.y + p.y, ny), within(c.z + p.z, nz));
     }
-    /* The next box loads over what others may still read. */
-    barrier(CLK_LOCAL_MEM_FENCE);
+    for (tc_i32 i = me; i < Y_FACES; i += STEP_GROUP) {
+        const place p = place_of(i, TILE_X, TILE_Y + 1);
+        const tc_i32 y = c.y + p.y;
+
+        fy[i] = face(near + (p.z + 1) * PLANE + p.y * ROW + p.x + 1, ROW, 1, PLANE, y > 0 && y < (tc_i32)ny,
+                     within(c.x + p.x, nx), within(c.z + p.z, nz));
+    }
+    for (tc_i32 i = me; i < Z_FACES; i += STEP_GROUP) {
+        const place p = place_of(i, TILE_X, TILE_Y);
+        const tc_i32 z = c.z + p.z;
+
+        fz[i] = face(near + p.z * PLANE + (p.y + 1) * ROW + p.x + 1, PLANE, 1, ROW, z > 0 && z < (tc_i32)nz,
+                     within(c.x + p.x, nx), within(c.y + p.y, ny));
+    }
 }
 
-/* One iteration of the dense evolution: groups along x and y are tiles, along z
- * slabs of `slab` slices from z_first on, before z_last. With `move` out is the
- * next phi, without it U, and ctl gets the largest. */
-__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
+/* F |grad phi| of voxel i of a tile, at p of it. */
+static inline float motion(__local const float *near, __local const float *fx, __local const float *fy,
+                           __local const float *fz, place p, tc_i32 i, float data, float beta, float stop)
+{
+    __local const float *const at = near + (p.z + 1) * PLANE + (p.y + 1) * ROW + p.x + 1;
+    __local const float *const x = fx + i + p.y + p.z * TILE_Y;
+    __local const float *const y = fy + i + p.z * TILE_X;
+    __local const float *const z = fz + i;
+    const float kappa = ls_curvature(x[1], x[0], y[TILE_X], y[0], z[TILE_X * TILE_Y], z[0]);
+    const float here = at[0], speed = (data + beta * kappa) * stop;
+
+    return ls_motion(speed, at[1] - here, here - at[-1], at[ROW] - here, here - at[-ROW],
+                     at[PLANE] - here, here - at[-PLANE]);
+}
+
+/* One iteration in tiles: with a list those of the list (groups, a fixed number,
+ * share it), else group g does tile first + g. `out`: with `move` the next phi;
+ * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
+ * along x and y. */
+__kernel __attribute__((reqd_work_group_size(STEP_GROUP, 1, 1)))
 void levelset_step(__global const float *phi, __global const float *data, __global const float *stop,
-                   __global float *out, volatile __global tc_u32 *ctl, SIZES, const tc_u32 z_first,
-                   const tc_u32 z_last, const tc_u32 slab, const float beta, const float dt, const tc_u32 has_stop,
-                   const tc_u32 move, const tc_u32 done, const tc_u32 stop_after)
+                   __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
+                   const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 listed, const float beta,
+                   const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
+                   const tc_u32 stop_after)
 {
-    __local float tile[TILE_FLOATS(TILE_X, TILE_Y)];
+    __local float near[AROUND], fx[X_FACES], fy[Y_FACES], fz[Z_FACES];
     __local tc_u32 word, flags, largest;
-    const tc_i32 me = (tc_i32)(get_local_id(1) * TILE_X + get_local_id(0));
-    const tc_i32 x0 = (tc_i32)get_group_id(0) * TILE_X, y0 = (tc_i32)get_group_id(1) * TILE_Y;
-    const tc_u32 z0 = z_first + (tc_u32)get_group_id(2) * slab, z1 = min(z0 + slab, z_last);
-    step_of s;
+    const tc_i32 me = (tc_i32)get_local_id(0);
+    const tc_u32 group = (tc_u32)get_group_id(0);
+    const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
+    const tc_u32 last = listed != NOT_LISTED ? ctl[listed] : group + 1;
     tc_u32 most = 0, mine = 0;
 
-    if (has_ended(ctl, &word, me == 0, done, stop_after)) {
-        const tc_u32 x = x0 + get_local_id(0), y = y0 + get_local_id(1);
-
-        if (move && x < nx && y < ny)
-            for (tc_u32 z = z0; z < z1; z++)
-                out[((tc_u64)z * ny + y) * nx + x] = phi[((tc_u64)z * ny + y) * nx + x];
+    if (ended && !move)
         return;
-    }
     if (me == 0)
         flags = largest = 0;
-    s.phi = phi;
-    s.data = data;
-    s.stop = stop;
-    s.out = out;
-    s.nx = nx;
-    s.ny = ny;
-    s.nz = nz;
-    s.beta = beta;
-    s.dt = dt;
-    s.has_stop = has_stop;
-    s.move = move;
-    step_box(&s, tile, x0, y0, (tc_i32)z0, (tc_i32)z1, TILE_X, TILE_Y, me, &most, &mine);
-    if (move) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (tc_u32 t = group; t < last; t += (tc_u32)get_num_groups(0)) {
+        const place c = tile_at(listed != NOT_LISTED ? list[t] : first + t, across, down);
+
+        load_around(phi, near, c, nx, ny, nz);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        find_faces(near, fx, fy, fz, c, nx, ny, nz);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (tc_i32 i = me; i < VOXELS; i += STEP_GROUP) {
+            const place p = place_of(i, TILE_X, TILE_Y);
+            const tc_u32 x = (tc_u32)(c.x + p.x), y = (tc_u32)(c.y + p.y), z = (tc_u32)(c.z + p.z);
+
+            if (x < nx && y < ny && z < nz) {
+                const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
+                const float u = motion(near, fx, fy, fz, p, i, data[at], beta, has_stop ? stop[at] : 1.0f);
+
+                if (move) {
+                    const float before = phi[at], next = ended ? before : before + dt * u;
+
+                    mine |= met(before, next);
+                    out[at] = next;
+                } else {
+                    most = max(most, as_uint(u) & 0x7fffffffu);
+                    out[at] = u;
+                }
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (move && !ended) {
         note_motion(ctl, &flags, mine, me == 0, done + 1);
-    } else {
+    } else if (!move) {
         atomic_max((volatile __local tc_u32 *)&largest, most);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (me == 0)
             atomic_max(&ctl[CTL_MOST + ((done + 1) & 1)], largest);
     }
-}
-
-/* The time step of the iteration after `done`. */
-static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
-{
-    return cfl ? ls_cfl(as_float(ctl[CTL_MOST + ((done + 1) & 1)])) : dt;
 }
 
 /* phi += dt U, for voxels [first, last). */
@@ -318,227 +300,104 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
         ctl[CTL_MOST + (done & 1)] = 0;
 }
 
-/* --- narrow band ---------------------------------------------------------------------- */
+/* --- narrow band ----------------------------------------------------------------------
+ *
+ * Its blocks are the tiles of the step. Two words of ctl take turns in counting
+ * the blocks of the list: `listed` is the one in use, `other` the next. */
 
-/* The corner of a block and where it ends. */
-typedef struct block_box {
-    tc_u32 x0, y0, z0, x1, y1, z1;
-} block_box;
-
-static inline block_box box_of(tc_u32 block, SIZES, BLOCKS)
+/* The bits of voxel i of the block at c; 0 outside the picture. */
+static inline tc_u32 near_of(float phi, place c, place p, SIZES, float band)
 {
-    block_box b;
-
-    b.x0 = block % bx * LS_BX;
-    b.y0 = block / bx % by * LS_BY;
-    b.z0 = block / bx / by * LS_BZ;
-    b.x1 = min(b.x0 + LS_BX, nx);
-    b.y1 = min(b.y0 + LS_BY, ny);
-    b.z1 = min(b.z0 + LS_BZ, nz);
-    (void)bz;
-    return b;
+    return fabs(phi) < band ? ls_near_bits((tc_u32)p.x, (tc_u32)p.y, (tc_u32)p.z,
+                                           min((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
+                                           min((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1,
+                                           min((tc_u32)TILE_Z, nz - (tc_u32)c.z) - 1) : 0u;
 }
 
-/* U of the listed blocks. A fixed number of groups shares the list. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_band_step(__global const float *phi, __global const float *data, __global const float *stop,
-                        __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
-                        BLOCKS, const float beta, const tc_u32 has_stop, const tc_u32 done, const tc_u32 stop_after)
-{
-    __local float tile[TILE_FLOATS(LS_BX, LS_BY)];
-    __local tc_u32 word, largest;
-    const tc_i32 me = (tc_i32)get_local_id(0);
-    const tc_u32 count = ctl[CTL_ACTIVE];
-    step_of s;
-    tc_u32 most = 0, mine = 0;
-
-    if (has_ended(ctl, &word, me == 0, done, stop_after))
-        return;
-    if (me == 0)
-        largest = 0;
-    s.phi = phi;
-    s.data = data;
-    s.stop = stop;
-    s.out = out;
-    s.nx = nx;
-    s.ny = ny;
-    s.nz = nz;
-    s.beta = beta;
-    s.dt = 0.0f;
-    s.has_stop = has_stop;
-    s.move = 0;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 i = (tc_u32)get_group_id(0); i < count; i += (tc_u32)get_num_groups(0)) {
-        const block_box b = box_of(list[i], nx, ny, nz, bx, by, bz);
-
-        step_box(&s, tile, (tc_i32)b.x0, (tc_i32)b.y0, (tc_i32)b.z0, (tc_i32)b.z1, LS_BX, LS_BY, me, &most, &mine);
-    }
-    atomic_max((volatile __local tc_u32 *)&largest, most);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (me == 0)
-        atomic_max(&ctl[CTL_MOST + ((done + 1) & 1)], largest);
-}
-
-/* The bits of a block's voxels in this item's column. */
-static inline tc_u32 near_of_column(__global const float *phi, const block_box *b, tc_u32 x, tc_u32 y, SIZES,
-                                    float band)
-{
-    tc_u32 bits = 0;
-
-    if (x < b->x1 && y < b->y1)
-        for (tc_u32 z = b->z0; z < b->z1; z++)
-            if (fabs(phi[((tc_u64)z * ny + y) * nx + x]) < band)
-                bits |= ls_near_bits(x - b->x0, y - b->y0, z - b->z0, b->x1 - b->x0 - 1, b->y1 - b->y0 - 1,
-                                     b->z1 - b->z0 - 1);
-    (void)nz;
-    return bits;
-}
-
-/* phi += dt U in the listed blocks; with `renew` also their bits. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_band_apply(__global float *phi, __global const float *u, __global tc_u32 *ctl,
-                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 cfl,
-                         const float dt, const float band, const tc_u32 renew, const tc_u32 done,
-                         const tc_u32 stop_after)
+/* phi += dt U in the listed blocks, or with `all` nothing but a look at every
+ * block; with `renew` also the blocks' bits. Groups share the blocks. */
+__kernel __attribute__((reqd_work_group_size(STEP_GROUP, 1, 1)))
+void levelset_band_apply(__global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
+                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 listed,
+                         const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
+                         const tc_u32 renew, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
     const tc_u32 lid = (tc_u32)get_local_id(0);
-    const float step = time_step(ctl, cfl, dt, done);
-    const tc_u32 count = ctl[CTL_ACTIVE];
+    const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
+    const tc_u32 count = all ? bx * by * bz : ctl[listed];
     tc_u32 mine = 0;
 
+    if (get_global_id(0) == 0)
+        ctl[other] = 0;
     if (has_ended(ctl, &word, lid == 0, done, stop_after))
         return;
     if (lid == 0)
-        flags = 0;
-    for (tc_u32 i = (tc_u32)get_group_id(0); i < count; i += (tc_u32)get_num_groups(0)) {
-        const tc_u32 block = list[i];
-        const block_box b = box_of(block, nx, ny, nz, bx, by, bz);
-        const tc_u32 x = b.x0 + lid % LS_BX, y = b.y0 + lid / LS_BX;
+        flags = bits = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (tc_u32 t = (tc_u32)get_group_id(0); t < count; t += (tc_u32)get_num_groups(0)) {
+        const tc_u32 block = all ? t : list[t];
+        const place c = tile_at(block, bx, by);
+        tc_u32 found = 0;
 
-        if (x < b.x1 && y < b.y1)
-            for (tc_u32 z = b.z0; z < b.z1; z++) {
+        for (tc_i32 i = (tc_i32)lid; i < VOXELS; i += STEP_GROUP) {
+            const place p = place_of(i, TILE_X, TILE_Y);
+            const tc_u32 x = (tc_u32)(c.x + p.x), y = (tc_u32)(c.y + p.y), z = (tc_u32)(c.z + p.z);
+
+            if (x < nx && y < ny && z < nz) {
                 const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
-                const float p = phi[at], next = p + step * u[at];
+                float now = phi[at];
 
-                phi[at] = next;
-                mine |= met(p, next);
+                if (!all) {
+                    const float before = now;
+
+                    now = before + step * u[at];
+                    phi[at] = now;
+                    mine |= met(before, now);
+                }
+                found |= near_of(now, c, p, nx, ny, nz, band);
             }
+        }
         if (renew) {
-            if (lid == 0)
-                bits = 0;
+            if (found != 0)
+                atomic_or((volatile __local tc_u32 *)&bits, found);
             barrier(CLK_LOCAL_MEM_FENCE);
-            atomic_or((volatile __local tc_u32 *)&bits, near_of_column(phi, &b, x, y, nx, ny, nz, band));
-            barrier(CLK_LOCAL_MEM_FENCE);
-            if (lid == 0)
+            if (lid == 0) {
                 near[block] = (tc_u8)bits;
+                bits = 0;
+            }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    if (all)
+        return;
     note_motion(ctl, &flags, mine, lid == 0, done + 1);
     if (get_global_id(0) == 0)
         ctl[CTL_MOST + (done & 1)] = 0;
 }
 
-/* The bits of all blocks. */
+/* The active blocks, in any order: each work-item looks at one. `listed` counts
+ * them, from 0. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_near(__global const float *phi, volatile __global tc_u32 *ctl, __global tc_u8 *near, SIZES, BLOCKS,
-                   const float band, const tc_u32 done, const tc_u32 stop_after)
+void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
+                   const tc_u32 listed)
 {
-    __local tc_u32 word, bits;
-    const tc_u32 lid = (tc_u32)get_local_id(0), blocks = bx * by * bz;
-
-    if (has_ended(ctl, &word, lid == 0, done, stop_after))
-        return;
-    for (tc_u32 block = (tc_u32)get_group_id(0); block < blocks; block += (tc_u32)get_num_groups(0)) {
-        const block_box b = box_of(block, nx, ny, nz, bx, by, bz);
-
-        if (lid == 0)
-            bits = 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        atomic_or((volatile __local tc_u32 *)&bits,
-                  near_of_column(phi, &b, b.x0 + lid % LS_BX, b.y0 + lid / LS_BX, nx, ny, nz, band));
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lid == 0)
-            near[block] = (tc_u8)bits;
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-}
-
-/* The list of active blocks, in order: each group counts a chunk of blocks, one
- * group sums the counts up, each group writes its chunk. */
-#define PER_ITEM 4u
-#define CHUNK (GROUP * PER_ITEM)
-
-/* How many of this item's blocks are active. */
-static inline tc_u32 count_item(__global const tc_u8 *near, tc_u32 first, BLOCKS)
-{
-    tc_u32 n = 0;
-
-    for (tc_u32 b = first; b < first + PER_ITEM && b < bx * by * bz; b++)
-        n += ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz);
-    return n;
-}
-
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_count(__global const tc_u8 *near, __global tc_u32 *counts, BLOCKS)
-{
-    __local tc_u32 sum;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
+    __local tc_u32 count, from;
+    const tc_u32 lid = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
+    const tc_u32 active = b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+    tc_u32 at = 0;
 
     if (lid == 0)
-        sum = 0;
+        count = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    atomic_add((volatile __local tc_u32 *)&sum,
-               count_item(near, (tc_u32)get_group_id(0) * CHUNK + lid * PER_ITEM, bx, by, bz));
+    if (active)
+        at = atomic_add((volatile __local tc_u32 *)&count, 1u);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid == 0)
-        counts[get_group_id(0)] = sum;
-}
-
-/* counts[i] becomes the sum of those before it; their total goes to ctl. One group. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_scan(__global tc_u32 *counts, __global tc_u32 *ctl, const tc_u32 chunks)
-{
-    __local tc_u32 part[GROUP];
-    const tc_u32 lid = (tc_u32)get_local_id(0);
-    const tc_u32 each = (chunks + GROUP - 1) / GROUP;
-    const tc_u32 first = min(lid * each, chunks), last = min(first + each, chunks);
-    tc_u32 sum = 0;
-
-    for (tc_u32 i = first; i < last; i++)
-        sum += counts[i];
-    part[lid] = sum;
+        from = atomic_add(&ctl[listed], count);
     barrier(CLK_LOCAL_MEM_FENCE);
-    sum = 0;
-    for (tc_u32 i = 0; i < lid; i++)
-        sum += part[i];
-    for (tc_u32 i = first; i < last; i++) {
-        const tc_u32 n = counts[i];
-
-        counts[i] = sum;
-        sum += n;
-    }
-    if (lid == GROUP - 1)
-        ctl[CTL_ACTIVE] = sum;
-}
-
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_fill(__global const tc_u8 *near, __global const tc_u32 *counts, __global tc_u32 *list, BLOCKS)
-{
-    __local tc_u32 part[GROUP];
-    const tc_u32 lid = (tc_u32)get_local_id(0);
-    const tc_u32 first = (tc_u32)get_group_id(0) * CHUNK + lid * PER_ITEM;
-    tc_u32 at = counts[get_group_id(0)];
-
-    part[lid] = count_item(near, first, bx, by, bz);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 i = 0; i < lid; i++)
-        at += part[i];
-    for (tc_u32 b = first; b < first + PER_ITEM && b < bx * by * bz; b++)
-        if (ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz))
-            list[at++] = b;
+    if (active)
+        list[from + at] = b;
 }
 
 /* --- re-initialisation -------------------------------------------------------------------
