@@ -35,8 +35,7 @@ typedef struct cl_worker {
     ls_size size;
     ls_head head;
     ocl_kernel kernels[KERNELS];
-    size_t tile[3];             /* voxels that a group of a step does at once */
-    size_t step_group;          /* work-items of such a group */
+    size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
     ocl_buffer field[3];        /* phi and two to work in; field[0] is phi */
     ocl_buffer data, stop, sides, ctl, near, list;
     cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
@@ -87,7 +86,7 @@ static tc_status step_tiles(cl_worker *w, cl_uint first, size_t groups, cl_uint 
                             tc_err *err)
 {
     const cl_uint across = (cl_uint)quotient_up(w->nx, w->tile[0]), down = (cl_uint)quotient_up(w->ny, w->tile[1]);
-    const size_t global[3] = { groups * w->step_group, 1, 1 }, local[3] = { w->step_group, 1, 1 };
+    const size_t global[3] = { groups * w->tile[0], w->tile[1], 1 }, local[3] = { w->tile[0], w->tile[1], 1 };
     const ocl_arg args[] = {
         OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
         OCL_BUFFER(w->ctl), OCL_BUFFER(w->list), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(across),
@@ -149,8 +148,8 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
  * nothing moves, and all blocks are looked at. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
-    const size_t global[3] = { smaller(w->size.blocks, w->band_groups) * w->step_group, 1, 1 };
-    const size_t local[3] = { w->step_group, 1, 1 };
+    const size_t global[3] = { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 };
+    const size_t local[3] = { LS_BX, LS_BY, 1 };
     const ocl_arg args[] = {
         OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->list),
         OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by),
@@ -269,29 +268,26 @@ static void cl_close(void **worker)
 }
 
 /* A group's tile: a block of the band; without one wide along x, as memory is
- * read, and flat for a picture. All of it fits OCL_LOCAL_FLOOR. */
+ * read, where the device has groups and local memory (17 KiB) for that. */
 static void choose_tile(cl_worker *w)
 {
-    const bool band = w->p->band > 0, flat = w->nz == 1;
-    const size_t most = w->device->info.max_group;
+    const ocl_info *const info = &w->device->info;
+    const bool wide = w->p->band == 0 && info->max_group >= 256 && info->local_bytes >= 32768;
 
-    w->tile[0] = band ? LS_BX : 32;
-    w->tile[1] = band ? LS_BY : flat ? 16 : 4;
-    w->tile[2] = flat ? 1 : 4;
-    w->step_group = w->tile[0] * w->tile[1] * w->tile[2] < 256 ? 64 : 256;
-    while (w->step_group > most)
-        w->step_group /= 2;
+    w->tile[0] = wide ? 32 : LS_BX;
+    w->tile[1] = LS_BY;
+    w->tile[2] = w->nz > 1 ? LS_BZ : 1;
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    char defines[96];
+    char defines[64];
     cl_program program = NULL;
     tc_status st;
 
     choose_tile(w);
-    snprintf(defines, sizeof defines, "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu -DSTEP_GROUP=%zu", w->tile[0],
-             w->tile[1], w->tile[2], w->step_group);
+    snprintf(defines, sizeof defines, "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1],
+             w->tile[2]);
     st = ocl_program_build(w->device, &ocl_source_levelset, defines, true, &program, err);
     for (int i = 0; st == TC_OK && i < KERNELS; i++)
         st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);

@@ -1,20 +1,20 @@
 /*
  * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group does at once (with
- * a band a block of it), and -DSTEP_GROUP=, the work-items of such a group.
+ * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group of a step does at
+ * once; with a band a block of it. TILE_X * TILE_Y work-items are at least BORDER and
+ * (TILE_X + TILE_Y) * TILE_Z, which some of them do besides.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the
  * evolution leaves phi as it is.
  */
-//! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1 -DSTEP_GROUP=64
+//! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
 #ifndef TILE_X
 #define TILE_X 32
-#define TILE_Y 4
+#define TILE_Y 8
 #define TILE_Z 4
-#define STEP_GROUP 256
 #endif
 #include "app/analysis/edt_core.h"
 #include "app/analysis/levelset_core.h"
@@ -92,35 +92,23 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 
 /* --- the step ----------------------------------------------------------------------
  *
- * A group does a tile at a time: phi of the tile and a border of one voxel goes
- * to local memory, then the faces between its voxels, then the voxels. */
+ * A group does a tile of TILE_X * TILE_Y * TILE_Z voxels at a time, each work-item a
+ * column of it along z. phi of the tile and a border of one voxel lies in local
+ * memory, then the faces along x and y; those along z stay with their column. */
 
-/* Floats of a row and a plane of phi around a tile; and of all of it. */
+/* Floats of a row and of a plane of phi around a tile. */
 #define ROW (TILE_X + 2)
 #define PLANE (ROW * (TILE_Y + 2))
-#define AROUND (PLANE * (TILE_Z + 2))
-#define VOXELS (TILE_X * TILE_Y * TILE_Z)
-/* Faces below the voxels along an axis, and above the last ones. */
+/* Voxels of a plane's border; faces along x and y. */
+#define BORDER (2 * (TILE_X + 2) + 2 * TILE_Y)
 #define X_FACES ((TILE_X + 1) * TILE_Y * TILE_Z)
 #define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
-#define Z_FACES (TILE_X * TILE_Y * (TILE_Z + 1))
 
+/* The corner of a tile. */
 typedef struct place {
     tc_i32 x, y, z;
 } place;
 
-/* The i-th of w * h * any. */
-static inline place place_of(tc_i32 i, const tc_i32 w, const tc_i32 h)
-{
-    place p;
-
-    p.x = i % w;
-    p.y = i / w % h;
-    p.z = i / (w * h);
-    return p;
-}
-
-/* The corner of tile i. */
 static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
 {
     place p;
@@ -131,31 +119,44 @@ static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
     return p;
 }
 
-/* phi in and around the tile at c; outside the picture its border. */
-static inline void load_around(__global const float *phi, __local float *near, place c, SIZES)
+/* Where the column of phi that passes (x, y) of the tile at c begins; outside the
+ * picture its border. */
+static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
-    for (tc_i32 i = (tc_i32)get_local_id(0); i < AROUND; i += STEP_GROUP) {
-        const place p = place_of(i, ROW, TILE_Y + 2);
-        const tc_u32 x = (tc_u32)clamp(c.x - 1 + p.x, 0, (tc_i32)nx - 1);
-        const tc_u32 y = (tc_u32)clamp(c.y - 1 + p.y, 0, (tc_i32)ny - 1);
-        const tc_u32 z = (tc_u32)clamp(c.z - 1 + p.z, 0, (tc_i32)nz - 1);
+    return (tc_u64)clamp(c.y + y, 0, (tc_i32)ny - 1) * nx + (tc_u64)clamp(c.x + x, 0, (tc_i32)nx - 1);
+}
 
-        near[i] = phi[((tc_u64)z * ny + y) * nx + x];
+/* phi in and around the tile at c: each work-item its own column, and some of
+ * them one of the border. */
+static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx, tc_i32 ly, SIZES)
+{
+    const tc_i32 me = ly * TILE_X + lx, k = me - 2 * (TILE_X + 2);
+    const tc_i32 bx = k < 0 ? me % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
+    const tc_i32 by = k < 0 ? me / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
+    const tc_u64 own = column_at(c, lx, ly, nx, ny), border = column_at(c, bx, by, nx, ny);
+    __local float *const at = near + (ly + 1) * ROW + lx + 1, *const border_at = near + (by + 1) * ROW + bx + 1;
+
+    for (tc_i32 z = 0; z < TILE_Z + 2; z++) {
+        const tc_u64 plane = (tc_u64)clamp(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
+
+        at[z * PLANE] = phi[plane + own];
+        if (me < BORDER)
+            border_at[z * PLANE] = phi[plane + border];
     }
 }
 
 /* The face between a voxel and the next one, `up` floats further. b, c: the
  * same for the other two axes, along which central differences count if
- * b_inner, c_inner: on the border of their axis they are 0. here: the face is
- * not on the border of the picture, where it is 0. */
-static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c, int here, int b_inner,
+ * b_inner, c_inner: on the border of their axis they are 0. On the picture's own
+ * border the two voxels are the same, and the face is 0. */
+static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c, int b_inner,
                          int c_inner)
 {
     const float d = at[up] - at[0];
     const float m = b_inner ? (at[b] - at[-b]) + (at[up + b] - at[up - b]) : 0.0f;
     const float n = c_inner ? (at[c] - at[-c]) + (at[up + c] - at[up - c]) : 0.0f;
 
-    return here ? ls_face(d, m, n) : 0.0f;
+    return ls_face(d, m, n);
 }
 
 static inline int within(tc_i32 i, tc_u32 n)
@@ -163,64 +164,58 @@ static inline int within(tc_i32 i, tc_u32 n)
     return i > 0 && i + 1 < (tc_i32)n;
 }
 
-/* Faces below the voxel (x, y, z) of the tile at c, and above the last. */
-static inline void find_faces(__local const float *near, __local float *fx, __local float *fy, __local float *fz,
-                              place c, SIZES)
+static inline __local const float *in_tile(__local const float *near, tc_i32 x, tc_i32 y, tc_i32 z)
 {
-    const tc_i32 me = (tc_i32)get_local_id(0);
-
-    for (tc_i32 i = me; i < X_FACES; i += STEP_GROUP) {
-        const place p = place_of(i, TILE_X + 1, TILE_Y);
-        const tc_i32 x = c.x + p.x;
-
-        fx[i] = face(near + (p.z + 1) * PLANE + (p.y + 1) * ROW + p.x, 1, ROW, PLANE, x > 0 && x < (tc_i32)nx,
-                     within(c.y + p.y, ny), within(c.z + p.z, nz));
-    }
-    for (tc_i32 i = me; i < Y_FACES; i += STEP_GROUP) {
-        const place p = place_of(i, TILE_X, TILE_Y + 1);
-        const tc_i32 y = c.y + p.y;
-
-        fy[i] = face(near + (p.z + 1) * PLANE + p.y * ROW + p.x + 1, ROW, 1, PLANE, y > 0 && y < (tc_i32)ny,
-                     within(c.x + p.x, nx), within(c.z + p.z, nz));
-    }
-    for (tc_i32 i = me; i < Z_FACES; i += STEP_GROUP) {
-        const place p = place_of(i, TILE_X, TILE_Y);
-        const tc_i32 z = c.z + p.z;
-
-        fz[i] = face(near + p.z * PLANE + (p.y + 1) * ROW + p.x + 1, PLANE, 1, ROW, z > 0 && z < (tc_i32)nz,
-                     within(c.x + p.x, nx), within(c.y + p.y, ny));
-    }
+    return near + (z + 1) * PLANE + (y + 1) * ROW + x + 1;
 }
 
-/* F |grad phi| of voxel i of a tile, at p of it. */
-static inline float motion(__local const float *near, __local const float *fx, __local const float *fy,
-                           __local const float *fz, place p, tc_i32 i, float data, float beta, float stop)
+/* The face above the voxel (x, y, z) of the tile at c, from -1 on, along x; y; z. */
+static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 ny, tc_u32 nz)
 {
-    __local const float *const at = near + (p.z + 1) * PLANE + (p.y + 1) * ROW + p.x + 1;
-    __local const float *const x = fx + i + p.y + p.z * TILE_Y;
-    __local const float *const y = fy + i + p.z * TILE_X;
-    __local const float *const z = fz + i;
-    const float kappa = ls_curvature(x[1], x[0], y[TILE_X], y[0], z[TILE_X * TILE_Y], z[0]);
-    const float here = at[0], speed = (data + beta * kappa) * stop;
+    return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
+}
 
-    return ls_motion(speed, at[1] - here, here - at[-1], at[ROW] - here, here - at[-ROW],
-                     at[PLANE] - here, here - at[-PLANE]);
+static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 nz)
+{
+    return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
+}
+
+static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 ny)
+{
+    return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
+}
+
+/* The faces along x and y: above each voxel, and below the first ones, which
+ * some work-items take besides. */
+static inline void find_faces(__local const float *near, __local float *fx, __local float *fy, place c, tc_i32 lx,
+                              tc_i32 ly, SIZES)
+{
+    const tc_i32 k = ly * TILE_X + lx - TILE_X * TILE_Z;
+
+    for (tc_i32 z = 0; z < TILE_Z; z++) {
+        fx[(z * TILE_Y + ly) * (TILE_X + 1) + lx + 1] = x_face(near, c, lx, ly, z, ny, nz);
+        fy[(z * (TILE_Y + 1) + ly + 1) * TILE_X + lx] = y_face(near, c, lx, ly, z, nx, nz);
+    }
+    if (ly < TILE_Z)
+        fy[ly * (TILE_Y + 1) * TILE_X + lx] = y_face(near, c, lx, -1, ly, nx, nz);
+    if (k >= 0 && k < TILE_Y * TILE_Z)
+        fx[k * (TILE_X + 1)] = x_face(near, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
 /* One iteration in tiles: with a list those of the list (groups, a fixed number,
  * share it), else group g does tile first + g. `out`: with `move` the next phi;
  * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
  * along x and y. */
-__kernel __attribute__((reqd_work_group_size(STEP_GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
 void levelset_step(__global const float *phi, __global const float *data, __global const float *stop,
                    __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
                    const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 listed, const float beta,
                    const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
                    const tc_u32 stop_after)
 {
-    __local float near[AROUND], fx[X_FACES], fy[Y_FACES], fz[Z_FACES];
+    __local float near[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
     __local tc_u32 word, flags, largest;
-    const tc_i32 me = (tc_i32)get_local_id(0);
+    const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
     const tc_u32 group = (tc_u32)get_group_id(0);
     const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
     const tc_u32 last = listed != NOT_LISTED ? ctl[listed] : group + 1;
@@ -233,29 +228,39 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 t = group; t < last; t += (tc_u32)get_num_groups(0)) {
         const place c = tile_at(listed != NOT_LISTED ? list[t] : first + t, across, down);
+        const tc_u32 x = (tc_u32)(c.x + lx), y = (tc_u32)(c.y + ly);
 
-        load_around(phi, near, c, nx, ny, nz);
+        load_around(phi, near, c, lx, ly, nx, ny, nz);
         barrier(CLK_LOCAL_MEM_FENCE);
-        find_faces(near, fx, fy, fz, c, nx, ny, nz);
+        find_faces(near, fx, fy, c, lx, ly, nx, ny, nz);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (tc_i32 i = me; i < VOXELS; i += STEP_GROUP) {
-            const place p = place_of(i, TILE_X, TILE_Y);
-            const tc_u32 x = (tc_u32)(c.x + p.x), y = (tc_u32)(c.y + p.y), z = (tc_u32)(c.z + p.z);
+        float below = z_face(near, c, lx, ly, -1, nx, ny);
 
-            if (x < nx && y < ny && z < nz) {
-                const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
-                const float u = motion(near, fx, fy, fz, p, i, data[at], beta, has_stop ? stop[at] : 1.0f);
+        for (tc_i32 z = 0; z < TILE_Z; z++) {
+            __local const float *const at = in_tile(near, lx, ly, z);
+            __local const float *const xf = fx + (z * TILE_Y + ly) * (TILE_X + 1) + lx;
+            __local const float *const yf = fy + (z * (TILE_Y + 1) + ly) * TILE_X + lx;
+            const float above = z_face(near, c, lx, ly, z, nx, ny), p = at[0];
 
+            if (x < nx && y < ny && (tc_u32)(c.z + z) < nz) {
+                const tc_u64 i = ((tc_u64)(c.z + z) * ny + y) * nx + x;
+                const float kappa = ls_curvature(xf[1], xf[0], yf[TILE_X], yf[0], above, below);
+                float speed = data[i] + beta * kappa, u;
+
+                if (has_stop)
+                    speed = speed * stop[i];
+                u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW], at[PLANE] - p, p - at[-PLANE]);
                 if (move) {
-                    const float before = phi[at], next = ended ? before : before + dt * u;
+                    const float next = ended ? p : p + dt * u;
 
-                    mine |= met(before, next);
-                    out[at] = next;
+                    mine |= met(p, next);
+                    out[i] = next;
                 } else {
                     most = max(most, as_uint(u) & 0x7fffffffu);
-                    out[at] = u;
+                    out[i] = u;
                 }
             }
+            below = above;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
@@ -305,64 +310,57 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
  * Its blocks are the tiles of the step. Two words of ctl take turns in counting
  * the blocks of the list: `listed` is the one in use, `other` the next. */
 
-/* The bits of voxel i of the block at c; 0 outside the picture. */
-static inline tc_u32 near_of(float phi, place c, place p, SIZES, float band)
-{
-    return fabs(phi) < band ? ls_near_bits((tc_u32)p.x, (tc_u32)p.y, (tc_u32)p.z,
-                                           min((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
-                                           min((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1,
-                                           min((tc_u32)TILE_Z, nz - (tc_u32)c.z) - 1) : 0u;
-}
-
 /* phi += dt U in the listed blocks, or with `all` nothing but a look at every
  * block; with `renew` also the blocks' bits. Groups share the blocks. */
-__kernel __attribute__((reqd_work_group_size(STEP_GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
 void levelset_band_apply(__global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
                          __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 listed,
                          const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
                          const tc_u32 renew, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
+    const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
     const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
     const tc_u32 count = all ? bx * by * bz : ctl[listed];
     tc_u32 mine = 0;
 
-    if (get_global_id(0) == 0)
+    if (get_group_id(0) == 0 && me == 0)
         ctl[other] = 0;
-    if (has_ended(ctl, &word, lid == 0, done, stop_after))
+    if (has_ended(ctl, &word, me == 0, done, stop_after))
         return;
-    if (lid == 0)
+    if (me == 0)
         flags = bits = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 t = (tc_u32)get_group_id(0); t < count; t += (tc_u32)get_num_groups(0)) {
         const tc_u32 block = all ? t : list[t];
         const place c = tile_at(block, bx, by);
+        const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly, depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
+        const tc_u64 at = ((tc_u64)c.z * ny + y) * nx + x;
+        float now[TILE_Z];
         tc_u32 found = 0;
 
-        for (tc_i32 i = (tc_i32)lid; i < VOXELS; i += STEP_GROUP) {
-            const place p = place_of(i, TILE_X, TILE_Y);
-            const tc_u32 x = (tc_u32)(c.x + p.x), y = (tc_u32)(c.y + p.y), z = (tc_u32)(c.z + p.z);
+        if (x < nx && y < ny) {
+            for (tc_u32 z = 0; z < TILE_Z; z++)
+                now[z] = phi[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
+            for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
+                const float next = now[z] + step * u[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
 
-            if (x < nx && y < ny && z < nz) {
-                const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
-                float now = phi[at];
-
-                if (!all) {
-                    const float before = now;
-
-                    now = before + step * u[at];
-                    phi[at] = now;
-                    mine |= met(before, now);
-                }
-                found |= near_of(now, c, p, nx, ny, nz, band);
+                mine |= met(now[z], next);
+                now[z] = next;
+            }
+            for (tc_u32 z = 0; z < TILE_Z; z++) {
+                if (z < depth && !all)
+                    phi[at + z * ((tc_u64)nx * ny)] = now[z];
+                if (z < depth && renew && fabs(now[z]) < band)
+                    found |= ls_near_bits(lx, ly, z, min((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
+                                          min((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
             }
         }
         if (renew) {
             if (found != 0)
                 atomic_or((volatile __local tc_u32 *)&bits, found);
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (lid == 0) {
+            if (me == 0) {
                 near[block] = (tc_u8)bits;
                 bits = 0;
             }
@@ -371,8 +369,8 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
     }
     if (all)
         return;
-    note_motion(ctl, &flags, mine, lid == 0, done + 1);
-    if (get_global_id(0) == 0)
+    note_motion(ctl, &flags, mine, me == 0, done + 1);
+    if (get_group_id(0) == 0 && me == 0)
         ctl[CTL_MOST + (done & 1)] = 0;
 }
 
