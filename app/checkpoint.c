@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "app/lockfile.h"
+
 /* The header as it lies in the file: little-endian, no padding. */
 typedef struct header {
     char magic[8];
@@ -52,20 +54,6 @@ static int write_all(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* So that the rename itself survives a power cut; not all file systems can. */
-static void sync_folder_of(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    char *const folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    const int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 /* Where a checkpoint is written before it is renamed; caller frees. */
 static char *temporary_of(const char *path)
 {
@@ -105,7 +93,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
     if (st == TC_OK && rename(temporary, path) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
     if (st == TC_OK)
-        sync_folder_of(path);
+        tc_sync_folder_of(path);
     else
         unlink(temporary);
 end:

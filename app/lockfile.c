@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -33,4 +34,17 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
             return TC_OK;
         close(*fd);
     }
+}
+
+void tc_sync_folder_of(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    char *const folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    const int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(folder);
 }

@@ -1,5 +1,5 @@
 /*
- * A file that one process writes at a time.
+ * What files that must survive need: one writer at a time, and names that last.
  */
 #ifndef TC_LOCKFILE_H
 #define TC_LOCKFILE_H
@@ -13,5 +13,9 @@
  * opened; a link is refused. Where the file system has no locks it does
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
+
+/* Makes a change of the name PATH (a rename, a removal) last, where the file
+ * system can: a folder that cannot be synced is no reason to lose a file. */
+void tc_sync_folder_of(const char *path);
 
 #endif

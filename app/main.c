@@ -23,7 +23,8 @@
 enum { MAX_THREADS = 256 };
 
 typedef struct command {
-    const char *input, *output, *checkpoint_dir, *device;
+    const char *input, *output, *checkpoint_dir;
+    const char *device;        /* NULL: not given */
     double checkpoint_every, slice_ms;
     unsigned threads;          /* 0: not given */
     bool quiet;
@@ -100,6 +101,11 @@ static tc_status take_option(command *c, const char *name, const char *value, tc
     return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell --help lists them", name);
 }
 
+static bool is_number(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
 static tc_status parse_options(int argc, char **argv, int first, bool run, command *c, tc_err *err)
 {
     for (int i = first; i < argc; i++) {
@@ -110,8 +116,8 @@ static tc_status parse_options(int argc, char **argv, int first, bool run, comma
             c->quiet = true;
             continue;
         }
-        /* The client adds this for GPU tasks; init_data.xml says more. */
-        if (!run && strcmp(arg, "--device") == 0 && i + 1 < argc) {
+        /* The client gives a GPU task its number; init_data.xml says more. */
+        if (!run && strcmp(arg, "--device") == 0 && i + 1 < argc && is_number(argv[i + 1])) {
             i++;
             continue;
         }
@@ -171,6 +177,11 @@ static tc_status check_names(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
+static tc_status wish_of_command(const command *c, ocl_wish *wish, tc_err *err)
+{
+    return ocl_wish_parse(c->device != NULL ? c->device : "auto", wish, err);
+}
+
 /* "texcell run": TC_OK leaves exit 0. Does not return when asked to stop. */
 static tc_status run_command(const command *c, tc_err *err)
 {
@@ -184,9 +195,9 @@ static tc_status run_command(const command *c, tc_err *err)
         return tc_fail(err, TC_USAGE, "no work unit is given; texcell --help");
     if (c->output == NULL)
         return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
-    st = ocl_wish_parse(c->device, &o.wish, err);
+    st = wish_of_command(c, &o.wish, err);
     if (st == TC_OK)
-        st = bw_init(&seam, o.threads > 1, err);
+        st = bw_init(&seam, err);
     if (st != TC_OK)
         return st;
     checkpoint = beside(c, "checkpoint");
@@ -205,52 +216,68 @@ static tc_status run_command(const command *c, tc_err *err)
     return st;
 }
 
-static void wish_of_client(ocl_wish *wish)
+/* What the client assigned, unless the application version or the volunteer's
+ * app_config.xml names a device. */
+static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 {
+    ocl_wish *const wish = &o->wish;
     bw_gpu gpu;
 
     bw_get_gpu(&gpu);
+    o->gpu_task = gpu.assigned;
+    if (c->device != NULL)
+        return ocl_wish_parse(c->device, wish, err);
     memset(wish, 0, sizeof *wish);
     wish->kind = gpu.assigned ? OCL_WISH_ASSIGNED : OCL_WISH_CPU;
     snprintf(wish->vendor, sizeof wish->vendor, "%s", gpu.vendor);
     wish->opencl_index = gpu.opencl_index;
     wish->device_number = gpu.device_number;
+    return TC_OK;
 }
 
-/* A task of the client. Does not return. */
-static void run_task(const command *c)
+static tc_status do_task(const command *c, tc_err *err)
 {
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms, .quiet = c->quiet };
     char *input = NULL, *output = NULL;
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms };
     const int ncpus = bw_ncpus();
-    char line[TC_ERR_MAX + 64];
-    tc_err err;
-    tc_status st;
+    tc_status st = choose_for_task(c, &o, err);
 
-    fprintf(stderr, "texcell %s\n", VERSION);
     o.threads = c->threads != 0 ? c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
-    wish_of_client(&o.wish);
-    st = bw_resolve("workunit", &input, &err);
     if (st == TC_OK)
-        st = bw_resolve("result", &output, &err);
+        st = bw_resolve("workunit", &input, err);
+    if (st == TC_OK)
+        st = bw_resolve("result", &output, err);
     o.input = input;
     o.output = output;
     if (st == TC_OK)
-        st = run_job(&o, &err);
+        st = run_job(&o, err);
     free(input);
     free(output);
+    return st;
+}
+
+/* A task of the client, with the command line as it was found: st, err. Does
+ * not return. A wrong command line is a slip in app_config.xml or in the
+ * application version: it waits to be mended and costs no work. */
+static void run_task(const command *c, tc_status st, tc_err *err)
+{
+    char line[TC_ERR_MAX + 64];
+
+    fprintf(stderr, "texcell %s\n", VERSION);
+    if (st == TC_OK)
+        st = do_task(c, err);
     if (st == TC_OK) {
         fprintf(stderr, "texcell: done\n");
         bw_finish(0, NULL);
     }
     if (bw_why()[0] != '\0') {
-        fprintf(stderr, "texcell: %s\n", err.message);
+        fprintf(stderr, "texcell: %s\n", err->message);
         bw_exit_on_request();
     }
-    snprintf(line, sizeof line, "texcell: error: %s", err.message);
+    snprintf(line, sizeof line, "texcell: error: %s", err->message);
     fprintf(stderr, "%s\n", line);
-    if (tc_exit_code(st) == 3)
-        bw_temporary_exit(300, err.message);
+    if (tc_exit_code(st) == 3 || st == TC_USAGE)
+        bw_temporary_exit(300, err->message);
     bw_finish(tc_exit_code(st), line);
 }
 
@@ -260,7 +287,7 @@ static tc_status selftest_command(const command *c, tc_err *err)
 {
     ocl_device *device = NULL;
     ocl_wish wish;
-    tc_status st = ocl_wish_parse(c->device, &wish, err);
+    tc_status st = wish_of_command(c, &wish, err);
 
     for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
@@ -289,7 +316,7 @@ static tc_status selftest_command(const command *c, tc_err *err)
 
 static tc_status dispatch(int argc, char **argv, tc_err *err)
 {
-    command c = { .device = "auto", .checkpoint_every = 60, .slice_ms = 50 };
+    command c = { .checkpoint_every = 60, .slice_ms = 50 };
     const char *const verb = argc > 1 ? argv[1] : "";
     tc_status st;
 
@@ -318,15 +345,15 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
     }
     if (verb[0] != '\0' && verb[0] != '-')
         return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"; texcell --help lists them", verb);
-    st = parse_options(argc, argv, 1, false, &c, err);
+    st = bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every }, err);
     if (st == TC_OK)
-        st = bw_init(&(bw_options){ .checkpoint_every = 60 }, true, err);
-    if (st != TC_OK)
+        st = parse_options(argc, argv, 1, false, &c, err);
+    if (st == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
+        st = tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by "
+                     "itself; texcell --help");
+    if (st != TC_OK && !bw_has_client())
         return st;
-    if (!bw_has_client() && access("workunit", R_OK) != 0)
-        return tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by "
-                       "itself; texcell --help");
-    run_task(&c);
+    run_task(&c, st, err);
     return TC_INTERNAL;
 }
 

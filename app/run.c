@@ -82,7 +82,7 @@ static void say(const job_run *r, const char *what, const char *detail)
 /* --- checkpoints ----------------------------------------------------------------------- */
 
 /* Writes one; a failure is a warning, since the work itself can go on. */
-static void save(job_run *r, const void *state, size_t state_size)
+static bool save(job_run *r, const void *state, size_t state_size)
 {
     tc_err err;
     checkpoint c = r->mark;
@@ -98,6 +98,7 @@ static void save(job_run *r, const void *state, size_t state_size)
         r->warned = true;
         say(r, "warning: no checkpoint", err.message);
     }
+    return st == TC_OK;
 }
 
 /* Finds where the job stands: from a checkpoint that fits, or at its start. */
@@ -153,7 +154,7 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
         it->task.device = r->device;
         it->backend = r->device_backend;
         st = it->backend->open(&it->task, it->state, &it->worker, err);
-        if (st != TC_DEVICE || bw_has_client())
+        if (st != TC_DEVICE || r->options->gpu_task)
             return st;
         say(r, "going on with the CPU", err->message);
         release_device(r);
@@ -167,7 +168,7 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
  * A client's GPU task leaves it to the client to try again. */
 static tc_status fall_back(job_run *r, item_run *it, tc_status st, tc_err *err)
 {
-    if (st != TC_DEVICE || it->task.device == NULL || bw_has_client())
+    if (st != TC_DEVICE || it->task.device == NULL || r->options->gpu_task)
         return st;
     say(r, "going on with the CPU", err->message);
     it->backend->close(&it->worker);
@@ -180,9 +181,9 @@ static tc_status stop_as_asked(job_run *r, item_run *it, bw_request request, tc_
     if (request == BW_QUIT) {
         tc_err ignored;
 
-        if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
-            save(r, it->state, it->task.plan.state_bytes);
-        bw_checkpoint_completed();
+        if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK &&
+            save(r, it->state, it->task.plan.state_bytes))
+            bw_checkpoint_completed();
     }
     clear_progress(r);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
@@ -196,9 +197,10 @@ static tc_status maybe_save(job_run *r, item_run *it, tc_err *err)
     if (!bw_time_to_checkpoint())
         return TC_OK;
     st = it->backend->sync(it->worker, it->state, err);
-    if (st == TC_OK)
-        save(r, it->state, it->task.plan.state_bytes);
-    bw_checkpoint_completed();
+    if (st == TC_OK && save(r, it->state, it->task.plan.state_bytes))
+        bw_checkpoint_completed();
+    else
+        bw_checkpoint_failed();
     return st;
 }
 
@@ -298,8 +300,8 @@ static tc_status do_item(job_run *r, size_t index, void **resumed, tc_err *err)
 
 /* --- the job ------------------------------------------------------------------------------------- */
 
-/* Checks every item against the parameters, and weighs them. */
-static tc_status check_items(job_run *r, tc_err *err)
+/* How much of the work each item is. */
+static tc_status weigh_items(job_run *r, tc_err *err)
 {
     const wu_job *const job = r->job;
 
@@ -307,17 +309,9 @@ static tc_status check_items(job_run *r, tc_err *err)
     if (r->done_before == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = 0; i < job->n_items; i++) {
-        char where[TC_ERR_MAX];
         an_plan plan;
-        tc_status st;
+        const tc_status st = r->analysis->plan(r->params, &job->items[i], &plan, err);
 
-        snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
-        st = r->analysis->check_item(r->params, &job->items[i], where, err);
-        if (st == TC_OK && r->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job", where,
-                         r->analysis->name);
-        if (st == TC_OK)
-            st = r->analysis->plan(r->params, &job->items[i], &plan, err);
         if (st != TC_OK)
             return st;
         r->done_before[i + 1] = r->done_before[i] + plan.flops;
@@ -329,20 +323,15 @@ static tc_status check_items(job_run *r, tc_err *err)
 
 static tc_status read_job(job_run *r, tc_err *err)
 {
-    const char *const path = r->options->input;
-    char where[TC_ERR_MAX];
-    tc_status st = wu_job_read(path, &r->job, err);
+    an_unit unit;
+    tc_status st = an_unit_read(r->options->input, &unit, err);
 
     if (st != TC_OK)
         return st;
-    r->analysis = an_find(r->job->analysis);
-    if (r->analysis == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: job.json: analysis: \"%.64s\" is not known to this version",
-                       path, r->job->analysis);
-    snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    st = an_parse(r->analysis, r->job->parameters, where, &r->params, err);
-    if (st == TC_OK)
-        st = check_items(r, err);
+    r->job = unit.job;
+    r->analysis = unit.analysis;
+    r->params = unit.params;
+    st = weigh_items(r, err);
     r->device_backend = ocl_backend(r->analysis->name);
     r->mark.job_crc = r->job->file_crc;
     r->mark.job_size = r->job->file_size;
@@ -384,7 +373,7 @@ static tc_status write_result(job_run *r, tc_err *err)
 
     if (parameters == NULL)
         st = tc_no_memory(err, "the parameters");
-    if (st == TC_OK)
+    if (st == TC_OK && r->analysis->constants != NULL)
         st = r->analysis->constants(r->params, &once, err);
     if (st == TC_OK)
         st = wu_result_write(r->options->output, r->job, parameters, &once, spool_read, r->spool, err);

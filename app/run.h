@@ -17,6 +17,7 @@ typedef struct run_options {
     const char *spool;
     unsigned threads;          /* >= 1 */
     ocl_wish wish;             /* which device */
+    bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
     double slice_ms;           /* longest launch on a device */
     bool quiet;                /* no progress on stderr */
 } run_options;

@@ -17,8 +17,8 @@ tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_e
 
 extern const an_backend glcm_opencl;
 extern const an_backend cc_opencl;
-/* For the bench: device milliseconds that a worker of cc_opencl has spent on labels, the
- * mask and the labels being in device memory. */
+/* For the bench: device milliseconds that a worker of cc_opencl has spent from the picture
+ * to the labels, both in device memory, Otsu's histogram and holes left out. */
 double cc_opencl_label_ms(const void *worker);
 extern const an_backend levelset_opencl;
 extern const an_backend voting_opencl;

@@ -31,15 +31,27 @@ typedef enum stage {
     STAGES
 } stage;
 
-static const char *const kernel_names[STAGES] = {
-    [MASK] = "cc_mask8",
-    [HISTOGRAM] = "cc_histogram8",
-    [GROUND_TILES] = "cc_tiles", [GROUND_ROWS] = "cc_join_rows", [GROUND_COLUMNS] = "cc_join_columns",
-    [BORDER_ROOTS] = "cc_border_roots", [OUTSIDE] = "cc_mark_outside", [FILL] = "cc_fill",
-    [TILES] = "cc_tiles", [JOIN_ROWS] = "cc_join_rows", [JOIN_COLUMNS] = "cc_join_columns",
-    [COUNT] = "cc_count", [NUMBER] = "cc_number", [PAINT] = "cc_paint", [ROOTS] = "cc_roots",
-    [DISTANCE_COLUMNS] = "cc_distance_columns", [DISTANCE_ROWS] = "cc_distance_rows",
-    [ASCEND] = "cc_ascend", [SUMMITS] = "cc_roots"
+/* For connectivity 4 and 8. */
+static const char *const kernel_names[STAGES][2] = {
+    [HISTOGRAM] = { "cc_histogram8", "cc_histogram8" },
+    [MASK] = { "cc_mask", "cc_mask" },
+    [GROUND_TILES] = { "cc_tiles4", "cc_tiles8" },
+    [GROUND_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
+    [GROUND_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
+    [BORDER_ROOTS] = { "cc_border_roots", "cc_border_roots" },
+    [OUTSIDE] = { "cc_mark_outside", "cc_mark_outside" },
+    [FILL] = { "cc_fill", "cc_fill" },
+    [TILES] = { "cc_tiles4", "cc_tiles8" },
+    [JOIN_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
+    [JOIN_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
+    [COUNT] = { "cc_count", "cc_count" },
+    [NUMBER] = { "cc_number", "cc_number" },
+    [PAINT] = { "cc_paint", "cc_paint" },
+    [ROOTS] = { "cc_roots", "cc_roots" },
+    [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
+    [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
+    [ASCEND] = { "cc_ascend", "cc_ascend" },
+    [SUMMITS] = { "cc_summits", "cc_summits" }
 };
 
 typedef struct cl_worker {
@@ -52,13 +64,14 @@ typedef struct cl_worker {
     ocl_buffer pixels, mask, link, other, histogram, counts, border;
     ocl_slice slice[STAGES];
     uint32_t nx, ny;
+    uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
     uint32_t strip_rows;       /* ny: the whole picture is on the device */
     uint32_t y0, rows;         /* the strip */
     uint32_t threshold;
     stage stage;
     uint64_t done;             /* work of the stage */
     bool host_only;
-    double label_ms;           /* device time from tiles to labels, for the bench */
+    double label_ms;           /* device time from pixels to labels, for the bench */
 } cl_worker;
 
 /* --- what is done in which order ---------------------------------------------------- */
@@ -104,6 +117,18 @@ static uint64_t strip_pixels(const cl_worker *w)
     return (uint64_t)w->nx * w->rows;
 }
 
+/* Whether a stage's components are connected by 8: the ground's are where cells' are not. */
+static bool diagonal(const cl_worker *w, stage s)
+{
+    return w->params->diagonal != (s >= GROUND_TILES && s <= FILL);
+}
+
+/* The nodes of a strip's components. */
+static uint64_t strip_nodes(const cl_worker *w)
+{
+    return w->params->diagonal ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+}
+
 /* Work of a stage, in the units that its launches take. */
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
@@ -119,7 +144,12 @@ static uint64_t stage_work(const cl_worker *w, stage s)
         return 1;
     case COUNT:
     case NUMBER:
-        return up_to(strip_pixels(w), w->group * PER_ITEM);
+        return up_to(strip_nodes(w), w->group * PER_ITEM);
+    case FILL:
+        return up_to(w->rows, 2);
+    case GROUND_COLUMNS:
+    case JOIN_COLUMNS:
+        return diagonal(w, s) ? up_to(w->rows, 2) : w->rows;
     case DISTANCE_COLUMNS:
         return w->nx;
     default:
@@ -145,16 +175,14 @@ static tc_status launch(cl_worker *w, stage s, const ocl_arg *args, size_t n, si
 static tc_status launch_components(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch,
                                    tc_err *err)
 {
-    const bool ground = s <= FILL;
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, kind = ground ? 0 : 1;
-    const cl_int diagonal = w->params->diagonal != ground;
-    const cl_int end = (cl_int)(first + count);
+    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride;
+    const cl_int kind = s >= TILES, end = (cl_int)(first + count);
     /* The upper edge of the first row of tiles is the picture's. */
     const cl_int from = (cl_int)first + (s == GROUND_ROWS || s == JOIN_ROWS);
-    const ocl_arg tiles[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(from),
-                              OCL_ARG(kind), OCL_ARG(diagonal) };
-    const ocl_arg columns[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(from),
-                                OCL_ARG(end), OCL_ARG(kind), OCL_ARG(diagonal) };
+    const ocl_arg tiles[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
+                              OCL_ARG(from), OCL_ARG(kind) };
+    const ocl_arg columns[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
+                                OCL_ARG(from), OCL_ARG(end), OCL_ARG(kind) };
 
     switch (s) {
     case GROUND_TILES:
@@ -162,23 +190,33 @@ static tc_status launch_components(cl_worker *w, stage s, uint64_t first, uint64
         return launch(w, s, tiles, 7, up_to(w->nx, TILE) * w->group, count, batch, err);
     case GROUND_ROWS:
     case JOIN_ROWS:
-        return launch(w, s, tiles, 7, w->nx, count, batch, err);
+        return launch(w, s, tiles, 7, diagonal(w, s) ? up_to(w->nx, 2) : w->nx, count, batch, err);
     default:
         return launch(w, s, columns, 8, count, up_to(w->nx, TILE) - 1, batch, err);
     }
 }
 
-static tc_status launch_border(cl_worker *w, stage s, ocl_batch *batch, tc_err *err)
+/* What is outside, and what is not. */
+static tc_status launch_holes(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
 {
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows;
-    const ocl_arg args[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->border), OCL_ARG(nx), OCL_ARG(ny) };
+    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride;
+    const cl_int from = (cl_int)first, eight = diagonal(w, s), border = 2 * (nx + ny);
+    const ocl_arg roots[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_BUFFER(w->border), OCL_ARG(nx),
+                              OCL_ARG(ny), OCL_ARG(stride), OCL_ARG(eight) };
+    const ocl_arg mark[] = { OCL_BUFFER(w->border), OCL_BUFFER(w->link), OCL_ARG(border) };
+    const ocl_arg fill[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->mask), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
+                             OCL_ARG(from), OCL_ARG(eight) };
 
-    return launch(w, s, args, 4, 2 * ((size_t)w->nx + w->rows), 1, batch, err);
+    if (s == BORDER_ROOTS)
+        return launch(w, s, roots, 7, (size_t)border, 1, batch, err);
+    if (s == OUTSIDE)
+        return launch(w, s, mark, 3, (size_t)border, 1, batch, err);
+    return launch(w, s, fill, 7, up_to(w->nx, 32), count, batch, err);
 }
 
 static tc_status launch_chunks(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
 {
-    const cl_uint from = (cl_uint)first, n = (cl_uint)strip_pixels(w);
+    const cl_uint from = (cl_uint)first, n = (cl_uint)strip_nodes(w);
     const ocl_arg args[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->counts), OCL_ARG(from), OCL_ARG(n) };
 
     return launch(w, s, args, 4, count * w->group, 1, batch, err);
@@ -187,24 +225,37 @@ static tc_status launch_chunks(cl_worker *w, stage s, uint64_t first, uint64_t c
 static tc_status launch_columns(cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
 {
     const cl_uint from = (cl_uint)first, end = (cl_uint)(first + count), nx = w->nx, ny = w->rows;
+    const cl_uint stride = w->stride;
     const ocl_arg args[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->other), OCL_ARG(from), OCL_ARG(end), OCL_ARG(nx),
-                             OCL_ARG(ny) };
+                             OCL_ARG(ny), OCL_ARG(stride) };
 
-    return launch(w, DISTANCE_COLUMNS, args, 6, count, 1, batch, err);
+    return launch(w, DISTANCE_COLUMNS, args, 7, count, 1, batch, err);
 }
 
-/* Stages that take rows of pixels. */
-static tc_status launch_rows(cl_worker *w, stage s, uint64_t first_row, uint64_t count, ocl_batch *batch, tc_err *err)
+/* Stages that take rows of pixels, by numbers (x, y). */
+static tc_status launch_rows(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
+{
+    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride, from = (cl_int)first;
+    const cl_int bright = w->params->bright, eight = w->params->diagonal;
+    const cl_uint threshold = w->threshold;
+    const ocl_arg mask[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->mask), OCL_ARG(nx), OCL_ARG(stride), OCL_ARG(from),
+                             OCL_ARG(threshold), OCL_ARG(bright) };
+    const ocl_arg from_link[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(nx),
+                                  OCL_ARG(ny), OCL_ARG(stride), OCL_ARG(from), OCL_ARG(eight) };
+
+    if (s == MASK)
+        return launch(w, s, mask, 7, w->stride, count, batch, err);
+    return launch(w, s, from_link, 8, w->nx, count, batch, err);
+}
+
+/* The same, by the index of a pixel. */
+static tc_status launch_pixels(cl_worker *w, stage s, uint64_t first_row, uint64_t count, ocl_batch *batch, tc_err *err)
 {
     const cl_uint first = (cl_uint)(first_row * w->nx), end = (cl_uint)((first_row + count) * w->nx);
-    const cl_uint threshold = w->threshold, bright = w->params->bright, unsigned_nx = w->nx;
+    const cl_uint unsigned_nx = w->nx;
     const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, neighbours = w->params->diagonal ? 8 : 4;
     const size_t n = end - first;
     const ocl_arg histogram[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->histogram), OCL_ARG(first), OCL_ARG(end) };
-    const ocl_arg mask[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->mask), OCL_ARG(first), OCL_ARG(end),
-                             OCL_ARG(threshold), OCL_ARG(bright) };
-    const ocl_arg fill[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->mask), OCL_ARG(first), OCL_ARG(end) };
-    const ocl_arg from_link[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end) };
     const ocl_arg to_link[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_ARG(first), OCL_ARG(end),
                                 OCL_ARG(unsigned_nx) };
     const ocl_arg ascend[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end), OCL_ARG(nx),
@@ -214,13 +265,6 @@ static tc_status launch_rows(cl_worker *w, stage s, uint64_t first_row, uint64_t
     case HISTOGRAM:
         /* A work-item takes many pixels: a group's own histogram pays then. */
         return launch(w, s, histogram, 4, n / 64 + 1, 1, batch, err);
-    case MASK:
-        return launch(w, s, mask, 6, n, 1, batch, err);
-    case FILL:
-        return launch(w, s, fill, 4, n, 1, batch, err);
-    case PAINT:
-    case ROOTS:
-        return launch(w, s, from_link, 4, n, 1, batch, err);
     case DISTANCE_ROWS:
         return launch(w, s, to_link, 5, n, 1, batch, err);
     case SUMMITS:
@@ -242,14 +286,19 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, ocl_
         return launch_components(w, w->stage, first, count, batch, err);
     case BORDER_ROOTS:
     case OUTSIDE:
-        return launch_border(w, w->stage, batch, err);
+    case FILL:
+        return launch_holes(w, w->stage, first, count, batch, err);
     case COUNT:
     case NUMBER:
         return launch_chunks(w, w->stage, first, count, batch, err);
     case DISTANCE_COLUMNS:
         return launch_columns(w, first, count, batch, err);
-    default:
+    case MASK:
+    case PAINT:
+    case ROOTS:
         return launch_rows(w, w->stage, first, count, batch, err);
+    default:
+        return launch_pixels(w, w->stage, first, count, batch, err);
     }
 }
 
@@ -348,8 +397,7 @@ static void end_roots(cl_worker *w)
 static tc_status begin_strip(cl_worker *w, uint32_t y0, tc_err *err)
 {
     const wu_pixels *const px = w->task->pixels;
-    uint8_t *bytes;
-    tc_status st;
+    const size_t row = w->stride * sizeof(cl_uint);
 
     w->y0 = y0;
     w->rows = w->ny - y0 < w->strip_rows ? w->ny - y0 : w->strip_rows;
@@ -360,13 +408,7 @@ static tc_status begin_strip(cl_worker *w, uint32_t y0, tc_err *err)
     if (!in_strips(w))
         return ocl_write(w->device, &w->pixels, 0, px->u8 != NULL ? (const void *)px->u8 : (const void *)px->u16,
                          strip_pixels(w) * (px->bits / 8), err);
-    bytes = malloc(strip_pixels(w));
-    if (bytes == NULL)
-        return tc_no_memory(err, "cellcount");
-    cc_host_mask(w->host, y0, y0 + w->rows, bytes);
-    st = ocl_write(w->device, &w->mask, 0, bytes, strip_pixels(w), err);
-    free(bytes);
-    return st;
+    return ocl_write(w->device, &w->mask, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
 }
 
 /* The device has nothing more to do. */
@@ -454,10 +496,10 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
             st = do_part(w, state, count, &ms, err);
         if (st != TC_OK)
             return st;
-        if (count > 0 && kernel_names[w->stage] != NULL)
+        if (count > 0 && kernel_names[w->stage][0] != NULL)
             ocl_slice_took(&w->slice[w->stage], count, ms);
         total += ms;
-        if (w->stage >= TILES && w->stage <= PAINT)
+        if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
             w->label_ms += ms;
         w->done += count;
         if (w->done == work)
@@ -510,20 +552,20 @@ static size_t choose_group(const ocl_device *device)
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
     const bool deep = w->task->pixels->bits == 16;
-    char defines[32];
+    char defines[48];
     cl_program program;
     tc_status st;
 
     w->group = choose_group(w->device);
-    snprintf(defines, sizeof defines, "-DGROUP=%zu", w->group);
+    snprintf(defines, sizeof defines, "-DGROUP=%zu -DPIXEL=%s", w->group, deep ? "ushort" : "uchar");
     st = ocl_program_build(w->device, &ocl_source_cellcount, defines, false, &program, err);
     for (int s = 0; st == TC_OK && s < STAGES; s++) {
-        const char *name = kernel_names[s];
+        const char *name = kernel_names[s][diagonal(w, (stage)s)];
 
         if (name == NULL || !has_stage(w, (stage)s))
             continue;
-        if (deep && s <= MASK)
-            name = s == MASK ? "cc_mask16" : "cc_histogram16";
+        if (deep && s == HISTOGRAM)
+            name = "cc_histogram16";
         st = ocl_kernel_new(w->device, program, name, &w->kernel[s], err);
     }
     ocl_program_free(w->device, &program);
@@ -535,8 +577,8 @@ static uint64_t strip_bytes(const cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx;
 
-    return n * (1 + 2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64
-         + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
+    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64
+         + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
 static void choose_strips(cl_worker *w)
@@ -564,7 +606,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         bool wanted;
     } list[] = {
         { &w->pixels, n * (w->task->pixels->bits / 8), !in_strips(w) },
-        { &w->mask, n, true },
+        { &w->mask, (uint64_t)w->strip_rows * w->stride * sizeof(cl_uint), true },
         { &w->link, n * sizeof(cl_int), true },
         { &w->other, n * sizeof(cl_int), true },
         { &w->histogram, grey_values * sizeof(cl_uint), has_stage(w, HISTOGRAM) },
@@ -589,7 +631,7 @@ static void make_slices(cl_worker *w)
         const uint64_t work = stage_work(w, (stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
         ocl_slice_init(&w->slice[s], w->task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
-                       kernel_names[s] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
+                       kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
     }
     w->rows = 0;
 }
@@ -607,6 +649,7 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     w->device = task->device;
     w->nx = task->item->nx;
     w->ny = task->item->ny;
+    w->stride = (uint32_t)lab_stride(w->nx) * 2;
     w->threshold = (uint32_t)w->params->threshold;
     st = cc_cpu.open(task, state, &w->host, err);
     if (st == TC_OK) {

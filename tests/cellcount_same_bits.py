@@ -127,9 +127,8 @@ def oracle(device):
 
 
 def oclgrind():
-    """The kernels interpreted: nothing uninitialized is used, no index is out of
-    range. Its race detector is left out: it takes the reads of links that
-    others lower by atomic_min for races, which is how a union-find works."""
+    """The kernels interpreted: no two work-items race, nothing uninitialized is
+    used, no index is out of range."""
     title = "Oclgrind: "
     program = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
     if shutil.which("oclgrind") is None or not os.path.exists(program):
@@ -138,7 +137,7 @@ def oclgrind():
                        '{"threshold":30000,"polarity":"bright","fill_holes":true,"connectivity":4,"min_area":2}',
                        '{"threshold":"otsu","polarity":"bright","fill_holes":true,"split":"distance"}'):
         for bits in ("8", "16"):
-            run = tap.run(["oclgrind", "--uninitialized", "--check-api", program, "cellcount",
+            run = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", program, "cellcount",
                            parameters.replace("30000", "120") if bits == "8" else parameters,
                            "41", "37", "1", bits, "0"])
             lines = [l for l in (run.stdout + run.stderr).splitlines() if l.strip()]

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 SRC = os.environ.get("TEXCELL_SRC", os.path.join(os.path.dirname(__file__), ".."))
 BUILD = os.environ.get("TEXCELL_BUILD", os.path.join(SRC, "build"))
@@ -12,7 +13,9 @@ DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
 TEXCELL = os.path.join(BUILD, "texcell")
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
+TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 
+_lock = threading.Lock()   # a test may have several stories at a time
 _count = 0
 _failed = 0
 
@@ -20,13 +23,14 @@ _failed = 0
 def ok(condition, name, detail=""):
     """One test point. detail is shown when it fails."""
     global _count, _failed
-    _count += 1
-    if not condition:
-        _failed += 1
-        for line in str(detail).splitlines():
-            print("# " + line)
-    print("%s %d - %s" % ("ok" if condition else "not ok", _count, name.replace("#", "")))
-    sys.stdout.flush()
+    with _lock:
+        _count += 1
+        if not condition:
+            _failed += 1
+            for line in str(detail).splitlines():
+                print("# " + line)
+        print("%s %d - %s" % ("ok" if condition else "not ok", _count, name.replace("#", "")))
+        sys.stdout.flush()
     return bool(condition)
 
 

@@ -1,20 +1,57 @@
 /*
- * texcell-validate: is a result well-formed and of this work unit (check), are
- * two results equal (compare). All input is hostile.
+ * texcell-validate: is a result well-formed and possible (check), are two
+ * results equal (compare), does the work, done again, give the same (verify).
+ * All input is hostile.
  */
 #ifndef VAL_H
 #define VAL_H
 
-#include "app/status.h"
+#include "app/analysis/analysis.h"
 
-/* Whether RESULT is a well-formed result of WORKUNIT: its identity, analysis,
- * parameters, items, the arrays that its analysis gives and nothing else, with
- * values that the analysis allows. TC_BAD_INPUT with the first fault. */
-tc_status val_check(const char *workunit, const char *result, tc_err *err);
+/* Doing some of the items again on this machine. */
+typedef struct val_verification {
+    double fraction;           /* of the items, above 0 up to 1; at least one item */
+    bool seeded;               /* `seed` chooses them; otherwise the system's randomness */
+    uint64_t seed;
+    unsigned threads;          /* >= 1 */
+    double max_seconds;        /* for all of them; 0: any time. TC_TRY_LATER when it is over */
+    uint64_t max_memory;       /* bytes for one item; 0: any. TC_NO_MEMORY if one needs more */
+} val_verification;
+
+/* Whether `result` is a result of the work unit as texcell writes them: its
+ * identity, analysis, parameters, items, the arrays that the analysis gives and
+ * nothing else, with values that the items can give. TC_BAD_INPUT with the first
+ * fault. With `verification` (or NULL) some items are computed again besides:
+ * TC_NO_MATCH if one gives something else. Prints seed, items and the
+ * probability of catching a forger to stdout. Memory: one item's. */
+tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err);
+
+/* The form alone, whatever the values are: for a work unit of which the sizes of
+ * the items are not known. */
+tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err);
 
 /* Whether two results have equal content (not: equal bytes of the files).
  * TC_NO_MATCH: they have not; the first differences are printed to stdout,
  * named by array, item and feature. TC_BAD_INPUT: one is not well-formed. */
 tc_status val_compare(const char *a, const char *b, tc_err *err);
+
+/* val_check and val_compare as scripts of BOINC's script_validator. TC_TRY_LATER
+ * for what is no fault of the computer that sent the file: it cannot be read
+ * now, or its work unit is not found. `workunits` is the folder of the work
+ * units, with or without BOINC's fan-out; the name of the upload tells which
+ * one it is. */
+tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+                          tc_err *err);
+tc_status val_script_compare(const char *a, const char *b, tc_err *err);
+
+/* What the two scripts and the assimilator's share. Reads a file to its end:
+ * TC_TRY_LATER if the server cannot, TC_BAD_INPUT if it is not there. */
+tc_status val_try_reading(const char *path, tc_err *err);
+/* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;
+ * 0: it is not such a name. */
+size_t val_workunit_length(const char *name);
+/* Looks for the work unit of an upload. *path is the caller's. TC_TRY_LATER:
+ * it is not there. */
+tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
 
 #endif

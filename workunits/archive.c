@@ -14,7 +14,10 @@
 
 enum { CHUNK = 1 << 16, FLAG_ENCRYPTED = 0x0001, FLAG_STRONG_ENCRYPTION = 0x0040,
        FLAG_MASKED_DIRECTORY = 0x2000,
+       LOCAL_HEADER = 30,           /* bytes before a member's data, without name and extra field */
        DIRECTORY_ENTRY = 46,        /* bytes of an entry without its name, extra field and comment */
+       END_RECORD = 22,             /* without the comment */
+       ZIP64_END = 56 + 20,         /* in front of it, for many members */
        COUNT_UNKNOWN = 0xffff };    /* minizip writes this count for any larger one */
 
 struct wu_unzip {
@@ -226,6 +229,7 @@ static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, uint64
     m->directory_index = pos.num_of_file;
     *next = pos.pos_in_zip_directory + DIRECTORY_ENTRY + info.size_filename + info.size_file_extra +
             info.size_file_comment;
+    a->plain_size += LOCAL_HEADER + DIRECTORY_ENTRY + 2 * info.size_filename + info.compressed_size;
     a->n++;
     return TC_OK;
 }
@@ -274,6 +278,7 @@ static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
     if (st == TC_OK && a->n != global.number_entry && !(global.number_entry == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN))
         st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu", a->path,
                      (unsigned long long)global.number_entry, a->n);
+    a->plain_size += END_RECORD + (a->n > COUNT_UNKNOWN ? ZIP64_END : 0);
     return st;
 }
 

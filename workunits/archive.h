@@ -44,6 +44,7 @@ typedef struct wu_member_name {
 typedef struct wu_archive {
     char *path;
     uint64_t file_size;
+    uint64_t plain_size;     /* that the file has if there is nothing in it but members */
     size_t n;
     wu_member *members;      /* in the archive's own order */
     wu_member_name *by_name; /* the same, sorted by name */

@@ -1,14 +1,13 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
 #include "workunits/export.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "workunits/csv.h"
 #include "workunits/tools.h"
 
 const char wu_export_help[] =
@@ -40,15 +39,6 @@ typedef struct export_options {
     const char *result, *folder, *images;
 } export_options;
 
-char *wu_export_path(const char *folder, const char *name, const char *end)
-{
-    const size_t room = strlen(folder) + strlen(name) + strlen(end) + 2;
-    char *path = malloc(room);
-    if (path != NULL)
-        snprintf(path, room, "%s/%s%s", folder, name, end);
-    return path;
-}
-
 static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
 {
     static const struct option long_options[] = {
@@ -72,16 +62,6 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     o->result = argv[optind];
     if (o->folder == NULL || o->folder[0] == '\0')
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing; see texcell-wu export --help");
-    return TC_OK;
-}
-
-static tc_status make_folder(const char *folder, tc_err *err)
-{
-    struct stat st;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
-    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
-        return tc_fail(err, TC_IO, "%s: is not a folder", folder);
     return TC_OK;
 }
 
@@ -125,7 +105,7 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
     if (status == TC_OK && o.images != NULL)
         status = open_images(&o, &file, &images, err);
     if (status == TC_OK)
-        status = make_folder(o.folder, err);
+        status = wu_make_folder(o.folder, err);
     if (status == TC_OK) {
         used = calloc(wu_npz_count(file.npz) + 1, sizeof *used);
         status = used == NULL ? tc_no_memory(err, o.result) : TC_OK;

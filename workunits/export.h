@@ -24,7 +24,4 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
 tc_status wu_export_points(const wu_result_file *file, const wu_job *images, const char *folder,
                            size_t *written, tc_err *err);
 
-/* folder/name + end; the caller's (free()). NULL: no memory. */
-char *wu_export_path(const char *folder, const char *name, const char *end);
-
 #endif

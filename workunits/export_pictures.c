@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "workunits/canvas.h"
+#include "workunits/csv.h"
 #include "workunits/export.h"
 #include "workunits/tools.h"
 
@@ -182,7 +183,7 @@ static size_t voxel(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder, const char *end,
                               tc_err *err)
 {
-    char *path = wu_export_path(folder, d->info->name, end);
+    char *path = wu_path_in(folder, d->info->name, end);
     if (path == NULL)
         return tc_no_memory(err, d->info->name);
     const tc_status status = wu_canvas_write(canvas, path, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "workunits/canvas.h"
+#include "workunits/csv.h"
 #include "workunits/export.h"
 #include "workunits/tools.h"
 
@@ -104,7 +105,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
                              size_t item, const char *folder, const char *name, tc_err *err)
 {
     const uint64_t rows = (n + columns - 1) / columns;
-    char *const path = wu_export_path(folder, name, ".png");
+    char *const path = wu_path_in(folder, name, ".png");
     wu_canvas canvas;
     if (path == NULL)
         return tc_no_memory(err, name);

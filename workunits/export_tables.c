@@ -1,76 +1,14 @@
-/* The tables of a result as CSV (RFC 4180: commas, quotes doubled), with '\n'. */
-#include <errno.h>
+/* The tables of a result as CSV. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/glcm.h"
+#include "workunits/csv.h"
 #include "workunits/export.h"
 
-typedef struct csv {
-    char *path;               /* owned */
-    FILE *file;
-    bool line_begun;
-} csv;
-
-static tc_status fail_csv(const csv *out, tc_err *err)
-{
-    return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->path, strerror(errno));
-}
-
-static tc_status open_csv(const char *folder, const char *name, csv *out, tc_err *err)
-{
-    *out = (csv){ .path = wu_export_path(folder, name, ".csv") };
-    if (out->path == NULL)
-        return tc_no_memory(err, name);
-    out->file = fopen(out->path, "wb");
-    return out->file == NULL ? fail_csv(out, err) : TC_OK;
-}
-
-/* Completes the file, or after a failure removes it. */
-static tc_status close_csv(csv *out, tc_status status, tc_err *err)
-{
-    if (out->file != NULL) {
-        errno = 0;
-        const bool bad = ferror(out->file) != 0;
-        if ((fclose(out->file) != 0 || bad) && status == TC_OK)
-            status = fail_csv(out, err);
-        if (status != TC_OK)
-            remove(out->path);
-    }
-    free(out->path);
-    *out = (csv){ 0 };
-    return status;
-}
-
-static void put_cell(csv *out, const char *text)
-{
-    if (out->line_begun)
-        fputc(',', out->file);
-    out->line_begun = true;
-    if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        fputs(text, out->file);
-        return;
-    }
-    fputc('"', out->file);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            fputc('"', out->file);
-        fputc(*text, out->file);
-    }
-    fputc('"', out->file);
-}
-
-/* Ends the line; a full disk ends the export here rather than at the end. */
-static tc_status end_line(csv *out, tc_err *err)
-{
-    out->line_begun = false;
-    errno = 0;
-    return fputc('\n', out->file) == EOF || ferror(out->file) ? fail_csv(out, err) : TC_OK;
-}
-
-static tc_status write_rows(const wu_result_file *file, const wu_table *table, csv *out, tc_err *err)
+static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out, tc_err *err)
 {
     wu_cursor cursor;
     char text[WU_CELL_MAX];
@@ -81,10 +19,10 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, c
         for (size_t c = 0; c < table->n_columns && more && status == TC_OK; c++) {
             status = wu_cursor_text(&cursor, c, text, err);
             if (status == TC_OK)
-                put_cell(out, text);
+                wu_csv_put(out, text);
         }
         if (status == TC_OK && more)
-            status = end_line(out, err);
+            status = wu_csv_end_line(out, err);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -93,15 +31,15 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, c
 static tc_status write_table(const wu_result_file *file, const wu_table *table, const char *folder,
                              tc_err *err)
 {
-    csv out;
-    tc_status status = open_csv(folder, table->name, &out, err);
+    wu_csv out;
+    tc_status status = wu_csv_open(folder, table->name, &out, err);
     for (size_t c = 0; c < table->n_columns && status == TC_OK; c++)
-        put_cell(&out, table->columns[c].title);
+        wu_csv_put(&out, table->columns[c].title);
     if (status == TC_OK)
-        status = end_line(&out, err);
+        status = wu_csv_end_line(&out, err);
     if (status == TC_OK)
         status = write_rows(file, table, &out, err);
-    return close_csv(&out, status, err);
+    return wu_csv_close(&out, status, err);
 }
 
 /* --- offset_features: five dimensions as long rows -------------------------------------------- */
@@ -136,7 +74,7 @@ static tc_status open_offsets(const wu_result_file *file, size_t index, offset_t
 }
 
 /* The cells before the numbers, counted by `row`: item, level, offset, feature. */
-static void put_place(const offset_table *t, uint64_t row, csv *out)
+static void put_place(const offset_table *t, uint64_t row, wu_csv *out)
 {
     const uint64_t *shape = t->info->shape;
     const uint64_t feature = row % shape[3];
@@ -144,50 +82,37 @@ static void put_place(const offset_table *t, uint64_t row, csv *out)
     const uint64_t level = row / shape[3] / shape[2] % shape[1];
     const uint64_t item = row / shape[3] / shape[2] / shape[1];
     char text[32];
-    put_cell(out, t->file->item_names[item]);
+    wu_csv_put(out, t->file->item_names[item]);
     snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT,
              json_integer_value(json_array_get(t->levels, (size_t)level)));
-    put_cell(out, text);
+    wu_csv_put(out, text);
     for (size_t i = 0; i < 2; i++) {
         snprintf(text, sizeof text, "%" PRId32, t->offsets[offset * 3 + i]);
-        put_cell(out, text);
+        wu_csv_put(out, text);
     }
-    put_cell(out, glcm_feature_names[feature]);
+    wu_csv_put(out, glcm_feature_names[feature]);
 }
 
-/* One row of four numbers; *n is 0 at the array's end. */
-static tc_status read_numbers(const offset_table *t, double numbers[4], size_t *n, tc_err *err)
-{
-    unsigned char *to = (unsigned char *)numbers;
-    *n = 0;
-    while (*n < 4 * sizeof *numbers) {
-        size_t got = 0;
-        const tc_status status = wu_npz_stream_read(t->file->npz, to + *n, 4 * sizeof *numbers - *n, &got,
-                                                    err);
-        if (status != TC_OK || got == 0)
-            return status;
-        *n += got;
-    }
-    return TC_OK;
-}
-
-static tc_status write_offset_rows(const offset_table *t, csv *out, tc_err *err)
+static tc_status write_offset_rows(const offset_table *t, wu_csv *out, tc_err *err)
 {
     double numbers[4];
     char text[WU_CELL_MAX];
-    tc_status status = wu_npz_stream_begin(t->file->npz, t->index, err);
-    for (uint64_t row = 0; status == TC_OK; row++) {
-        size_t n = 0;
-        status = read_numbers(t, numbers, &n, err);
-        if (status != TC_OK || n == 0)
+    wu_npz_stream *stream = NULL;
+    tc_status status = wu_npz_stream_open(t->file->npz, t->index, &stream, err);
+    for (uint64_t row = 0; status == TC_OK && wu_npz_stream_left(stream) > 0; row++) {
+        status = wu_npz_stream_read(stream, numbers, sizeof numbers, err);
+        if (status != TC_OK)
             break;
         put_place(t, row, out);
         for (size_t i = 0; i < 4; i++) {
             wu_value_text(t->info, &numbers[i], text);
-            put_cell(out, text);
+            wu_csv_put(out, text);
         }
-        status = end_line(out, err);
+        status = wu_csv_end_line(out, err);
     }
+    if (status == TC_OK)
+        status = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
     return status;
 }
 
@@ -196,18 +121,18 @@ static tc_status write_offsets(const wu_result_file *file, size_t index, const c
     static const char *const titles[] = { "item", "levels", "dx", "dy", "feature", "mean", "variance",
                                           "min", "max" };
     offset_table table;
-    csv out = { 0 };
+    wu_csv out = { 0 };
     tc_status status = open_offsets(file, index, &table, err);
     if (status == TC_OK)
-        status = open_csv(folder, "offset_features", &out, err);
+        status = wu_csv_open(folder, "offset_features", &out, err);
     for (size_t i = 0; i < sizeof titles / sizeof titles[0] && status == TC_OK; i++)
-        put_cell(&out, titles[i]);
+        wu_csv_put(&out, titles[i]);
     if (status == TC_OK)
-        status = end_line(&out, err);
+        status = wu_csv_end_line(&out, err);
     if (status == TC_OK)
         status = write_offset_rows(&table, &out, err);
     free(table.offsets);
-    return close_csv(&out, status, err);
+    return wu_csv_close(&out, status, err);
 }
 
 tc_status wu_export_tables(const wu_result_file *file, const char *folder, bool *used,

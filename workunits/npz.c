@@ -280,15 +280,6 @@ static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
                    error != 0 ? strerror(error) : "the ZIP could not be written");
 }
 
-/* The folder that a path lies in; the caller's. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 /* Renaming onto a device or a folder would replace or fail late: look first. */
 static tc_status check_target(const wu_npz_writer *w, tc_err *err)
 {
@@ -448,19 +439,6 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     return st;
 }
 
-/* Makes the rename itself last. A folder that cannot be opened or synced (some
- * network file systems) is no reason to lose a finished result. */
-static void sync_folder(const char *path)
-{
-    char *folder = folder_of(path);
-    const int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 static tc_status finish_file(wu_npz_writer *w, tc_err *err)
 {
     const int rc = zipClose(w->zip, NULL);
@@ -474,7 +452,7 @@ static tc_status finish_file(wu_npz_writer *w, tc_err *err)
         return cannot_write(w, errno, err);
     (void)fclose(w->file);
     w->file = NULL;
-    sync_folder(w->path);
+    tc_sync_folder_of(w->path);
     return TC_OK;
 }
 
@@ -521,7 +499,7 @@ typedef struct npz_array {
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *zip;
+    wu_unzip *idle;          /* for the next stream; NULL: it opens the file again */
     uint64_t max_bytes;
     json_t *json;
     size_t n;
@@ -536,12 +514,12 @@ static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err,
 }
 
 /* Reads exactly n bytes of the member. */
-static tc_status read_exactly(wu_npz_reader *r, size_t member, void *buf, size_t n, tc_err *err)
+static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t member, void *buf, size_t n, tc_err *err)
 {
     unsigned char *p = buf;
     while (n > 0) {
         size_t got = 0;
-        const tc_status st = wu_unzip_read(r->zip, p, n, &got, err);
+        const tc_status st = wu_unzip_read(zip, p, n, &got, err);
         if (st != TC_OK)
             return st;
         if (got == 0)
@@ -556,9 +534,9 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
 {
     unsigned char prefix[NPY_PREFIX];
     char text[NPY_TEXT_MAX + 1];
-    tc_status st = wu_unzip_begin(r->zip, member, err);
+    tc_status st = wu_unzip_begin(r->idle, member, err);
     if (st == TC_OK)
-        st = read_exactly(r, member, prefix, sizeof prefix, err);
+        st = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
     if (st != TC_OK)
         return st;
     if (memcmp(prefix, npy_magic, 8) != 0)
@@ -566,7 +544,7 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     const size_t n = prefix[8] | (size_t)prefix[9] << 8;
     if (n > NPY_TEXT_MAX)
         return array_fault(r, member, err, "its header is too long");
-    st = read_exactly(r, member, text, n, err);
+    st = read_exactly(r, r->idle, member, text, n, err);
     if (st != TC_OK)
         return st;
     text[n] = '\0';
@@ -597,7 +575,7 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     const wu_member *m = &r->archive->members[member];
     r->array_of_member[member] = -1;
     if (strcmp(m->name, RESULT_JSON) == 0)
-        return wu_unzip_json(r->zip, member, &r->json, err);
+        return wu_unzip_json(r->idle, member, &r->json, err);
     const size_t length = m->is_folder ? 0 : array_name_length(m->name);
     if (length == 0)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
@@ -619,7 +597,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->array_of_member = calloc(n + 1, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
-    tc_status st = wu_unzip_open(r->archive, &r->zip, err);
+    tc_status st = wu_unzip_open(r->archive, &r->idle, err);
     for (size_t i = 0; i < n && st == TC_OK; i++)
         st = read_member(r, i, err);
     if (st == TC_OK && r->json == NULL)
@@ -654,7 +632,7 @@ void wu_npz_reader_close(wu_npz_reader **reader)
     free(r->arrays);
     free(r->array_of_member);
     json_decref(r->json);
-    wu_unzip_close(&r->zip);
+    wu_unzip_close(&r->idle);
     wu_archive_destroy(&r->archive);
     free(r);
     *reader = NULL;
@@ -685,38 +663,100 @@ const json_t *wu_npz_json(const wu_npz_reader *r)
     return r->json;
 }
 
-tc_status wu_npz_stream_begin(wu_npz_reader *r, size_t index, tc_err *err)
+const char *wu_npz_untidy(const wu_npz_reader *r)
+{
+    if (r->array_of_member[0] >= 0)
+        return RESULT_JSON " is not its first member";
+    if (r->archive->file_size != r->archive->plain_size)
+        return "holds more than its members: comments, extra fields or bytes between them";
+    return NULL;
+}
+
+/* --- reading arrays --------------------------------------------------------------------------- */
+
+struct wu_npz_stream {
+    wu_npz_reader *r;
+    wu_unzip *zip;
+    size_t member;
+    uint64_t left;           /* bytes to come */
+};
+
+tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
-    const tc_status st = wu_unzip_begin(r->zip, array->member, err);
-    return st != TC_OK ? st : read_exactly(r, array->member, header, array->header, err);
+    tc_status st = TC_OK;
+    *out = NULL;
+    wu_npz_stream *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return tc_no_memory(err, array->info.name);
+    *s = (wu_npz_stream){ .r = r, .zip = r->idle, .member = array->member, .left = array->bytes };
+    r->idle = NULL;
+    if (s->zip == NULL)
+        st = wu_unzip_open(r->archive, &s->zip, err);
+    if (st == TC_OK)
+        st = wu_unzip_begin(s->zip, s->member, err);
+    if (st == TC_OK)
+        st = read_exactly(r, s->zip, s->member, header, array->header, err);
+    if (st == TC_OK)
+        *out = s;
+    else
+        wu_npz_stream_close(&s);
+    return st;
 }
 
-tc_status wu_npz_stream_read(wu_npz_reader *r, void *buf, size_t n, size_t *n_read, tc_err *err)
+tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
 {
-    return wu_unzip_read(r->zip, buf, n, n_read, err);
+    const tc_status st = read_exactly(s->r, s->zip, s->member, buf, n, err);
+    if (st == TC_OK)
+        s->left -= n;
+    return st;
+}
+
+uint64_t wu_npz_stream_left(const wu_npz_stream *s)
+{
+    return s->left;
+}
+
+tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err)
+{
+    return wu_unzip_drain(s->zip, err);
+}
+
+void wu_npz_stream_close(wu_npz_stream **stream)
+{
+    wu_npz_stream *s = *stream;
+    if (s == NULL)
+        return;
+    if (s->r->idle == NULL)
+        s->r->idle = s->zip;
+    else
+        wu_unzip_close(&s->zip);
+    free(s);
+    *stream = NULL;
 }
 
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
 {
     const npz_array *array = &r->arrays[index];
+    wu_npz_stream *s = NULL;
     *data = NULL;
-    tc_status st = wu_npz_stream_begin(r, index, err);
+    tc_status st = wu_npz_stream_open(r, index, &s, err);
     if (st != TC_OK)
         return st;
     void *buf = malloc((size_t)array->bytes + 1);
     if (buf == NULL)
-        return tc_no_memory(err, array->info.name);
-    st = read_exactly(r, array->member, buf, (size_t)array->bytes, err);
+        st = tc_no_memory(err, array->info.name);
     if (st == TC_OK)
-        st = wu_unzip_drain(r->zip, err); /* there is nothing left: the CRC */
-    if (st != TC_OK) {
+        st = wu_npz_stream_read(s, buf, (size_t)array->bytes, err);
+    if (st == TC_OK)
+        st = wu_npz_stream_end(s, err);
+    wu_npz_stream_close(&s);
+    if (st == TC_OK)
+        *data = buf;
+    else
         free(buf);
-        return st;
-    }
-    *data = buf;
-    return TC_OK;
+    return st;
 }
 
 /* --- text ---------------------------------------------------------------------------------------- */

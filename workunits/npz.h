@@ -73,12 +73,25 @@ const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
 long wu_npz_find(const wu_npz_reader *r, const char *name);
 /* result.json; owned by the reader. */
 const json_t *wu_npz_json(const wu_npz_reader *r);
+/* What of the file texcell would not have written, whatever its arrays are, or
+ * NULL: result.json must come first, and there must be nothing between and
+ * behind the members (comments, extra fields, gaps: other programs may see
+ * something there). */
+const char *wu_npz_untidy(const wu_npz_reader *r);
 /* Reads array `index` whole; *data is the caller's (free()). */
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
-/* The same streamed: begin (also restarts), then reads until *n_read is 0,
- * where the CRC has been checked. */
-tc_status wu_npz_stream_begin(wu_npz_reader *r, size_t index, tc_err *err);
-tc_status wu_npz_stream_read(wu_npz_reader *r, void *buf, size_t n, size_t *n_read, tc_err *err);
+
+/* An array read from its start piece by piece, beside others. Close it before
+ * its reader. */
+typedef struct wu_npz_stream wu_npz_stream;
+tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);
+/* The next n bytes; there must be so many. */
+tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err);
+/* Bytes that are still to be read. */
+uint64_t wu_npz_stream_left(const wu_npz_stream *s);
+/* After the last byte: whether size and CRC were right. */
+tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err);
+void wu_npz_stream_close(wu_npz_stream **s);
 
 /* One UCS-4 string of `width` characters as UTF-8 into out (size out_size);
  * invalid code points become '?'. And back: returns the number of characters,

@@ -21,33 +21,77 @@ static tc_status reserve(wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
-                        wu_dtype dtype, uint32_t width, unsigned ndim,
-                        const uint64_t *shape, void **data, tc_err *err)
+tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
+                            wu_dtype dtype, uint32_t width, unsigned ndim,
+                            const uint64_t *shape, tc_err *err)
 {
     wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
-    int ok = ndim >= 1 && ndim <= WU_MAX_NDIM && wu_dtype_size(dtype, width) > 0;
-    uint64_t bytes = 0;
-    *data = NULL;
-    if (ok) {
-        memcpy(array.info.shape, shape, ndim * sizeof *shape);
-        bytes = wu_array_bytes(&array.info, &ok);
-    }
-    if (!ok)
+    if (ndim < 1 || ndim > WU_MAX_NDIM || wu_dtype_size(dtype, width) == 0)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", name);
+    memcpy(array.info.shape, shape, ndim * sizeof *shape);
     const tc_status st = reserve(out, err);
     if (st != TC_OK)
         return st;
     array.info.name = strdup(name);
-    array.data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
-    if (array.info.name == NULL || (bytes > 0 && array.data == NULL)) {
-        free(array.info.name);
-        free(array.data);
+    if (array.info.name == NULL)
         return tc_no_memory(err, name);
-    }
     out->arrays[out->n++] = array;
-    *data = array.data;
     return TC_OK;
+}
+
+static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
+{
+    int ok = 0;
+    if (array->info.shape[0] == WU_ANY_LENGTH)
+        array->info.shape[0] = rows;
+    const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+    if (!ok)
+        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", array->info.name);
+    array->data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
+    if (bytes > 0 && array->data == NULL)
+        return tc_no_memory(err, array->info.name);
+    return TC_OK;
+}
+
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
+                        wu_dtype dtype, uint32_t width, unsigned ndim,
+                        const uint64_t *shape, void **data, tc_err *err)
+{
+    *data = NULL;
+    tc_status st = wu_output_declare(out, kind, name, dtype, width, ndim, shape, err);
+    if (st != TC_OK)
+        return st;
+    wu_out_array *array = &out->arrays[out->n - 1];
+    st = allocate(array, 0, err);
+    if (st == TC_OK) {
+        *data = array->data;
+    } else {
+        free(array->info.name);
+        out->n--;
+    }
+    return st;
+}
+
+tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; i < out->n && st == TC_OK; i++)
+        st = allocate(&out->arrays[i], rows, err);
+    return st;
+}
+
+wu_out_array *wu_output_find(const wu_output *out, const char *name)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        if (strcmp(out->arrays[i].info.name, name) == 0)
+            return &out->arrays[i];
+    }
+    return NULL;
+}
+
+void *wu_output_data(const wu_output *out, const char *name)
+{
+    return wu_output_find(out, name)->data;
 }
 
 void wu_output_free(wu_output *out)

@@ -29,13 +29,27 @@ typedef struct wu_output {
     wu_out_array *arrays;
 } wu_output;
 
-/* Adds an array and gives *data, zeroed memory of the array's size to fill in
- * (owned by the output; NULL for an empty array). shape has ndim entries;
- * width is for WU_STR only. Every item of a job must add the same WU_ROWS
- * arrays in the same order, equal in all but shape[0]. */
+/* A number of rows that is not known yet. */
+#define WU_ANY_LENGTH UINT64_MAX
+
+/* Adds an array without data. shape has ndim entries, the first of which may be
+ * WU_ANY_LENGTH; width is for WU_STR only. Every item of a job must have the
+ * same WU_ROWS arrays in the same order, equal in all but shape[0]. */
+tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
+                            wu_dtype dtype, uint32_t width, unsigned ndim,
+                            const uint64_t *shape, tc_err *err);
+/* Declares an array and gives *data, zeroed memory of its size to fill in (owned
+ * by the output; NULL for an empty array). */
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err);
+/* Gives every declared array its data, zeroed (NULL for an empty array), and
+ * those of WU_ANY_LENGTH `rows` rows. */
+tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err);
+/* The array of that name, or NULL. */
+wu_out_array *wu_output_find(const wu_output *out, const char *name);
+/* Its data; the array must be there. */
+void *wu_output_data(const wu_output *out, const char *name);
 void wu_output_free(wu_output *out);
 
 /* Fetches the output of item `index` again (from the spool) while a result is

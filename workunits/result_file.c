@@ -301,16 +301,8 @@ void wu_tables_free(wu_tables *tables)
 static tc_status open_array(wu_cursor *cursor, size_t i, tc_err *err)
 {
     struct wu_cursor_array *array = &cursor->arrays[i];
-    tc_status status = wu_npz_open(cursor->file->path, 0, &array->npz, err);
-    if (status != TC_OK)
-        return status;
-    const wu_array_info *expected = wu_npz_info(cursor->file->npz, cursor->table->arrays[i]);
-    const long index = wu_npz_find(array->npz, expected->name);
-    array->info = index < 0 ? NULL : wu_npz_info(array->npz, (size_t)index);
-    if (index < 0 || array->info->ndim != expected->ndim || array->info->dtype != expected->dtype
-        || array->info->width != expected->width
-        || memcmp(array->info->shape, expected->shape, expected->ndim * sizeof *expected->shape) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", cursor->file->path);
+    const size_t index = cursor->table->arrays[i];
+    array->info = wu_npz_info(cursor->file->npz, index);
     const uint64_t n = array->info->ndim == 2 ? array->info->shape[1] : 1;
     if (!tc_mul_size((size_t)n, wu_dtype_size(array->info->dtype, array->info->width),
                      &array->row_bytes))
@@ -319,7 +311,7 @@ static tc_status open_array(wu_cursor *cursor, size_t i, tc_err *err)
     array->data = malloc(array->row_bytes + 1);
     if (array->data == NULL)
         return tc_no_memory(err, array->info->name);
-    return wu_npz_stream_begin(array->npz, (size_t)index, err);
+    return wu_npz_stream_open(cursor->file->npz, index, &array->stream, err);
 }
 
 tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_cursor *out,
@@ -334,45 +326,22 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
     return status;
 }
 
-static tc_status read_row(struct wu_cursor_array *array, size_t wanted, tc_err *err)
-{
-    size_t have = 0;
-    while (have < wanted) {
-        size_t n = 0;
-        const tc_status status = wu_npz_stream_read(array->npz, array->data + have, wanted - have, &n,
-                                                    err);
-        if (status != TC_OK)
-            return status;
-        if (n == 0)
-            return tc_fail(err, TC_INTERNAL, "%s: ends early", array->info->name);
-        have += n;
-    }
-    return TC_OK;
-}
-
-/* Reading on where nothing is left checks the array's CRC. */
-static tc_status read_end(struct wu_cursor_array *array, tc_err *err)
-{
-    unsigned char rest;
-    size_t n = 0;
-    return wu_npz_stream_read(array->npz, &rest, 1, &n, err);
-}
-
 tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err)
 {
     cursor->row++;
     *more = cursor->row < cursor->table->rows;
     tc_status status = TC_OK;
     for (size_t i = 0; i < cursor->table->n_arrays && status == TC_OK; i++)
-        status = *more ? read_row(&cursor->arrays[i], cursor->arrays[i].row_bytes, err)
-                       : read_end(&cursor->arrays[i], err);
+        status = *more ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
+                                            cursor->arrays[i].row_bytes, err)
+                       : wu_npz_stream_end(cursor->arrays[i].stream, err);
     return status;
 }
 
 void wu_cursor_close(wu_cursor *cursor)
 {
     for (size_t i = 0; cursor->arrays != NULL && i < cursor->table->n_arrays; i++) {
-        wu_npz_reader_close(&cursor->arrays[i].npz);
+        wu_npz_stream_close(&cursor->arrays[i].stream);
         free(cursor->arrays[i].data);
     }
     free(cursor->arrays);

@@ -70,7 +70,7 @@ typedef struct wu_cursor {
     const wu_table *table;
     uint64_t row;              /* number of the row at hand */
     struct wu_cursor_array {
-        wu_npz_reader *npz;
+        wu_npz_stream *stream;
         const wu_array_info *info;
         size_t row_bytes;
         unsigned char *data;   /* the row at hand */

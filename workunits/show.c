@@ -8,17 +8,21 @@
 #include "app/analysis/analysis.h"
 #include "workunits/archive.h"
 #include "workunits/job.h"
+#include "workunits/needs.h"
 #include "workunits/result_file.h"
 #include "workunits/tools.h"
 
 const char wu_show_help[] =
-    "texcell-wu show [--all] FILE\n"
+    "texcell-wu show [--all | --needs] FILE\n"
     "\n"
     "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
     "needs to know (operations, memory). Or a result: analysis, parameters as run, arrays\n"
     "with shape and type, and the first values of each table.\n"
     "\n"
-    "  --all   every item and every value, not only the first\n";
+    "  --all    every item and every value, not only the first\n"
+    "  --needs  only what a work unit needs, as a line of JSON: operations; bytes of memory and\n"
+    "           of a checkpoint (the largest item's); pixels; bytes of the result's arrays, and\n"
+    "           of a row (a region, a point) where the number of rows is not known before\n";
 
 /* Lines and columns of a list that --all would show whole. */
 enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
@@ -68,40 +72,40 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
-static void print_reason(const char *message)
-{
-    fputs("needs      unknown: ", stdout);
-    print_plain(message);
-    putchar('\n');
-}
-
 /* What create_work is to be told; nothing where the analysis cannot say. */
 static void print_needs(const wu_job *job)
 {
-    const an_analysis *analysis = an_find(job->analysis);
-    void *params = NULL;
+    wu_needs needs;
     tc_err reason = { "" };
-    if (analysis == NULL || analysis->plan == NULL) {
-        printf("needs      unknown: this program has no analysis %s\n", wu_quote(job->analysis).text);
-        return;
-    }
-    double flops = 0;
-    uint64_t memory = 0;
-    tc_status status = an_parse(analysis, job->parameters, "parameters", &params, &reason);
-    for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
-        an_plan plan = { 0 };
-        status = analysis->check_item(params, &job->items[i], job->items[i].name, &reason);
-        if (status == TC_OK)
-            status = analysis->plan(params, &job->items[i], &plan, &reason);
-        flops += plan.flops;
-        memory = plan.memory_bytes > memory ? plan.memory_bytes : memory;
-    }
-    if (status != TC_OK)
-        print_reason(reason.message);
-    else
+    if (wu_needs_find(job, &needs, &reason) != TC_OK) {
+        fputs("needs      unknown: ", stdout);
+        print_plain(reason.message);
+        putchar('\n');
+    } else {
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
-               "(rsc_memory_bound)\n", flops, memory);
-    an_params_free(analysis, &params);
+               "(rsc_memory_bound)\n", needs.operations, needs.memory_bytes);
+    }
+}
+
+/* The same for a program: one line of JSON. */
+static tc_status show_needs(const char *path, tc_err *err)
+{
+    wu_needs needs;
+    wu_job *job = NULL;
+    tc_err reason = { "" };
+    tc_status status = wu_job_read(path, &job, err);
+    if (status != TC_OK)
+        return status;
+    status = wu_needs_find(job, &needs, &reason);
+    if (status != TC_OK)
+        tc_fail(err, status, "%s: %s", path, reason.message);
+    else
+        printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
+               ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
+               ", \"row_bytes\": %" PRIu64 "}\n", job->n_items, needs.operations, needs.memory_bytes,
+               needs.state_bytes, needs.pixels, needs.output_bytes, needs.row_bytes);
+    wu_job_destroy(&job);
+    return status;
 }
 
 static tc_status show_work_unit(const char *path, bool all, tc_err *err)
@@ -320,20 +324,24 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
 {
     static const struct option long_options[] = {
         { "all", no_argument, NULL, 'a' },
+        { "needs", no_argument, NULL, 'n' },
         { NULL, 0, NULL, 0 },
     };
-    bool all = false;
+    bool all = false, needs = false;
     for (;;) {
         const int option = getopt_long(argc, argv, ":", long_options, NULL);
         if (option == -1)
             break;
-        if (option != 'a')
+        if (option != 'a' && option != 'n')
             return wu_bad_option("show", option, optopt, argv, err);
-        all = true;
+        all = all || option == 'a';
+        needs = needs || option == 'n';
     }
     if (argc - optind != 1)
         return tc_fail(err, TC_USAGE, "show: needs one FILE; see texcell-wu show --help");
     const char *path = argv[optind];
+    if (needs)
+        return show_needs(path, err);
     wu_archive *archive = NULL;
     tc_status status = wu_archive_read(path, &archive, err);
     if (status != TC_OK)

@@ -46,9 +46,8 @@ static void catch_signals(void)
     }
 }
 
-tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err)
+tc_status bw_init(const bw_options *options, tc_err *err)
 {
-    (void)multi_thread;
     catch_signals();
 #ifdef BW_WITH_BOINC
     if (!options->standalone_command) {
@@ -93,6 +92,11 @@ bool bw_time_to_checkpoint(void)
 void bw_checkpoint_completed(void)
 {
     side->checkpoint_completed();
+}
+
+void bw_checkpoint_failed(void)
+{
+    side->checkpoint_failed();
 }
 
 void bw_begin_critical(void)

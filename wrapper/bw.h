@@ -17,8 +17,8 @@
  *    bw_poll must be called often, at least once a step (about 0.2 s), and with
  *    all worker threads idle and no launch on a device under way.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
- *    bw_checkpoint_completed, then bw_exit_on_request. The client kills a
- *    task that needs longer than 60 seconds for this.
+ *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
+ *    client kills a task that needs longer than 60 seconds for this.
  *  - When it answers BW_ABORT: bw_exit_on_request at once.
  *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
  *    the job for done.
@@ -72,11 +72,10 @@ typedef enum bw_request {
 /* Starts the conversation with the client, or without one catches SIGINT,
  * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
  * thread is made and any file read. With a client, stderr is the task's and
- * stdout leads nowhere, as the client set them. multi_thread: the program will
- * have threads of its own (nothing depends on it: see docs/BOINC.md).
- * TC_USAGE for an odd test variable. Under a client whose runtime does not
- * start, it ends the process for a while instead of returning. */
-tc_status bw_init(const bw_options *options, bool multi_thread, tc_err *err);
+ * stdout leads nowhere, as the client set them. TC_USAGE for an odd test
+ * variable. Under a client whose runtime does not start, it ends the process
+ * for a while instead of returning. */
+tc_status bw_init(const bw_options *options, tc_err *err);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
 /* Resolves a logical file name to a physical one; the caller frees *path.
@@ -89,12 +88,15 @@ void bw_get_gpu(bw_gpu *gpu);
 
 /* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);
-/* True when a checkpoint should be written now. After true the caller writes
- * one (or fails to) and MUST call bw_checkpoint_completed. */
+/* True when a checkpoint should be written now. After true the caller MUST
+ * call bw_checkpoint_completed or bw_checkpoint_failed. */
 bool bw_time_to_checkpoint(void);
-/* A checkpoint is on disk. Also right after one that nobody asked for, such as
- * the one before bw_exit_on_request. */
+/* A checkpoint is on disk: the client takes the CPU time until now for kept.
+ * Also right after one that nobody asked for, such as the one before
+ * bw_exit_on_request. */
 void bw_checkpoint_completed(void);
+/* There is none, the disk being full perhaps. It is time again in a while. */
+void bw_checkpoint_failed(void);
 /* A stretch that must not be interrupted by suspend or quit; nests. Keep
  * bw_poll out of it. */
 void bw_begin_critical(void);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include <boinc_api.h>
@@ -51,6 +52,10 @@ void boinc_side_temporary_exit(int delay, const char *reason)
     leave(0); // it returns when it cannot write its file; the client restarts us anyway
 }
 
+// CPU time of the task, all its runs together, as of its last checkpoint.
+double kept_cpu_time;
+time_t retry_at; // after a checkpoint that failed; 0: none did
+
 tc_status boinc_side_init(const bw_options *, tc_err *)
 {
     BOINC_OPTIONS o;
@@ -63,6 +68,9 @@ tc_status boinc_side_init(const bw_options *, tc_err *)
     // A failure that came back would end in an exit code, hence a failed job.
     if (boinc_init_options(&o) != 0)
         boinc_side_temporary_exit(300, "the BOINC runtime does not start");
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    kept_cpu_time = data.wu_cpu_time;
     return TC_OK;
 }
 
@@ -111,12 +119,24 @@ void boinc_side_fraction_done(double fraction)
 
 bool boinc_side_time_to_checkpoint(void)
 {
+    if (retry_at && time(nullptr) < retry_at)
+        return false;
     return boinc_time_to_checkpoint() != 0;
 }
 
 void boinc_side_checkpoint_completed(void)
 {
+    retry_at = 0;
     boinc_checkpoint_completed();
+    boinc_wu_cpu_time(kept_cpu_time);
+}
+
+// The runtime has no word for this. Out of the critical section that it has
+// begun; until a checkpoint is completed it finds that it is time for one.
+void boinc_side_checkpoint_failed(void)
+{
+    retry_at = time(nullptr) + 60;
+    boinc_end_critical_section();
 }
 
 bw_request boinc_side_poll(const char **why)
@@ -148,12 +168,12 @@ void boinc_side_exit_on_request(bw_request request)
 {
     if (request == BW_ABORT)
         leave(EXIT_ABORTED_BY_CLIENT);
-    // The CPU time as of the checkpoint just written. The timer thread would
-    // send it only at its next full second.
+    // The timer thread would send the CPU time as of the checkpoint just
+    // written only at its next full second.
     double cpu_time = 0;
     boinc_wu_cpu_time(cpu_time);
     const double fraction = boinc_get_fraction_done(); // -1 before the first
-    boinc_report_app_status(cpu_time, cpu_time, fraction > 0 ? fraction : 0);
+    boinc_report_app_status(cpu_time, kept_cpu_time, fraction > 0 ? fraction : 0);
     // The client starts a task that a signal ended again without counting it
     // among those that keep exiting for no reason.
     const int number = bw_signal_caught();
@@ -183,6 +203,7 @@ const bw_side boinc_side = {
     boinc_side_fraction_done,
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,
+    boinc_side_checkpoint_failed,
     boinc_begin_critical_section,
     boinc_end_critical_section,
     boinc_side_poll,

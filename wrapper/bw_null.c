@@ -79,7 +79,7 @@ static bool null_time_to_checkpoint(void)
     return tc_seconds() - null.last_checkpoint >= null.checkpoint_every;
 }
 
-static void null_checkpoint_completed(void)
+static void null_restart_clock(void)
 {
     null.last_checkpoint = tc_seconds();
 }
@@ -134,7 +134,8 @@ const bw_side bw_null_side = {
     .get_gpu = null_get_gpu,
     .fraction_done = null_fraction_done,
     .time_to_checkpoint = null_time_to_checkpoint,
-    .checkpoint_completed = null_checkpoint_completed,
+    .checkpoint_completed = null_restart_clock,
+    .checkpoint_failed = null_restart_clock,
     .begin_critical = null_critical,
     .end_critical = null_critical,
     .poll = null_poll,

@@ -20,6 +20,7 @@ typedef struct bw_side {
     void (*fraction_done)(double fraction);
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
+    void (*checkpoint_failed)(void);
     void (*begin_critical)(void);
     void (*end_critical)(void);
     /* *why points to a string that lasts, set with BW_QUIT and BW_ABORT. */

@@ -33,7 +33,7 @@ typedef struct an_plan {
     uint64_t units;            /* units of work, each a part of about equal length */
     size_t state_bytes;
     uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
-    double flops;              /* elementary operations, for rsc_fpops_est */
+    double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
@@ -66,19 +66,6 @@ typedef struct an_backend {
 
 typedef struct an_selftest an_selftest;
 
-/* An array that a result must hold, for those who check results. */
-#define AN_ANY_LENGTH UINT64_MAX
-typedef struct an_expected {
-    wu_array_info info;        /* name owned; a shape may be AN_ANY_LENGTH */
-    /* Whether the values are possible ones; NULL: any are. TC_BAD_INPUT with
-     * the first that is not. */
-    tc_status (*check)(const void *params, const wu_array_info *info, const void *data, tc_err *err);
-} an_expected;
-
-/* Appends to a list (*list: NULL at first) and frees it. */
-tc_status an_expected_add(an_expected **list, size_t *n, const an_expected *entry, tc_err *err);
-void an_expected_free(an_expected **list, size_t n);
-
 typedef struct an_analysis {
     const char *name;
     const char *summary;       /* one line for people */
@@ -98,10 +85,15 @@ typedef struct an_analysis {
     /* From the final state to the item's arrays. Shared by both backends. */
     tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
-    /* The WU_ONCE arrays. */
+    /* The WU_ONCE arrays; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
-    /* The other arrays of a result of this job. *list: an_expected_free. */
-    tc_status (*expect)(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+    /* Declares the arrays that finish gives for an item, in its order. Tables
+     * have WU_ANY_LENGTH rows; the first of them holds the item's index. */
+    tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+    /* Whether this item can have given these arrays, shaped as expect says:
+     * values within their bounds, sums that agree, all that can be told without
+     * computing it again. TC_BAD_INPUT with the first fault (check.h). */
+    tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
     bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */
@@ -118,6 +110,29 @@ const an_analysis *an_find(const char *name);
 tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
                    void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
+
+/* A work unit and what its analysis says of it. */
+typedef struct an_unit {
+    wu_job *job;
+    const an_analysis *analysis;
+    void *params;
+} an_unit;
+
+/* Reads a work unit, its parameters with it, and checks that the analysis
+ * takes its items. *out: an_unit_free. */
+tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
+void an_unit_free(an_unit *unit);
+
+/* Does a task from start to end with nothing in between, in a zeroed state of
+ * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
+tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
+                      double deadline, tc_err *err);
+
+/* For expect: a column of one row per item, a table's column (columns > 1: of
+ * so many in a row), and a picture of the item's size. */
+tc_status an_declare_row(wu_output *out, const char *name, wu_dtype dtype, tc_err *err);
+tc_status an_declare_table(wu_output *out, const char *name, wu_dtype dtype, uint64_t columns, tc_err *err);
+tc_status an_declare_picture(wu_output *out, const char *name, wu_dtype dtype, const wu_item *item, tc_err *err);
 
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 

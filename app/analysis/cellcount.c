@@ -1,4 +1,4 @@
-#include "app/analysis/cellcount.h"
+#include "app/analysis/cellcount_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -255,8 +255,8 @@ const an_analysis an_cellcount = {
     .plan = plan,
     .init = init,
     .finish = cc_finish,
-    .constants = cc_constants,
     .expect = cc_expect,
+    .check_result = cc_check_result,
     .cpu = &cc_cpu,
     .selftests = selftests
 };

@@ -60,19 +60,6 @@ typedef enum cc_phase {
 /* Where an interrupted item goes on, besides the start. */
 #define CC_KEPT CC_ASCEND
 
-/* The way between two parts: their summits' indices, a < b, and the squared
- * distance at its lowest place. */
-typedef struct cc_pass {
-    int32_t a, b;
-    uint32_t d2;
-} cc_pass;
-
-/* Passes, as many as there are; a growing list. */
-typedef struct cc_passes {
-    cc_pass *list;
-    size_t n, room;
-} cc_passes;
-
 typedef struct cc_state {
     an_state_head head;
     uint64_t regions;          /* when all is done */
@@ -87,25 +74,19 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny);
  * that maximises the between-class variance of v <= t and v > t. */
 uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
 
-/* Appends; false without memory. */
-bool cc_passes_add(cc_passes *p, int32_t a, int32_t b, uint32_t d2);
-/* Sorts, and leaves the highest of each pair. */
-void cc_passes_merge(cc_passes *p);
-/* Joins summits that are not worth two cells. d2 is the plane of squared
- * distances; up[summit] becomes the summit it is joined with. */
-void cc_join_summits(cc_passes *p, const uint32_t *d2, int32_t *up);
-
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
-tc_status cc_constants(const void *params, wu_output *out, tc_err *err);
-tc_status cc_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+/* cellcount_check.c */
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 /* One row of statistics; sums are exact. Also the bench's way in. */
 typedef struct cc_region {
-    uint64_t area, sum_y, sum_x, sum_grey;
-    uint32_t y0, x0, y1, x1;   /* half-open */
+    uint64_t sum_y, sum_x, sum_grey;
+    uint32_t area;
+    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
 } cc_region;
-/* The regions 1..n of a label plane, regions[label - 1]; `regions` has n
- * entries. pixels may be NULL: no grey sums. */
+/* Measures the regions 1..n of a label plane. regions: 1 + n entries, by label; that
+ * of 0 is the ground's. */
 tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
                      unsigned threads, cc_region *regions, tc_err *err);
 
@@ -117,8 +98,8 @@ extern const an_backend cc_cpu;
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
-/* Bytes of 0 and 1 for the pixels of rows [y0, y1), after CC_FILL. */
-void cc_host_mask(const void *worker, uint32_t y0, uint32_t y1, uint8_t *bytes);
+/* The mask after CC_FILL: [ny][lab_stride(nx)]. */
+const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's
  * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
  * the ground. NULL without memory. */

@@ -389,7 +389,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
                       + plane * (2 * p->n_levels + 2) + ((uint64_t)8 << 20);
-    out->flops = (p->window == GLCM_WHOLE_ROI ? 10.0 : 1000.0)
+    out->flops = (p->window == GLCM_WHOLE_ROI ? 45.0 : 1000.0)
                * (double)windows * (double)(p->n_levels * p->n_offsets);
     return TC_OK;
 }
@@ -443,6 +443,7 @@ const an_analysis an_glcm = {
     .finish = glcm_finish,
     .constants = glcm_constants,
     .expect = glcm_expect,
+    .check_result = glcm_check_result,
     .cpu = &glcm_cpu,
     .selftests = selftests
 };

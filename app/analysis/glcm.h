@@ -185,7 +185,26 @@ bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_ta
 tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
                       wu_output *out, tc_err *err);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
-tc_status glcm_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+
+/* --- output ------------------------------------------------------------------- */
+
+/* Of a feature over the windows of one offset: mean, variance, minimum, maximum;
+ * all NaN where no window has a pair. Of a feature over the offsets of a
+ * distance: */
+enum { GLCM_MOMENTS = 4 };
+enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
+
+/* From the one to the other; a new one is all zero. */
+typedef struct glcm_summary {
+    double sum, sum_variance, lowest, highest, min, max;
+    unsigned n;
+} glcm_summary;
+void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
+void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
+
+/* glcm_check.c */
+tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 extern const an_backend glcm_cpu;
 

@@ -9,8 +9,7 @@
 typedef __int128 i128;
 typedef unsigned __int128 u128;
 
-enum { MEAN, RANGE, SD, MIN, MAX, STATISTICS };
-static const char *const statistic_names[STATISTICS] = { "mean", "range", "sd", "min", "max" };
+static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
 
 static u128 join(uint64_t lo, uint64_t hi)
 {
@@ -72,134 +71,105 @@ static void moments(const glcm_moments *m, uint64_t n, double *mean, double *var
         *variance = 0;
 }
 
-/* The five statistics of one (levels, distance, feature) over its offsets. */
-static void over_offsets(const glcm_params *p, const glcm_stat *stats, unsigned distance,
-                         int feature, double out[STATISTICS])
+/* Mean, variance, minimum and maximum over the windows of one offset. */
+static void over_windows(const glcm_stat *stat, int feature, double out[GLCM_MOMENTS])
 {
-    double sum = 0, sum_variance = 0, lowest = INFINITY, highest = -INFINITY;
-    int64_t min = INT64_MAX, max = INT64_MIN;
-    unsigned n = 0;
+    const glcm_moments *const m = &stat->feature[feature];
+
+    for (int i = 0; i < GLCM_MOMENTS; i++)
+        out[i] = NAN;
+    if (stat->windows == 0)
+        return;
+    moments(m, stat->windows, &out[0], &out[1]);
+    out[2] = (double)m->min * 0x1p-32;
+    out[3] = (double)m->max * 0x1p-32;
+}
+
+void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS])
+{
+    if (isnan(offset[0]))
+        return;
+    s->sum += offset[0];
+    s->sum_variance += offset[1];
+    s->lowest = s->n == 0 || offset[0] < s->lowest ? offset[0] : s->lowest;
+    s->highest = s->n == 0 || offset[0] > s->highest ? offset[0] : s->highest;
+    s->min = s->n == 0 || offset[2] < s->min ? offset[2] : s->min;
+    s->max = s->n == 0 || offset[3] > s->max ? offset[3] : s->max;
+    s->n++;
+}
+
+void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
+{
+    for (int i = 0; i < GLCM_STATISTICS; i++)
+        out[i] = NAN;
+    if (s->n == 0)
+        return;
+    out[GLCM_MEAN] = s->sum / s->n;
+    out[GLCM_SPREAD] = s->highest - s->lowest;
+    out[GLCM_SD] = sqrt(s->sum_variance / s->n);
+    out[GLCM_MIN] = s->min;
+    out[GLCM_MAX] = s->max;
+}
+
+/* The five statistics of one (levels, distance, feature) over its offsets. */
+static void over_offsets(const glcm_params *p, const glcm_stat *stats, unsigned distance, int feature,
+                         double out[GLCM_STATISTICS])
+{
+    glcm_summary summary = { .n = 0 };
 
     for (size_t o = 0; o < p->n_offsets; o++) {
-        const glcm_moments *const m = &stats[o].feature[feature];
-        double mean, variance;
+        double offset[GLCM_MOMENTS];
 
-        if (p->offsets[o].distance != distance || stats[o].windows == 0)
+        if (p->offsets[o].distance != distance)
             continue;
-        moments(m, stats[o].windows, &mean, &variance);
-        sum += mean;
-        sum_variance += variance;
-        lowest = mean < lowest ? mean : lowest;
-        highest = mean > highest ? mean : highest;
-        min = m->min < min ? m->min : min;
-        max = m->max > max ? m->max : max;
-        n++;
+        over_windows(&stats[o], feature, offset);
+        glcm_summary_add(&summary, offset);
     }
-    for (int i = 0; i < STATISTICS; i++)
-        out[i] = NAN;
-    if (n == 0)
-        return;
-    out[MEAN] = sum / n;
-    out[RANGE] = highest - lowest;
-    out[SD] = sqrt(sum_variance / n);
-    out[MIN] = (double)min * 0x1p-32;
-    out[MAX] = (double)max * 0x1p-32;
+    glcm_summary_end(&summary, out);
 }
 
-static tc_status add_features(const glcm_params *p, const glcm_stat *stats, wu_output *out, tc_err *err)
+static void fill_features(const glcm_params *p, const glcm_stat *stats, double *row)
 {
-    const uint64_t shape[2] = { 1, (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * STATISTICS };
-    void *data;
-    double *row;
-    const tc_status st = wu_output_add(out, WU_ROWS, "features", WU_F64, 0, 2, shape, &data, err);
-
-    if (st != TC_OK)
-        return st;
-    row = data;
     for (size_t level = 0; level < p->n_levels; level++)
         for (unsigned d = 0; d < p->n_distances; d++)
-            for (int f = 0; f < GLCM_FEATURES; f++, row += STATISTICS)
+            for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_STATISTICS)
                 over_offsets(p, stats + level * p->n_offsets, d, f, row);
-    return TC_OK;
 }
 
-static tc_status add_offset_features(const glcm_params *p, const glcm_stat *stats, wu_output *out, tc_err *err)
+static void fill_offset_features(const glcm_params *p, const glcm_stat *stats, double *row)
 {
-    const uint64_t shape[5] = { 1, p->n_levels, p->n_offsets, GLCM_FEATURES, 4 };
-    void *data;
-    double *row;
-    const tc_status st = wu_output_add(out, WU_ROWS, "offset_features", WU_F64, 0, 5, shape, &data, err);
-
-    if (st != TC_OK)
-        return st;
-    row = data;
-    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++) {
-        for (int f = 0; f < GLCM_FEATURES; f++, row += 4) {
-            const glcm_moments *const m = &stats[i].feature[f];
-
-            row[0] = row[1] = row[2] = row[3] = NAN;
-            if (stats[i].windows == 0)
-                continue;
-            moments(m, stats[i].windows, &row[0], &row[1]);
-            row[2] = (double)m->min * 0x1p-32;
-            row[3] = (double)m->max * 0x1p-32;
-        }
-    }
-    return TC_OK;
-}
-
-static void map_info(const glcm_params *p, const glcm_map *map, const wu_item *item, char *name, size_t size,
-                     wu_array_info *info)
-{
-    const uint64_t shape[3] = { item->nz, item->ny, item->nx };
-
-    snprintf(name, size, "map_%s_%s_L%u_%d_%d", item->name, glcm_feature_names[map->feature],
-             p->levels[map->level], map->dx, map->dy);
-    *info = (wu_array_info){ .name = name, .dtype = WU_F32, .ndim = item->is_stack ? 3 : 2 };
-    memcpy(info->shape, item->is_stack ? shape : shape + 1, info->ndim * sizeof shape[0]);
-}
-
-static tc_status add_maps(const an_task *task, const void *state, wu_output *out, tc_err *err)
-{
-    const glcm_params *const p = task->params;
-    const wu_item *const item = task->item;
-    const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
-    const unsigned char *plane = (const unsigned char *)state + glcm_state_maps_at(p);
-
-    for (size_t i = 0; i < p->n_maps; i++, plane += bytes) {
-        char name[WU_MAX_NAME + 128];
-        wu_array_info info;
-        void *data;
-        tc_status st;
-
-        map_info(p, &p->maps[i], item, name, sizeof name, &info);
-        st = wu_output_add(out, WU_OWN, name, info.dtype, 0, info.ndim, info.shape, &data, err);
-        if (st != TC_OK)
-            return st;
-        memcpy(data, plane, bytes);
-    }
-    return TC_OK;
+    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
+        for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_MOMENTS)
+            over_windows(&stats[i], f, row);
 }
 
 tc_status glcm_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const glcm_params *const p = task->params;
+    const wu_item *const item = task->item;
     const glcm_stat *const stats = glcm_state_stats_const(state);
-    tc_status st = add_features(p, stats, out, err);
+    const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
+    const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
+    tc_status st = glcm_expect(p, item, out, err);
 
     (void)item_index;
-    if (st == TC_OK && p->per_offset)
-        st = add_offset_features(p, stats, out, err);
     if (st == TC_OK)
-        st = add_maps(task, state, out, err);
-    return st;
+        st = wu_output_allocate(out, 0, err);
+    if (st != TC_OK)
+        return st;
+    fill_features(p, stats, wu_output_data(out, "features"));
+    if (p->per_offset)
+        fill_offset_features(p, stats, wu_output_data(out, "offset_features"));
+    for (size_t i = 0; i < p->n_maps; i++)
+        memcpy(out->arrays[out->n - p->n_maps + i].data, planes + i * bytes, bytes);
+    return TC_OK;
 }
 
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
     enum { WIDTH = 48 };
     const glcm_params *const p = params;
-    const uint64_t n = (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * STATISTICS;
+    const uint64_t n = (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * GLCM_STATISTICS;
     const uint64_t offsets_shape[2] = { p->n_offsets, 3 };
     void *data;
     uint32_t *name;
@@ -212,7 +182,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
     for (size_t level = 0; level < p->n_levels; level++)
         for (size_t d = 0; d < p->n_distances; d++)
             for (int f = 0; f < GLCM_FEATURES; f++)
-                for (int s = 0; s < STATISTICS; s++, name += WIDTH) {
+                for (int s = 0; s < GLCM_STATISTICS; s++, name += WIDTH) {
                     char text[WIDTH + 1];
 
                     snprintf(text, sizeof text, "glcm_L%u_d%02u_%s_%s", p->levels[level],
@@ -232,116 +202,6 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
         row[2] = (int32_t)p->distances[p->offsets[o].distance];
     }
     return TC_OK;
-}
-
-/* --- what a result may hold ---------------------------------------------------- */
-
-/* Bounds of each feature for L levels, the ends included. */
-static void bounds(int feature, double levels, double *lo, double *hi)
-{
-    const double span = levels - 1, bits = 8;       /* log2(256) */
-
-    *lo = 0;
-    *hi = 1;
-    switch (feature) {
-    case GLCM_CONTRAST: *hi = span * span; break;
-    case GLCM_CORRELATION: *lo = -1; break;
-    case GLCM_VARIANCE: *hi = span * span / 4; break;
-    case GLCM_SUM_AVERAGE: *lo = 2; *hi = 2 * levels; break;
-    case GLCM_SUM_VARIANCE: *hi = span * span; break;
-    case GLCM_SUM_ENTROPY: *hi = bits + 1; break;
-    case GLCM_ENTROPY: *hi = 2 * bits; break;
-    case GLCM_DIFFERENCE_VARIANCE: *hi = span * span / 4; break;
-    case GLCM_DIFFERENCE_ENTROPY: *hi = bits; break;
-    case GLCM_IMC1: *lo = -1; *hi = 0; break;
-    default: break;
-    }
-}
-
-/* min <= mean <= max within the feature's bounds, sd at most half the range of
- * values, range not above it. Either all are NaN (no windows) or none is. */
-static bool possible(const double v[STATISTICS], int feature, unsigned levels)
-{
-    const double slack = 1e-9;
-    double lo, hi;
-    int nans = 0;
-
-    for (int i = 0; i < STATISTICS; i++)
-        nans += isnan(v[i]) != 0;
-    if (nans > 0)
-        return nans == STATISTICS;
-    bounds(feature, levels, &lo, &hi);
-    return v[MIN] >= lo - slack && v[MAX] <= hi + slack && v[MIN] <= v[MAX] &&
-           v[MEAN] >= v[MIN] - slack && v[MEAN] <= v[MAX] + slack &&
-           v[RANGE] >= 0 && v[RANGE] <= v[MAX] - v[MIN] + slack &&
-           v[SD] >= 0 && v[SD] <= (v[MAX] - v[MIN]) / 2 + slack;
-}
-
-static tc_status check_features(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const glcm_params *const p = params;
-    const double *row = data;
-
-    for (uint64_t item = 0; item < info->shape[0]; item++)
-        for (size_t level = 0; level < p->n_levels; level++)
-            for (size_t d = 0; d < p->n_distances; d++)
-                for (int f = 0; f < GLCM_FEATURES; f++, row += STATISTICS)
-                    if (!possible(row, f, p->levels[level]))
-                        return tc_fail(err, TC_BAD_INPUT, "item %llu: glcm_L%u_d%02u_%s: values that no picture gives",
-                                       (unsigned long long)item, p->levels[level], p->distances[d],
-                                       glcm_feature_names[f]);
-    return TC_OK;
-}
-
-static tc_status check_offset_features(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const glcm_params *const p = params;
-    const double *row = data;
-
-    for (uint64_t item = 0; item < info->shape[0]; item++)
-        for (size_t level = 0; level < p->n_levels; level++)
-            for (size_t o = 0; o < p->n_offsets; o++)
-                for (int f = 0; f < GLCM_FEATURES; f++, row += 4) {
-                    const double five[STATISTICS] = {
-                        [MEAN] = row[0], [SD] = sqrt(row[1]), [RANGE] = isnan(row[0]) ? row[0] : 0,
-                        [MIN] = row[2], [MAX] = row[3]
-                    };
-
-                    if (!possible(five, f, p->levels[level]))
-                        return tc_fail(err, TC_BAD_INPUT, "item %llu: L%u offset (%d,%d) %s: values that no "
-                                       "picture gives", (unsigned long long)item, p->levels[level],
-                                       p->offsets[o].dx, p->offsets[o].dy, glcm_feature_names[f]);
-                }
-    return TC_OK;
-}
-
-tc_status glcm_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err)
-{
-    const glcm_params *const p = params;
-    char features[] = "features", offset_features[] = "offset_features";
-    const an_expected all = {
-        { .name = features, .dtype = WU_F64, .ndim = 2,
-          .shape = { job->n_items, (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * STATISTICS } },
-        check_features
-    };
-    const an_expected each = {
-        { .name = offset_features, .dtype = WU_F64, .ndim = 5,
-          .shape = { job->n_items, p->n_levels, p->n_offsets, GLCM_FEATURES, 4 } },
-        check_offset_features
-    };
-    tc_status st = an_expected_add(list, n, &all, err);
-
-    if (st == TC_OK && p->per_offset)
-        st = an_expected_add(list, n, &each, err);
-    for (size_t i = 0; i < job->n_items; i++)
-        for (size_t m = 0; st == TC_OK && m < p->n_maps; m++) {
-            char name[WU_MAX_NAME + 128];
-            an_expected map = { .check = NULL };
-
-            map_info(p, &p->maps[m], &job->items[i], name, sizeof name, &map.info);
-            st = an_expected_add(list, n, &map, err);
-        }
-    return st;
 }
 
 /* --- one matrix of many pairs ------------------------------------------------- */

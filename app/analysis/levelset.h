@@ -100,7 +100,11 @@ tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_
 void ls_force_free(ls_force *force);
 
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
-tc_status ls_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+/* levelset_check.c */
+tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+/* Of so many pixels or voxels inside: cubic micrometres, or pixels for a picture. */
+double ls_measure(const wu_item *item, int64_t inside);
 
 extern const an_backend ls_cpu;
 

@@ -57,24 +57,11 @@ static tc_status run_task(const an_analysis *a, const an_backend *backend, const
                           tc_err *err)
 {
     void *const state = calloc(1, task->plan.state_bytes);
-    void *worker = NULL;
-    uint64_t units;
     tc_status st;
 
     if (state == NULL)
         return tc_no_memory(err, "the self-test");
-    st = a->init(task, state, err);
-    if (st == TC_OK)
-        st = backend->open(task, state, &worker, err);
-    if (st == TC_OK) {
-        do
-            st = backend->step(worker, state, &units, err);
-        while (st == TC_MORE);
-    }
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
-    if (worker != NULL)
-        backend->close(&worker);
+    st = an_task_run(a, backend, task, state, 0, err);
     *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, task->plan.state_bytes);
     free(state);
     return st;

@@ -109,7 +109,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
                       + voting_tables_bytes(&s) + ((uint64_t)64 << 20);
-    out->flops = (double)s.n * (200 + cells + (double)s.rounds * 4 * (double)voting_offset_rows(&s));
+    out->flops = 1.6 * (double)s.n * (200 + cells + (double)s.rounds * 4 * (double)voting_offset_rows(&s));
     return TC_OK;
 }
 
@@ -141,8 +141,8 @@ const an_analysis an_voting = {
     .plan = plan,
     .init = init,
     .finish = voting_finish,
-    .constants = voting_constants,
     .expect = voting_expect,
+    .check_result = voting_check_result,
     .cpu = &voting_cpu,
     .one_kind = true,
     .selftests = selftests

@@ -123,10 +123,29 @@ void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
 
+/* --- points ------------------------------------------------------------------ */
+
+typedef struct voting_peak {
+    uint32_t score;
+    uint32_t z, y, x;
+    double at[3];               /* z, y, x: the peak, or refined */
+} voting_peak;
+
+typedef struct voting_peaks {
+    size_t n, room;
+    voting_peak *list;
+} voting_peaks;
+
+/* The order of two voting_peak, for qsort: best first, then first in the picture. */
+int voting_by_order(const void *a, const void *b);
+/* Best first; a peak nearer than the radius to a kept one goes. */
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
+
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
-tc_status voting_constants(const void *params, wu_output *out, tc_err *err);
-tc_status voting_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err);
+/* voting_check.c */
+tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 extern const an_backend voting_cpu;
 

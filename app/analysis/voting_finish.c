@@ -6,17 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct peak {
-    uint32_t score;
-    uint32_t z, y, x;
-    double at[3];               /* z, y, x: the peak, or refined */
-} peak;
-
-typedef struct peaks {
-    size_t n, room;
-    peak *list;
-} peaks;
-
 /* --- peaks ------------------------------------------------------------------------ */
 
 /* Whether a sum stands before another in the order: larger, or equal and
@@ -42,11 +31,11 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
     return true;
 }
 
-static tc_status add_peak(peaks *p, const peak *found, tc_err *err)
+static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err)
 {
     if (p->n == p->room) {
         const size_t room = p->room == 0 ? 256 : 2 * p->room;
-        peak *const list = realloc(p->list, room * sizeof *list);
+        voting_peak *const list = realloc(p->list, room * sizeof *list);
 
         if (list == NULL)
             return tc_no_memory(err, "the peaks");
@@ -57,7 +46,7 @@ static tc_status add_peak(peaks *p, const peak *found, tc_err *err)
     return TC_OK;
 }
 
-static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, peaks *p, tc_err *err)
+static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, voting_peaks *p, tc_err *err)
 {
     tc_status st = TC_OK;
     size_t i = 0;
@@ -71,14 +60,14 @@ static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, peaks
                     (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
                     continue;
                 if (is_peak(s, votes, z, y, x))
-                    st = add_peak(p, &(peak){ votes[i], z, y, x, { z, y, x } }, err);
+                    st = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
             }
     return st;
 }
 
-static int by_order(const void *a_at, const void *b_at)
+int voting_by_order(const void *a_at, const void *b_at)
 {
-    const peak *const a = a_at, *const b = b_at;
+    const voting_peak *const a = a_at, *const b = b_at;
 
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
@@ -96,7 +85,7 @@ static int by_order(const void *a_at, const void *b_at)
 typedef struct grid {
     size_t box[3], n[3];
     int64_t *head;              /* of each box: index of a kept peak, -1: none */
-    int64_t *next;              /* of each kept peak */
+    int64_t *next;              /* of each kept voting_peak */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -118,7 +107,7 @@ static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_e
     return TC_OK;
 }
 
-static bool close_by(const voting_scheme *s, const peak *a, const peak *b)
+static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
 {
     const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0], dy = ((int64_t)a->y - b->y) * s->scale[1],
                   dx = ((int64_t)a->x - b->x) * s->scale[2];
@@ -126,7 +115,7 @@ static bool close_by(const voting_scheme *s, const peak *a, const peak *b)
     return dz * dz + dy * dy + dx * dx < s->radius64 * s->radius64;
 }
 
-static bool is_suppressed(const voting_scheme *s, const grid *g, const peak *list, const peak *p)
+static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list, const voting_peak *p)
 {
     const size_t at[3] = { p->z / g->box[0], p->y / g->box[1], p->x / g->box[2] };
 
@@ -139,8 +128,7 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const peak *lis
     return false;
 }
 
-/* Best first; a peak nearer than the radius to a kept one goes. */
-static tc_status suppress(const voting_scheme *s, peaks *p, tc_err *err)
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err)
 {
     grid g = { .head = NULL };
     tc_status st;
@@ -148,10 +136,10 @@ static tc_status suppress(const voting_scheme *s, peaks *p, tc_err *err)
 
     if (p->n == 0)
         return TC_OK;
-    qsort(p->list, p->n, sizeof *p->list, by_order);
+    qsort(p->list, p->n, sizeof *p->list, voting_by_order);
     st = grid_init(s, p->n, &g, err);
     for (size_t i = 0; st == TC_OK && i < p->n; i++) {
-        const peak one = p->list[i];
+        const voting_peak one = p->list[i];
         size_t box;
 
         if (is_suppressed(s, &g, p->list, &one))
@@ -172,7 +160,7 @@ static tc_status suppress(const voting_scheme *s, peaks *p, tc_err *err)
 /* "auto": at least 3/10 of the score at which the best peaks make up half of
  * the sum of all scores. Many weak peaks, noise, hardly move it, and it does not
  * matter how many cells there are. */
-static void apply_threshold(const voting_params *params, peaks *p)
+static void apply_threshold(const voting_params *params, voting_peaks *p)
 {
     uint64_t sum = 0, part = 0;
     size_t middle = 0, n = 0;
@@ -318,7 +306,7 @@ static int64_t upper(int64_t centre, int64_t reach, int64_t n)
 
 /* A point farther than half the radius from its peak, or outside the picture
  * (a cell that the border cuts), is not taken: the peak stays. */
-static void refine_peak(const refiner *r, peak *p)
+static void refine_peak(const refiner *r, voting_peak *p)
 {
     const voting_scheme *const s = r->s;
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
@@ -357,25 +345,20 @@ static void refine_peak(const refiner *r, peak *p)
 
 /* --- output -------------------------------------------------------------------------------- */
 
-static tc_status add_points(const an_task *task, size_t item_index, const peaks *p, wu_output *out, tc_err *err)
+static tc_status add_points(const an_task *task, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
 {
-    const uint64_t n = p->n, one = 1, dims = task->item->is_stack ? 3 : 2, shape[2] = { n, dims };
-    void *count = NULL, *item = NULL, *point = NULL, *score = NULL;
-    tc_status st = wu_output_add(out, WU_ROWS, "count", WU_I64, 0, 1, &one, &count, err);
+    const size_t dims = task->item->is_stack ? 3 : 2;
+    tc_status st = voting_expect(task->params, task->item, out, err);
 
     if (st == TC_OK)
-        st = wu_output_add(out, WU_ROWS, "point_item", WU_I64, 0, 1, &n, &item, err);
-    if (st == TC_OK)
-        st = wu_output_add(out, WU_ROWS, "point", WU_F64, 0, 2, shape, &point, err);
-    if (st == TC_OK)
-        st = wu_output_add(out, WU_ROWS, "score", WU_I64, 0, 1, &n, &score, err);
+        st = wu_output_allocate(out, p->n, err);
     if (st != TC_OK)
         return st;
-    *(int64_t *)count = (int64_t)n;
-    for (size_t i = 0; i < n; i++) {
-        ((int64_t *)item)[i] = (int64_t)item_index;
-        ((int64_t *)score)[i] = p->list[i].score;
-        memcpy((double *)point + i * dims, p->list[i].at + 3 - dims, dims * sizeof(double));
+    *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
+        ((int64_t *)wu_output_data(out, "score"))[i] = p->list[i].score;
+        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].at + 3 - dims, dims * sizeof(double));
     }
     return TC_OK;
 }
@@ -383,7 +366,7 @@ static tc_status add_points(const an_task *task, size_t item_index, const peaks 
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const voting_params *const p = task->params;
-    peaks found = { 0, 0, NULL };
+    voting_peaks found = { 0, 0, NULL };
     voting_scheme s;
     voting_levels levels;
     tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
@@ -393,7 +376,7 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
     if (st == TC_OK)
         st = find_peaks(&s, voting_votes_const(state), &found, err);
     if (st == TC_OK)
-        st = suppress(&s, &found, err);
+        st = voting_suppress(&s, &found, err);
     if (st == TC_OK) {
         const refiner r = { p, &s, levels.floor, voting_votes_const(state) + s.n };
 
@@ -403,65 +386,5 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
         st = add_points(task, item_index, &found, out, err);
     }
     free(found.list);
-    return st;
-}
-
-tc_status voting_constants(const void *params, wu_output *out, tc_err *err)
-{
-    (void)params;
-    (void)out;
-    (void)err;
-    return TC_OK;
-}
-
-static tc_status not_negative(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const int64_t *const v = data;
-
-    (void)params;
-    for (uint64_t i = 0; i < info->shape[0]; i++)
-        if (v[i] < 0)
-            return tc_fail(err, TC_BAD_INPUT, "row %llu: is negative", (unsigned long long)i);
-    return TC_OK;
-}
-
-static tc_status check_score(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const voting_params *const p = params;
-    const int64_t *const v = data;
-
-    for (uint64_t i = 0; i < info->shape[0]; i++)
-        if (v[i] < 1 || v[i] > UINT32_MAX || (!p->automatic && (double)v[i] < p->threshold))
-            return tc_fail(err, TC_BAD_INPUT, "row %llu: a score that no picture gives", (unsigned long long)i);
-    return TC_OK;
-}
-
-static tc_status check_point(const void *params, const wu_array_info *info, const void *data, tc_err *err)
-{
-    const double *const v = data;
-
-    (void)params;
-    for (uint64_t i = 0; i < info->shape[0] * info->shape[1]; i++)
-        if (!(v[i] >= -0.5 && v[i] < WU_MAX_SIDE - 0.5))
-            return tc_fail(err, TC_BAD_INPUT, "row %llu: a point outside any picture",
-                           (unsigned long long)(i / info->shape[1]));
-    return TC_OK;
-}
-
-tc_status voting_expect(const void *params, const wu_job *job, an_expected **list, size_t *n, tc_err *err)
-{
-    char count[] = "count", item[] = "point_item", point[] = "point", score[] = "score";
-    const an_expected all[] = {
-        { { .name = count, .dtype = WU_I64, .ndim = 1, .shape = { job->n_items } }, not_negative },
-        { { .name = item, .dtype = WU_I64, .ndim = 1, .shape = { AN_ANY_LENGTH } }, not_negative },
-        { { .name = point, .dtype = WU_F64, .ndim = 2,
-            .shape = { AN_ANY_LENGTH, job->n_items > 0 && job->items[0].is_stack ? 3 : 2 } }, check_point },
-        { { .name = score, .dtype = WU_I64, .ndim = 1, .shape = { AN_ANY_LENGTH } }, check_score }
-    };
-    tc_status st = TC_OK;
-
-    (void)params;
-    for (size_t i = 0; st == TC_OK && i < sizeof all / sizeof all[0]; i++)
-        st = an_expected_add(list, n, &all[i], err);
     return st;
 }

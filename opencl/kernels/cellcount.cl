@@ -1,22 +1,32 @@
 /*
- * The device's part of cellcount. Planes are [ny][nx], n = nx * ny <= 2^30.
+ * The device's part of cellcount. A picture is nx x ny, n = nx * ny <= 2^30.
  *
- * Components: a work-group labels a tile of TILE x TILE pixels in local memory;
- * tiles are then joined along their edges in global memory. link[i] is the
- * parent of pixel i, itself for a root, -1 for a pixel that takes no part. The
- * root of a component is its smallest index: every union lets a larger root
- * point to a smaller one by atomic_min, and goes on with the value that was
- * there until both ends agree. Each retry is at a smaller index, so it ends
- * however work-items are scheduled.
+ * The mask has a bit for each pixel: pixel x is bit x % 32 of word x / 32 of its
+ * row; rows are `stride` words apart, and the bits beyond nx are 0. The kind of a
+ * component is 1 for cells, 0 for the ground.
  *
- * Where links are only read, nobody changes them.
+ * Components are a union-find over nodes. With connectivity 4 a pixel is a
+ * node, [ny][nx]. With connectivity 8 the pixels of a block of 2 x 2 are always
+ * connected, and are one node: nodes are pairs of pixels, [ny][(nx + 1) / 2], and
+ * a block's is the upper of its pairs that is not empty. So nodes have the order
+ * of the raster in their first pixels.
  *
- * GROUP is the size of a work-group, a multiple of TILE (64 to 256).
+ * link[i] is the parent of node i, itself for a root, -1 for what is no node.
+ * A root is the smallest of its component. A work-group labels a tile of TILE x
+ * TILE pixels in local memory; tiles are then joined along their edges in global
+ * memory. While links are changed they are touched by atomic functions only; they are
+ * read in launches in which nobody changes them.
+ *
+ * GROUP is the size of a work-group, a multiple of TILE (64 to 256); PIXEL the
+ * type of a grey value.
  */
-//! check: -DGROUP=64
-//! check: -DGROUP=256
+//! check: -DGROUP=64 -DPIXEL=uchar
+//! check: -DGROUP=256 -DPIXEL=ushort
 #ifndef GROUP
 #define GROUP 256
+#endif
+#ifndef PIXEL
+#define PIXEL uchar
 #endif
 #include "app/analysis/core.h"
 #include "app/analysis/cellcount_core.h"
@@ -24,7 +34,9 @@
 
 #define TILE 32
 #define TILE_LOG 5
-#define PER_ITEM 16                       /* pixels of a work-item where pixels are counted */
+#define BLOCKS (TILE / 2)                 /* of 2 x 2, along a side of a tile */
+#define BLOCKS_LOG 4
+#define PER_ITEM 16                       /* nodes of a work-item where they are counted */
 #define CHUNK (GROUP * PER_ITEM)          /* and of a work-group */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
@@ -55,107 +67,168 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels, vola
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* mask: 1 for cells. */
-__kernel GROUP_ATTRIBUTE void cc_mask8(__global const uchar *pixels, __global uchar *mask, uint first, uint end,
-                                       uint threshold, uint bright)
+/* The words of the mask of rows from first_row on; along x: words, along y: rows. */
+__kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uint *mask, int nx, int stride,
+                                      int first_row, uint threshold, int bright)
 {
-    const uint i = first + (uint)get_global_id(0);
+    const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = word * 32;
+    const int n = min(32, nx - x0);
+    uint bits = 0;
 
-    if (i < end)
-        mask[i] = (uchar)((pixels[i] < threshold) ^ (bright != 0));
-}
-
-__kernel GROUP_ATTRIBUTE void cc_mask16(__global const ushort *pixels, __global uchar *mask, uint first, uint end,
-                                        uint threshold, uint bright)
-{
-    const uint i = first + (uint)get_global_id(0);
-
-    if (i < end)
-        mask[i] = (uchar)((pixels[i] < threshold) ^ (bright != 0));
+    if (word >= stride)
+        return;
+    for (int k = 0; k < n; k++)
+        bits |= (uint)((pixels[y * nx + x0 + k] < threshold) != bright) << k;
+    mask[y * stride + word] = bits;
 }
 
 /* --- components ------------------------------------------------------------------- */
 
-/* Links are read while others change them: what is read is the parent of now or
- * of before, and either leads to the root. Oclgrind reports these reads as races
- * with atomic_min, which they are meant to be. (Reading by atomic_or(.., 0) gave
- * wrong links with PoCL, for a reason not yet found.) The compiler takes one function
- * for each address space. */
-static int find_local(volatile __local int *node, int i)
+/* Joins the sets of nodes a and b of a tile. A larger node gets the smaller as its
+ * parent; if it was no root, what was its parent and the smaller one are then to be
+ * joined. Each round goes on with a smaller node, so it ends, however work-items take
+ * turns. */
+static void unite_in_tile(volatile __local int *node, int a, int b)
 {
-    int parent = node[i];
+    while (a != b) {
+        const int larger = max(a, b), smaller = min(a, b);
 
-    while (parent != i) {
-        i = parent;
-        parent = node[i];
+        a = atomic_min(&node[larger], smaller);
+        b = a == larger ? a : smaller;
     }
-    return i;
 }
 
-static void union_local(volatile __local int *node, int a, int b)
+/* A link that others may change. */
+static int parent_of(volatile __global int *link, int i)
 {
-    for (;;) {
-        a = find_local(node, a);
-        b = find_local(node, b);
-        if (a == b)
-            return;
-        const int larger = max(a, b), smaller = min(a, b);
-        const int before = atomic_min(&node[larger], smaller);
+    return atomic_or(&link[i], 0);
+}
 
-        if (before == larger)
-            return;
-        /* It had got another parent: that and the smaller one are to be joined. */
-        a = before;
+/* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
+ * gets a root as its parent. Only the larger node climbs: two that have the same root
+ * meet there and don't read it, as all work-items would. It ends as above. */
+static void unite(volatile __global int *link, int a, int b)
+{
+    while (a != b) {
+        const int larger = max(a, b);
+        int smaller = min(a, b), parent = parent_of(link, larger);
+
+        if (parent == larger) {
+            int next = parent_of(link, smaller);
+
+            while (next != smaller) {
+                smaller = next;
+                next = parent_of(link, smaller);
+            }
+            parent = atomic_min(&link[larger], smaller);
+            if (parent == larger)
+                return;
+        }
+        a = parent;
         b = smaller;
     }
 }
 
-static int find_global(volatile __global int *node, int i)
+/* The root of a node, or what is < 0 at the end of its way. */
+static int root_of(__global const int *link, int i)
 {
-    int parent = node[i];
+    int parent = link[i];
 
-    while (parent != i) {
+    while (parent >= 0 && parent != i) {
         i = parent;
-        parent = node[i];
+        parent = link[i];
     }
-    return i;
+    return parent;
 }
 
-static void union_global(volatile __global int *node, int a, int b)
+/* A word of the pixels of a kind; 0 outside of the picture. */
+static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y, int kind)
 {
-    for (;;) {
-        a = find_global(node, a);
-        b = find_global(node, b);
-        if (a == b)
-            return;
-        const int larger = max(a, b), smaller = min(a, b);
-        const int before = atomic_min(&node[larger], smaller);
+    const int n = nx - word * 32;
 
-        if (before == larger)
-            return;
-        /* It had got another parent: that and the smaller one are to be joined. */
-        a = before;
-        b = smaller;
-    }
+    if (word < 0 || n <= 0 || y < 0 || y >= ny)
+        return 0;
+    const uint bits = mask[y * stride + word] ^ (kind ? 0 : ~0u);
+
+    return n < 32 ? bits & ((1u << n) - 1) : bits;
 }
 
-/* Pixels where mask == kind, in tiles from row first_tile of tiles on: link
- * becomes the root within the tile. */
-__kernel GROUP_ATTRIBUTE void cc_tiles(__global const uchar *mask, __global int *link, int nx, int ny,
-                                       int first_tile, int kind, int diagonal)
+/* The four pixels from x on, x >= -1; the first is bit 0. */
+static uint four_at(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
-    volatile __local int node[TILE * TILE];
-    volatile __local uint rows[TILE];
+    const int word = x >> 5, shift = x & 31;
+    uint bits = word_at(mask, nx, ny, stride, word, y, kind) >> shift;
+
+    if (shift > 28)
+        bits |= word_at(mask, nx, ny, stride, word + 1, y, kind) << (32 - shift);
+    return bits & 15;
+}
+
+/* The node of pixel (x, y), which is of the kind. */
+static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind, int diagonal)
+{
+    if (!diagonal)
+        return y * nx + x;
+    const uint upper = word_at(mask, nx, ny, stride, x >> 5, y & ~1, kind) >> (x & 30) & 3;
+
+    return (upper != 0 ? y & ~1 : y) * ((nx + 1) / 2) + x / 2;
+}
+
+/* The node of a block that is not empty, bx blocks from the left, by from the top. */
+static int block_node(__global const uint *mask, int nx, int ny, int stride, int bx, int by, int kind)
+{
+    const uint upper = word_at(mask, nx, ny, stride, bx >> 4, 2 * by, kind) >> (2 * bx & 30) & 3;
+
+    return (2 * by + (upper == 0)) * ((nx + 1) / 2) + bx;
+}
+
+/* Which of the blocks above a block it must be joined with, if blocks side by
+ * side are joined anyway: bit 0 the left, 1 the middle, 2 the right one. here:
+ * four pixels of the block's upper row, from the one before it on; above: those
+ * of the row above. */
+static uint joins_above(uint here, uint above)
+{
+    /* Both continue to the left: the block there sees to that. */
+    const int done = (here & 3) == 3 && (above & 3) == 3;
+    uint joins = 0;
+
+    if (!done && (here & 6) && (above & 6))
+        joins |= 2;
+    if ((here & 2) && (above & 3) == 1)
+        joins |= 1;
+    if ((here & 4) && (above & 12) == 8)
+        joins |= 4;
+    return joins;
+}
+
+/* Where the lowest bit is; v > 0. */
+static int lowest(uint v)
+{
+    return 31 - (int)clz(v & (0 - v));
+}
+
+/* A tile's words, one for each of its rows, into local memory. */
+static void load_tile(__global const uint *mask, int nx, int ny, int stride, int word, int y0, int kind,
+                      __local uint *rows)
+{
+    const int me = (int)get_local_id(0);
+
+    if (me < TILE)
+        rows[me] = word_at(mask, nx, ny, stride, word, y0 + me, kind);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* Connectivity 4: tiles from row first_tile of tiles on; link becomes the root
+ * within the tile. */
+__kernel GROUP_ATTRIBUTE void cc_tiles4(__global const uint *mask, __global int *link, int nx, int ny, int stride,
+                                        int first_tile, int kind)
+{
+    __local int node[TILE * TILE];
+    __local uint rows[TILE];
     const int lx = (int)get_local_id(0) & (TILE - 1), first_row = (int)get_local_id(0) >> TILE_LOG;
-    const int x0 = (int)get_group_id(0) * TILE, y0 = ((int)get_group_id(1) + first_tile) * TILE;
+    const int word = (int)get_group_id(0), x0 = word * TILE, y0 = ((int)get_group_id(1) + first_tile) * TILE;
 
-    if (first_row == 0)
-        rows[lx] = 0;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row; ly < TILE; ly += GROUP / TILE)
-        if (x0 + lx < nx && y0 + ly < ny && mask[(y0 + ly) * nx + x0 + lx] == kind)
-            atomic_or(&rows[ly], 1u << lx);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    load_tile(mask, nx, ny, stride, word, y0, kind, rows);
     /* A pixel begins as a child of the first of its run. */
     for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
         const uint gaps = ~rows[ly] & ((1u << lx) - 1);
@@ -163,22 +236,12 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uchar *mask, __global int 
         node[ly * TILE + lx] = ly * TILE + (gaps != 0 ? TILE - (int)clz(gaps) : 0);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
-        const uint row = rows[ly], above = ly > 0 ? rows[ly - 1] : 0;
-        const int i = ly * TILE + lx;
-        /* The neighbours to the left and right, in both rows. */
-        const int left = (row << 1 >> lx) & 1, right = (row >> lx >> 1) & 1;
-        const int above_left = (above << 1 >> lx) & 1, above_right = (above >> lx >> 1) & 1;
+    for (int ly = first_row + 1; ly < TILE; ly += GROUP / TILE) {
+        const uint both = rows[ly] & rows[ly - 1];
 
-        if ((row & above) >> lx & 1) {
-            if (!(left && above_left))      /* else the left pixel does it */
-                union_local(node, i, i - TILE);
-        } else if (diagonal && (row >> lx & 1)) {
-            if (above_left && !left)
-                union_local(node, i, i - TILE - 1);
-            if (above_right && !right)
-                union_local(node, i, i - TILE + 1);
-        }
+        /* Once for each stretch that two rows share. */
+        if ((both & ~(both << 1)) >> lx & 1)
+            unite_in_tile(node, ly * TILE + lx, (ly - 1) * TILE + lx);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
@@ -195,114 +258,202 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uchar *mask, __global int 
     }
 }
 
-static int is_kind(__global const uchar *mask, int nx, int ny, int x, int y, int kind)
+/* In a tile: the node of a block that is not empty. */
+static int tile_node(__local const uint *rows, int bx, int by)
 {
-    return x >= 0 && x < nx && y >= 0 && y < ny && mask[y * nx + x] == kind;
+    return (2 * by + ((rows[2 * by] >> 2 * bx & 3) == 0)) * BLOCKS + bx;
 }
 
-/* Across the upper edges of tile rows first_tile.. (>= 1); along x: pixels. */
-__kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uchar *mask, volatile __global int *link, int nx, int ny,
-                                           int first_tile, int kind, int diagonal)
+/* In a tile: the first node of the blocks that are connected with block (bx, by)
+ * side by side. */
+static int tile_run(__local const uint *rows, int bx, int by)
+{
+    const uint upper = rows[2 * by], any = upper | rows[2 * by + 1];
+    /* Even bits stand for blocks: not connected with the one to the left. */
+    const uint starts = 0x55555555 & ~(any & any << 1), upto = (2u << 2 * bx) - 1;
+    const int start = 31 - (int)clz(starts & upto);
+    const uint after = starts & ~upto, end = after != 0 ? after & (0 - after) : 0;
+    const uint in_upper = (upper | upper >> 1) & 0x55555555 & (end - 1) & ~((1u << start) - 1);
+
+    return in_upper != 0 ? 2 * by * BLOCKS + lowest(in_upper) / 2 : (2 * by + 1) * BLOCKS + start / 2;
+}
+
+/* The same for connectivity 8. */
+__kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int *link, int nx, int ny, int stride,
+                                        int first_tile, int kind)
+{
+    __local int node[TILE * BLOCKS];
+    __local uint rows[TILE];
+    const int me = (int)get_local_id(0), pairs = (nx + 1) / 2;
+    const int word = (int)get_group_id(0), x0 = word * BLOCKS, y0 = ((int)get_group_id(1) + first_tile) * TILE;
+
+    load_tile(mask, nx, ny, stride, word, y0, kind, rows);
+    for (int b = me; b < BLOCKS * BLOCKS; b += GROUP) {
+        const int bx = b & (BLOCKS - 1), by = b >> BLOCKS_LOG;
+
+        if ((rows[2 * by] | rows[2 * by + 1]) >> 2 * bx & 3)
+            node[tile_node(rows, bx, by)] = tile_run(rows, bx, by);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int b = BLOCKS + me; b < BLOCKS * BLOCKS; b += GROUP) {
+        const int bx = b & (BLOCKS - 1), by = b >> BLOCKS_LOG;
+        const uint here = (uint)(((ulong)rows[2 * by] << 1) >> 2 * bx) & 15;
+        const uint above = (uint)(((ulong)rows[2 * by - 1] << 1) >> 2 * bx) & 15;
+        const uint joins = joins_above(here, above);
+
+        for (int k = 0; k < 3; k++)
+            if (joins >> k & 1)
+                unite_in_tile(node, 2 * by * BLOCKS + bx, tile_node(rows, bx + k - 1, by - 1));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int b = me; b < TILE * BLOCKS; b += GROUP) {
+        const int bx = b & (BLOCKS - 1), ly = b >> BLOCKS_LOG;
+        const uint here = rows[ly] >> 2 * bx & 3, partner = ly & 1 ? rows[ly - 1] >> 2 * bx & 3 : 0;
+        int i = b, at = -1;
+
+        if (x0 + bx >= pairs || y0 + ly >= ny)
+            continue;
+        if (here != 0 && partner == 0) {
+            while (node[i] != i)
+                i = node[i];
+            at = (y0 + (i >> BLOCKS_LOG)) * pairs + x0 + (i & (BLOCKS - 1));
+        }
+        link[(y0 + ly) * pairs + x0 + bx] = at;
+    }
+}
+
+/* Connectivity 4: across the upper edges of the rows of tiles from first_tile >= 1
+ * on; along x: pixels. */
+__kernel GROUP_ATTRIBUTE void cc_join_rows4(__global const uint *mask, volatile __global int *link, int nx, int ny,
+                                            int stride, int first_tile, int kind)
 {
     const int x = (int)get_global_id(0), y = ((int)get_global_id(1) + first_tile) * TILE;
-    const int i = y * nx + x;
 
-    if (x >= nx || y >= ny || mask[i] != kind)
+    if (x >= nx)
         return;
-    const int left = is_kind(mask, nx, ny, x - 1, y, kind);
-    const int above_left = is_kind(mask, nx, ny, x - 1, y - 1, kind);
+    const uint both = four_at(mask, nx, ny, stride, x - 1, y, kind) & four_at(mask, nx, ny, stride, x - 1, y - 1, kind);
 
-    if (mask[i - nx] == kind) {
-        if (!(left && above_left))
-            union_global(link, i, i - nx);
-    } else if (diagonal) {
-        if (above_left && !left)
-            union_global(link, i, i - nx - 1);
-        if (is_kind(mask, nx, ny, x + 1, y - 1, kind) && !is_kind(mask, nx, ny, x + 1, y, kind))
-            union_global(link, i, i - nx + 1);
-    }
+    if ((both & 3) == 2)
+        unite(link, y * nx + x, (y - 1) * nx + x);
 }
 
-/* Across the left edges of tile columns 1.., in rows from first_row; along x:
- * rows, along y: tile columns. */
-__kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uchar *mask, volatile __global int *link, int nx,
-                                              int ny, int first_row, int end_row, int kind, int diagonal)
+/* Across the left edges of the columns of tiles but the first; along x: rows from
+ * first_row on, along y: columns of tiles. */
+__kernel GROUP_ATTRIBUTE void cc_join_columns4(__global const uint *mask, volatile __global int *link, int nx,
+                                               int ny, int stride, int first_row, int end_row, int kind)
 {
     const int y = first_row + (int)get_global_id(0), x = ((int)get_global_id(1) + 1) * TILE;
-    const int i = y * nx + x;
 
-    if (y >= end_row || x >= nx || mask[i] != kind)
+    if (y >= end_row)
         return;
-    if (mask[i - 1] == kind) {
-        /* Two rows of one tile that are joined there need one union. */
-        if ((y & (TILE - 1)) == 0 || mask[i - nx] != kind || mask[i - nx - 1] != kind)
-            union_global(link, i, i - 1);
-    } else if (diagonal) {
-        if (is_kind(mask, nx, ny, x - 1, y - 1, kind))
-            union_global(link, i, i - nx - 1);
-        if (is_kind(mask, nx, ny, x - 1, y + 1, kind))
-            union_global(link, i, i + nx - 1);
-    }
+    /* Two rows that are joined within the tiles need one union. */
+    if ((four_at(mask, nx, ny, stride, x - 1, y, kind) & 3) == 3 &&
+        (y % TILE == 0 || (four_at(mask, nx, ny, stride, x - 1, y - 1, kind) & 3) != 3))
+        unite(link, y * nx + x, y * nx + x - 1);
+}
+
+/* Connectivity 8; along x: blocks. */
+__kernel GROUP_ATTRIBUTE void cc_join_rows8(__global const uint *mask, volatile __global int *link, int nx, int ny,
+                                            int stride, int first_tile, int kind)
+{
+    const int bx = (int)get_global_id(0), by = ((int)get_global_id(1) + first_tile) * BLOCKS;
+
+    if (2 * bx >= nx)
+        return;
+    const uint here = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by, kind);
+    const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
+    const uint joins = joins_above(here, above);
+
+    for (int k = 0; k < 3; k++)
+        if (joins >> k & 1)
+            unite(link, 2 * by * ((nx + 1) / 2) + bx, block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
+}
+
+/* Connectivity 8; along x: rows of blocks. A corner that touches only through an
+ * edge that cc_join_rows8 joins is left to it. */
+__kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volatile __global int *link, int nx,
+                                               int ny, int stride, int first_row, int end_row, int kind)
+{
+    const int by = first_row + (int)get_global_id(0), bx = ((int)get_global_id(1) + 1) * BLOCKS;
+
+    if (by >= end_row)
+        return;
+    const uint here = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by, kind);
+    const uint any = here | four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by + 1, kind);
+
+    if ((any & 3) == 3)
+        unite(link, block_node(mask, nx, ny, stride, bx, by, kind), block_node(mask, nx, ny, stride, bx - 1, by, kind));
+    if (by % BLOCKS == 0)
+        return;
+    const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
+
+    if ((here & 3) == 2 && (above & 3) == 1)
+        unite(link, block_node(mask, nx, ny, stride, bx, by, kind),
+              block_node(mask, nx, ny, stride, bx - 1, by - 1, kind));
+    if ((here & 3) == 1 && (above & 3) == 2)
+        unite(link, block_node(mask, nx, ny, stride, bx - 1, by, kind),
+              block_node(mask, nx, ny, stride, bx, by - 1, kind));
 }
 
 /* --- holes ------------------------------------------------------------------------ */
 
-/* The pixels along the border, 2 nx + 2 ny of them (corners twice). */
-static int border_pixel(int k, int nx, int ny)
-{
-    if (k < nx)
-        return k;
-    k -= nx;
-    if (k < nx)
-        return (ny - 1) * nx + k;
-    k -= nx;
-    return k < ny ? k * nx : (k - ny) * nx + nx - 1;
-}
-
-/* Roots of the ground at the border; -1 where there is a cell. */
-__kernel GROUP_ATTRIBUTE void cc_border_roots(__global const int *link, __global int *roots, int nx, int ny)
+/* The root of each pixel of the ground along the border, 2 nx + 2 ny of them
+ * (corners twice); -1 where there is a cell. */
+__kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
+                                              __global int *roots, int nx, int ny, int stride, int diagonal)
 {
     const int k = (int)get_global_id(0);
 
     if (k >= 2 * (nx + ny))
         return;
-    int i = border_pixel(k, nx, ny), parent = link[i];
+    const int along_x = k < 2 * nx, at = along_x ? k : k - 2 * nx, length = along_x ? nx : ny;
+    const int far = at < length ? 0 : (along_x ? ny : nx) - 1, near = at < length ? at : at - length;
+    const int x = along_x ? near : far, y = along_x ? far : near;
 
-    while (parent >= 0 && parent != i) {
-        i = parent;
-        parent = link[i];
-    }
-    roots[k] = parent;
+    roots[k] = mask[y * stride + x / 32] >> (x & 31) & 1 ? -1
+             : root_of(link, node_of(mask, nx, ny, stride, x, y, 0, diagonal));
 }
 
-__kernel GROUP_ATTRIBUTE void cc_mark_outside(volatile __global int *link, __global const int *roots, int nx, int ny)
+__kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *roots, volatile __global int *link, int n)
 {
     const int k = (int)get_global_id(0);
 
-    if (k < 2 * (nx + ny) && roots[k] >= 0)
+    if (k < n && roots[k] >= 0)
         atomic_xchg(&link[roots[k]], -1);
 }
 
-/* Ground that does not lead to a marked root becomes cell. */
-__kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uchar *mask, uint first, uint end)
+/* Ground that does not lead to a marked root becomes cell. Along x: words, along y:
+ * pairs of rows, from first_pair on: a block's node is in either, so a work-item
+ * has both. */
+__kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny, int stride,
+                                      int first_pair, int diagonal)
 {
-    const uint at = first + (uint)get_global_id(0);
+    const int word = (int)get_global_id(0), y0 = ((int)get_global_id(1) + first_pair) * 2;
+    uint filled[2] = { 0, 0 };
 
-    if (at >= end || mask[at] != 0)
+    if (word * 32 >= nx)
         return;
-    int i = (int)at, parent = link[i];
+    for (int k = 0; k < 2; k++) {
+        uint ground = word_at(mask, nx, ny, stride, word, y0 + k, 0);
 
-    while (parent >= 0 && parent != i) {
-        i = parent;
-        parent = link[i];
+        /* Run by run: a run has one root. */
+        while (ground != 0) {
+            const uint first = ground & (0 - ground), run = ground & ~(ground + first);
+            const int node = node_of(mask, nx, ny, stride, word * 32 + lowest(first), y0 + k, 0, diagonal);
+
+            if (root_of(link, node) >= 0)
+                filled[k] |= run;
+            ground &= ~run;
+        }
     }
-    if (parent >= 0)
-        mask[at] = 1;
+    for (int k = 0; k < 2; k++)
+        if (filled[k] != 0)
+            mask[(y0 + k) * stride + word] |= filled[k];
 }
 
 /* --- labels ------------------------------------------------------------------------ */
 
-/* counts[chunk]: roots of CHUNK pixels. */
+/* counts[chunk]: roots of CHUNK nodes. */
 __kernel GROUP_ATTRIBUTE void cc_count(__global const int *link, __global uint *counts, uint first_chunk, uint n)
 {
     volatile __local uint sum;
@@ -352,42 +503,53 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
             link[base + k] = ~++label;
 }
 
-/* The label of every pixel, 0 for none. */
-__kernel GROUP_ATTRIBUTE void cc_paint(__global const int *link, __global int *labels, uint first, uint end)
+/* The label of every pixel, 0 for none, of rows from first_row on; along x: pixels, along y: rows. */
+__kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link, __global int *labels,
+                                       int nx, int ny, int stride, int first_row, int diagonal)
 {
-    const uint i = first + (uint)get_global_id(0);
+    const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
 
-    if (i >= end)
+    if (x >= nx)
         return;
-    int v = link[i];
+    int label = 0;
 
-    while (v >= 0)
-        v = link[v];
-    labels[i] = ~v;
+    if (mask[y * stride + x / 32] >> (x & 31) & 1) {
+        int v = node_of(mask, nx, ny, stride, x, y, 1, diagonal);
+
+        while (v >= 0)
+            v = link[v];
+        label = ~v;
+    }
+    labels[y * nx + x] = label;
 }
 
-/* The root of every pixel, -1 for none. */
-__kernel GROUP_ATTRIBUTE void cc_roots(__global const int *link, __global int *roots, uint first, uint end)
+/* The first pixel of every pixel's component, -1 for none. */
+__kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link, __global int *roots,
+                                       int nx, int ny, int stride, int first_row, int diagonal)
 {
-    const uint at = first + (uint)get_global_id(0);
+    const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
 
-    if (at >= end)
+    if (x >= nx)
         return;
-    int i = (int)at, parent = link[i];
+    int first = -1;
 
-    while (parent >= 0 && parent != i) {
-        i = parent;
-        parent = link[i];
+    if (mask[y * stride + x / 32] >> (x & 31) & 1) {
+        first = root_of(link, node_of(mask, nx, ny, stride, x, y, 1, diagonal));
+        if (diagonal) {
+            const int pairs = (nx + 1) / 2, root_y = first / pairs, root_x = first % pairs * 2;
+
+            first = root_y * nx + root_x + !(mask[root_y * stride + root_x / 32] >> (root_x & 31) & 1);
+        }
     }
-    roots[at] = parent;
+    roots[y * nx + x] = first;
 }
 
 /* --- split ------------------------------------------------------------------------- */
 
 /* The squared distance to the nearest ground in the same column; one work-item
  * for each of the columns from first on. */
-__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uchar *mask, __global uint *d2, uint first,
-                                                  uint end, uint nx, uint ny)
+__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *mask, __global uint *d2, uint first,
+                                                  uint end, uint nx, uint ny, uint stride)
 {
     const uint x = first + (uint)get_global_id(0);
     uint d = EDT_FAR;
@@ -395,7 +557,7 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uchar *mask, __
     if (x >= end)
         return;
     for (uint y = 0; y < ny; y++) {
-        if (mask[y * nx + x] == 0)
+        if ((mask[y * stride + x / 32] >> (x & 31) & 1) == 0)
             d = 0;
         else if (d != EDT_FAR)
             d++;
@@ -451,4 +613,13 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     const int y = (int)(i / (uint)nx), x = (int)i - y * nx;
 
     up[i] = d2[i] == 0 ? -1 : cc_highest(d2, nx, ny, x, y, neighbours);
+}
+
+/* Where the way up from each pixel ends, -1 on the ground. */
+__kernel GROUP_ATTRIBUTE void cc_summits(__global const int *up, __global int *summits, uint first, uint end)
+{
+    const uint i = first + (uint)get_global_id(0);
+
+    if (i < end)
+        summits[i] = root_of(up, (int)i);
 }

@@ -1,6 +1,5 @@
 """Labels and statistics of a 2250x4000 picture: texcell's labelling and
-OpenCV's connectedComponentsWithStats, side by side, on one thread and on two;
-scikit-image's label and regionprops where they are quick enough to wait for.
+OpenCV's connectedComponentsWithStats, taking turns, on one thread and on two.
 
     cellcount.py [REPEATS]
 """
@@ -27,45 +26,52 @@ def pictures():
     yield "noise, 10%", noise < 0.1
 
 
-def best(n, f):
-    times = []
-    for _ in range(n):
-        start = time.perf_counter()
-        f()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e3
+def milliseconds(f):
+    start = time.perf_counter()
+    f()
+    return (time.perf_counter() - start) * 1e3
+
+
+def measure(bench, raw, mask, threads, repeats, cv2):
+    """The best times of labels, of labels and statistics, and of OpenCV, taken in
+    turn: what else the machine does then slows all of them."""
+    image, labels = mask.astype(np.uint8), np.zeros(mask.shape, np.int32)
+    ours, peer = [], []
+    if cv2 is not None:
+        cv2.setNumThreads(threads)
+    with subprocess.Popen([bench, str(WIDTH), str(HEIGHT), str(threads), raw], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, universal_newlines=True, bufsize=1) as program:
+        for _ in range(repeats):
+            program.stdin.write("\n")
+            ours.append([float(v) for v in program.stdout.readline().split()])
+            if cv2 is not None:
+                # Its labels go to memory that is there, as ours do.
+                peer.append(milliseconds(lambda: cv2.connectedComponentsWithStats(
+                    image, labels=labels, connectivity=8, ltype=cv2.CV_32S)))
+        program.stdin.close()
+    n = int(ours[0][2])
+    if cv2 is not None and labels.max() != n:
+        sys.exit("%d regions, OpenCV has %d" % (n, labels.max()))
+    return min(t[0] for t in ours), min(t[1] for t in ours), min(peer) if peer else None
 
 
 def main():
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     try:
         import cv2
     except ImportError:
         cv2 = None
     bench = os.path.join(tap.BUILD, "tests", "bench", "cellcount_bench")
-    folder = tap.scratch()
+    raw = os.path.join(tap.scratch(), "raw")
     print("%-16s %7s %9s %15s %8s %7s" % ("picture", "threads", "labels ms", "with stats ms", "cv2 ms", "ratio"))
     for name, mask in pictures():
-        raw = os.path.join(folder, "raw")
         mask.astype(np.uint8).tofile(raw)
         for threads in (1, 2):
-            out = subprocess.run([bench, str(WIDTH), str(HEIGHT), str(threads), str(repeats), raw],
-                                 stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout.split()
-            labels, stats, count = float(out[0]), float(out[1]), int(out[2])
-            peer = None
-            if cv2 is not None:
-                cv2.setNumThreads(threads)
-                image = mask.astype(np.uint8)
-                # Its labels go to memory that is there, as ours do.
-                out = np.zeros(mask.shape, np.int32)
-                peer = best(repeats, lambda: cv2.connectedComponentsWithStats(
-                    image, labels=out, connectivity=8, ltype=cv2.CV_32S))
-                n = cv2.connectedComponents(image, connectivity=8)[0] - 1
-                if n != count:
-                    sys.exit("%s: %d regions, OpenCV has %d" % (name, count, n))
+            labels, stats, peer = measure(bench, raw, mask, threads, repeats, cv2)
             print("%-16s %7d %9.1f %15.1f %8s %7s" % (
                 name, threads, labels, stats, "-" if peer is None else "%.1f" % peer,
                 "-" if peer is None else "%.2f" % (peer / stats)))
+            sys.stdout.flush()
 
 
 main()

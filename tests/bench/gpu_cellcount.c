@@ -4,8 +4,8 @@
  *     gpu_cellcount DEVICE WIDTH HEIGHT CONNECTIVITY REPEATS FILE
  *
  * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Prints the best
- * device time of the labels in milliseconds (mask and labels in device memory,
- * the waits between launches not counted), the best time of everything
+ * device time of the labels in milliseconds (from the picture to the labels, both in
+ * device memory; the waits between launches not counted), the best time of everything
  * (transfers, compilation and waits included), and "same" or "DIFFERENT".
  */
 #include <stdio.h>

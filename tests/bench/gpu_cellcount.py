@@ -1,6 +1,6 @@
 """make bench-gpu: labels on a device, beside cupyx.scipy.ndimage.label in the
-same run where CuPy is installed. Both have the mask and the labels in device
-memory; texcell's time is that of its kernels, CuPy's from event to event.
+same run where CuPy is installed. Both have a picture of bytes and the labels in
+device memory; texcell's time is that of its kernels, CuPy's from event to event.
 
     gpu_cellcount.py [DEVICE] [WIDTHxHEIGHT...]
 """

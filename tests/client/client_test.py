@@ -3,56 +3,20 @@ of it, client quit, a signal, client gone, upload; one task aborted, one that ca
 go on for now, one with a work unit that is none. The first one's result is that of "texcell run", byte
 for byte, whatever happened on the way."""
 import fcntl
-import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
-import skimage
-
 import tap
 from harness import Client, Server, Timeout, until
+from work import suited_workunit
 
 SECONDS = 22        # wall time that the task should take undisturbed
 LIMIT = 400         # seconds after which the whole script gives up
 THREADS = 2
-TRIAL_RADIUS = 30
-PICTURES = ["camera", "brick", "grass", "gravel", "moon", "coins", "cell", "clock_motion",
-            "coffee", "astronaut", "chelsea"]
-
-
-def pack(path, pictures, radius):
-    folder = os.path.join(os.path.dirname(skimage.__file__), "data")
-    done = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "levels=[16,64]",
-                    "--param", "distances=%s" % list(range(1, 17)), "--param",
-                    'roi={"type":"disc","r":%d}' % radius, "-o", path]
-                   + [os.path.join(folder, name + ".png") for name in pictures])
-    if done.returncode != 0:
-        raise RuntimeError("texcell-wu pack: " + done.stderr)
-
-
-def run_alone(workunit, result):
-    """Wall seconds of an undisturbed run."""
-    begin = time.monotonic()
-    done = tap.run([tap.TEXCELL, "run", workunit, "-o", result, "--device", "cpu",
-                    "--threads", str(THREADS)])
-    if done.returncode != 0:
-        raise RuntimeError("texcell run: " + done.stderr)
-    return time.monotonic() - begin
-
-
-def suited_workunit(folder):
-    """A work unit that takes about SECONDS here, and its result."""
-    path, result = os.path.join(folder, "wu1.zip"), os.path.join(folder, "alone.npz")
-    pack(path, PICTURES[:1], TRIAL_RADIUS)
-    each = run_alone(path, result) / TRIAL_RADIUS ** 2
-    radius = int(math.sqrt(SECONDS / (each * len(PICTURES))))
-    pack(path, PICTURES, max(4, min(radius, 145)))   # 145 fits in all of them
-    tap.note("the work unit takes %.0f s by itself" % run_alone(path, result))
-    with open(result, "rb") as f:
-        return path, f.read()
 
 
 class Story:
@@ -77,15 +41,18 @@ class Story:
         """How often stderr has it."""
         return self.client.slot_stderr().count(sentence)
 
-    def restarts(self, what):
-        """A new process goes on from the checkpoint. The client shows an old
-        fraction until the process has reported its first."""
-        before = self.process
+    def new_process(self):
+        """Its first fraction: until it has reported one the client shows an old one."""
         self.process = self.client.task_process(self.name)
         old = self.client.fraction(self.name)
-        tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
         until(20, lambda: self.client.fraction(self.name) != old, "the new process reports")
-        now = self.client.fraction(self.name)
+        return self.client.fraction(self.name)
+
+    def restarts(self, what):
+        """A new process goes on from the checkpoint."""
+        before = self.process
+        now = self.new_process()
+        tap.ok(self.process.pid != before.pid, "%s: a new process" % what)
         tap.ok(now >= self.fraction, "%s: goes on where it was" % what,
                "%.3f before, %.3f after" % (self.fraction, now))
         self.works_on()
@@ -149,6 +116,28 @@ def a_signal(story):
     story.restarts("after SIGTERM")
 
 
+def no_checkpoint(story):
+    """The slot takes no checkpoint. What the task has done since the last one is
+    lost, and the client must not count it."""
+    def counted():
+        with open(os.path.join(story.client.slot(), "init_data.xml")) as f:
+            return float(re.search(r"<wu_cpu_time>([^<]*)<", f.read()).group(1))
+    obstacle = os.path.join(story.client.slot(), "checkpoint.tmp")
+    before = counted()
+    story.works_on(0.05)
+    os.mkdir(obstacle)
+    used = story.process.cpu_seconds()
+    story.process.signal(signal.SIGTERM)
+    until(30, lambda: not story.process.alive(), "SIGTERM ends it")
+    story.fraction = story.new_process()
+    tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is a directory") == 1,
+           "no checkpoint: stderr says so", story.client.slot_stderr())
+    tap.ok(used > 0.5 and abs(counted() - before) < 0.01, "no checkpoint: the CPU time since the last one is not kept",
+           "%.2f s before, %.2f s used, %.2f s counted" % (before, used, counted()))
+    os.rmdir(obstacle)
+    story.works_on()
+
+
 def client_gone(story):
     """Suspended, so that the task cannot come to its end before it notices."""
     client = story.client
@@ -172,6 +161,7 @@ def long_story(client, server, expected):
     suspend_out_of_memory(story)
     client_quits(story)
     a_signal(story)
+    no_checkpoint(story)
     client_gone(story)
     until(180, lambda: "wu1_0_0" in server.uploads, "the result is uploaded")
     tap.ok(server.uploads["wu1_0_0"] == expected, "the uploaded result is the undisturbed one's",
@@ -229,7 +219,8 @@ def main():
     signal.alarm(LIMIT)
 
     folder = tap.scratch()
-    workunit, expected = suited_workunit(folder)
+    workunit = os.path.join(folder, "wu1.zip")
+    expected = suited_workunit(workunit, SECONDS, THREADS)
     broken = os.path.join(folder, "wu4.zip")
     with open(broken, "wb") as f:
         f.write(b"PK\3\4, and then nothing")

@@ -1,5 +1,5 @@
-"""The real BOINC client, alone on loopback: no project server, no installed
-client and no /var/lib/boinc is ever touched.
+"""The real BOINC client, alone on loopback: no installed client and no
+/var/lib/boinc is ever touched.
 
     with Server() as server:
         client = Client(folder, server)
@@ -9,12 +9,13 @@ client and no /var/lib/boinc is ever touched.
         ...
         client.close()
 
-A client gets a data folder of its own, a state file written here as if a
-project had sent it work, and a free port. The upload handler is a small HTTP
-server in this process. Every wait has a limit; close() ends what was started
-and nothing else, and should this process die, the client dies with it and its
-task notices.
+A client gets a data folder of its own, a free port, and either a state file
+written here as if a project had sent it work (add_app, add_task), or a project
+to attach to (project.py). The upload handler is a small HTTP server in this
+process. Every wait has a limit; close() ends what was started and nothing else,
+and should this process die, the client dies with it and its task notices.
 """
+import contextlib
 import hashlib
 import http.server
 import os
@@ -66,6 +67,9 @@ class Process:
         return (self.started is not None and self._stat(19) == self.started
                 and self._stat(0) not in (None, "Z", "X"))
 
+    def threads(self):
+        return int(self._stat(17) or 0)
+
     def cpu_seconds(self):
         ticks = [self._stat(11), self._stat(12)]
         if None in ticks:
@@ -79,47 +83,84 @@ class Process:
 
 class Server:
     """Answers uploads on loopback, and keeps what came: uploads[file name].
-    Before a file of some size the client asks how much of it is there already.
     Everything else gets a 404, so the client never reports a task."""
 
     def __init__(self):
         self.uploads = {}
-        uploads = self.uploads
+        self.port = 0
+        self._http = None
+        self._open()
+
+    def get(self, path):
+        """The body of the answer, or None for a 404."""
+        return None
+
+    def post(self, path, body):
+        return self.upload(body) if "file_upload_handler" in path else None
+
+    def upload(self, body):
+        """Before a file of some size the client asks how much of it is there
+        already."""
+        head, mark, data = body.partition(b"<data>\n")
+        name = re.search(rb"<name>([^<]*)</name>", head)
+        if mark and name:
+            self.uploads[name.group(1).decode()] = data
+        return (b"<data_server_reply>\n<status>0</status>\n<file_size>0</file_size>\n"
+                b"</data_server_reply>\n")
+
+    def _open(self):
+        server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.0"
 
+            def do_GET(self):
+                self._answer(server.get(self.path))
+
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                if "file_upload_handler" not in self.path:
+                self._answer(server.post(self.path, body))
+
+            def _answer(self, body):
+                if body is None:
                     self.send_error(404)
                     return
-                head, mark, data = body.partition(b"<data>\n")
-                name = re.search(rb"<name>([^<]*)</name>", head)
-                if mark and name:
-                    uploads[name.group(1).decode()] = data
-                answer = (b"<data_server_reply>\n<status>0</status>\n<file_size>0</file_size>\n"
-                          b"</data_server_reply>\n")
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(answer)
+                self.wfile.write(body)
 
             def log_message(self, *args):
                 pass
 
-        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self._http.daemon_threads = True
         self.port = self._http.server_address[1]
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+
+    def _serve(self):
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def _close(self):
+        self._http.shutdown()
+        self._http.server_close()
 
     def __enter__(self):
-        self._thread.start()
+        self._serve()
         return self
 
     def __exit__(self, *exc):
-        self._http.shutdown()
-        self._http.server_close()
+        self._close()
+
+    @contextlib.contextmanager
+    def unreachable(self):
+        """Connections are refused meanwhile; the port stays ours."""
+        self._close()
+        with socket.socket() as held:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", self.port))
+            yield
+        self._open()
+        self._serve()
 
 
 def free_port():
@@ -138,10 +179,12 @@ class Client:
     """One data folder and the client that runs in it, one after another."""
 
     CPUS = 2  # as the client is told, whatever the machine has
+    GPU = ""  # of a type that the client does not look for by itself
     PLATFORM = "x86_64-pc-linux-gnu"
 
-    def __init__(self, folder, server):
+    def __init__(self, folder, server, **env):
         self.dir = folder
+        self.env = env             # more environment for the client and its tasks
         self.url = "http://127.0.0.1:%d/proj/" % server.port
         self.upload_url = "http://127.0.0.1:%d/proj_cgi/file_upload_handler" % server.port
         self.project_dir = os.path.join(folder, "projects", "127.0.0.1_%d_proj" % server.port)
@@ -219,11 +262,7 @@ class Client:
         if self.process:
             self.command("--read_global_prefs_override")
 
-    def _write_state(self):
-        master = self.url
-        self._write(os.path.join(self.dir, "account_%s.xml" % os.path.basename(self.project_dir)),
-                    xml_lines("account", "<master_url>%s</master_url>" % master,
-                              "<authenticator>%s</authenticator>" % secrets.token_hex(16)))
+    def _write_config(self):
         # No priority change: a test machine has other work, and an idle
         # priority would starve the task.
         self._write(os.path.join(self.dir, "cc_config.xml"), xml_lines(
@@ -232,20 +271,30 @@ class Client:
                       "<cpu_sched>1</cpu_sched>", "<checkpoint_debug>1</checkpoint_debug>"),
             xml_lines("options", "<allow_multiple_clients>1</allow_multiple_clients>",
                       "<skip_cpu_benchmarks>1</skip_cpu_benchmarks>",
+                      "<report_results_immediately>1</report_results_immediately>",
                       "<dont_contact_ref_site>1</dont_contact_ref_site>",
-                      "<no_info_fetch>1</no_info_fetch>", "<no_gpus>1</no_gpus>",
-                      "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS)))
+                      "<no_info_fetch>1</no_info_fetch>", "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS,
+                      self.GPU or "<no_gpus>1</no_gpus>")))
         self._write(os.path.join(self.dir, "gui_rpc_auth.cfg"), secrets.token_hex(16))
+
+    def _as_if_sent(self):
+        """What the state file has of a project that sent its work."""
+        master = self.url
+        self._write(os.path.join(self.dir, "account_%s.xml" % os.path.basename(self.project_dir)),
+                    xml_lines("account", "<master_url>%s</master_url>" % master,
+                              "<authenticator>%s</authenticator>" % secrets.token_hex(16)))
+        return (xml_lines("project", "<master_url>%s</master_url>" % master,
+                          "<project_name>proj</project_name>", "<dont_request_more_work/>",
+                          "<scheduler_url>%s</scheduler_url>" % master.replace("/proj/", "/proj_cgi/cgi"))
+                + self._app + self._work + self._results)
+
+    def _write_state(self, work):
         self._write(os.path.join(self.dir, "client_state.xml"), xml_lines(
             "client_state", "<platform_name>%s</platform_name>" % self.PLATFORM,
             "<core_client_major_version>7</core_client_major_version>",
             "<core_client_minor_version>20</core_client_minor_version>",
             "<core_client_release>5</core_client_release>",
-            "<user_run_request>1</user_run_request>", "<user_network_request>1</user_network_request>",
-            xml_lines("project", "<master_url>%s</master_url>" % master,
-                      "<project_name>proj</project_name>", "<dont_request_more_work/>",
-                      "<scheduler_url>%s</scheduler_url>" % master.replace("/proj/", "/proj_cgi/cgi")),
-            self._app, self._work, self._results))
+            "<user_run_request>1</user_run_request>", "<user_network_request>1</user_network_request>", work))
 
     @staticmethod
     def _write(path, content):
@@ -258,15 +307,16 @@ class Client:
 
     def start(self):
         """Starts a client on the folder; later starts go on from its state."""
-        if not os.path.exists(os.path.join(self.dir, "client_state.xml")):
-            self._write_state()
+        if not os.path.exists(os.path.join(self.dir, "cc_config.xml")):
+            self._write_config()
+            self._write_state(self._as_if_sent() if self._app else "")
         for attempt in range(3):
             self.port = free_port()
             with open(self.log, "ab") as log:
                 self.process = subprocess.Popen(
                     ["setpriv", "--pdeathsig", "KILL", "boinc", "--dir", self.dir,
                      "--allow_multiple_clients", "--gui_rpc_port", str(self.port)],
-                    cwd=self.dir, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    cwd=self.dir, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                     start_new_session=True)
             try:
                 until(20, lambda: self.process.poll() is not None or self._answers(),
@@ -276,8 +326,21 @@ class Client:
                     raise
             if self.process.poll() is None and self._answers():
                 return
-            self._end_group()
+            self.power_cut()
         raise Timeout("the client does not start:\n" + self.log_tail())
+
+    def attach(self, key):
+        """To the project whose server was given, with the account's key."""
+        self.command("--project_attach", self.url, key)
+
+    def project(self, operation):
+        """update, suspend, resume, ..."""
+        self.command("--project", self.url, operation)
+
+    def _environment(self):
+        """Nothing here goes through a proxy; the task inherits the rest."""
+        env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+        return dict(env, **self.env)
 
     def _answers(self):
         return self._boinccmd("--get_cc_status").returncode == 0
@@ -306,9 +369,9 @@ class Client:
         self.process.wait(20)
         self.process = None
 
-    def _end_group(self):
-        """Client and tasks are one process group; the number is ours as long as
-        its leader has not been waited for."""
+    def power_cut(self):
+        """Ends the client and its tasks at once. They are one process group; the
+        number is ours as long as its leader has not been waited for."""
         if self.process and self.process.returncode is None:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -318,7 +381,7 @@ class Client:
         self.process = None
 
     def close(self):
-        self._end_group()
+        self.power_cut()
         for task in self._tasks_seen.values():
             task.signal(signal.SIGKILL)
 
@@ -365,6 +428,12 @@ class Client:
 
     def slot(self, number=0):
         return os.path.join(self.dir, "slots", str(number))
+
+    def slot_of(self, task):
+        return self.slot(int(self.task(task).get("slot", 0)))
+
+    def stderr_of(self, task):
+        return self.slot_stderr(int(self.task(task).get("slot", 0)))
 
     def slot_stderr(self, number=0):
         """What a task that is not over has written to stderr so far."""

@@ -14,21 +14,24 @@ static void read_array(wu_npz_reader *r, size_t index)
     const wu_array_info *info = wu_npz_info(r, index);
     unsigned char piece[999];
     void *whole = NULL;
+    wu_npz_stream *s = NULL;
     int ok = 0;
-    size_t n = 0, total = 0;
+    size_t total = 0;
     const uint64_t bytes = wu_array_bytes(info, &ok);
     if (!ok || bytes > 1 << 22 || wu_npz_find(r, info->name) != (long)index)
         abort();
     const tc_status loaded = wu_npz_load(r, index, &whole, NULL);
-    tc_status st = wu_npz_stream_begin(r, index, NULL);
-    while (st == TC_OK) {
-        st = wu_npz_stream_read(r, piece, sizeof piece, &n, NULL);
-        if (n == 0)
-            break;
+    tc_status st = wu_npz_stream_open(r, index, &s, NULL);
+    while (st == TC_OK && wu_npz_stream_left(s) > 0) {
+        const size_t left = (size_t)wu_npz_stream_left(s), n = left < sizeof piece ? left : sizeof piece;
+        st = wu_npz_stream_read(s, piece, n, NULL);
         if (n > bytes - total || (loaded == TC_OK && memcmp((char *)whole + total, piece, n) != 0))
             abort();
         total += n;
     }
+    if (st == TC_OK)
+        st = wu_npz_stream_end(s, NULL);
+    wu_npz_stream_close(&s);
     if (st != loaded || (loaded == TC_OK && total != bytes))
         abort();
     if (loaded == TC_OK && info->dtype == WU_STR && bytes > 0) {

@@ -78,6 +78,20 @@ def good(w):
     w.step("show a result", 0, "texcell-wu", "show", "u.npz")
     w.step("export", 0, "texcell-wu", "export", "u.npz", "-o", "exported")
     w.step("selftest", 0, "texcell", "selftest", "--device", "cpu")
+    if os.path.exists(os.path.join(w.build, "texcell-assimilate")):
+        data_set(w)
+
+
+def data_set(w):
+    """Units with and without their work unit, again, refused, failed; the export."""
+    for unit in ("u", "stack", "roi"):
+        w.step("assimilate %s.npz" % unit, 0, "texcell-assimilate", "--db", "d.sqlite", unit + ".zip", unit + ".npz")
+    w.step("assimilate once more", 0, "texcell-assimilate", "script", "--db", "d.sqlite", 7, "u.npz")
+    w.step("refuse a result", 0, "texcell-assimilate", "script", "--db", "d.sqlite", 8, "u.zip")
+    w.step("refuse it by hand", 2, "texcell-assimilate", "--db", "d.sqlite", "stack.zip", "u.npz")
+    w.step("record a failed unit", 0, "texcell-assimilate", "script", "--db", "d.sqlite", "--error", 3, "x", 9, 0)
+    w.step("what is no data set", 3, "texcell-assimilate", "script", "--db", "u.zip", 7, "u.npz")
+    w.step("export the data set", 0, "texcell-assimilate", "export", "--db", "d.sqlite", "-o", "tables")
 
 
 def bad(w):

@@ -106,7 +106,7 @@ static void start(double checkpoint_every)
 {
     const bw_options options = { .checkpoint_every = checkpoint_every, .standalone_command = true };
     tc_err err = { "" };
-    CHECK(bw_init(&options, false, &err) == TC_OK);
+    CHECK(bw_init(&options, &err) == TC_OK);
     CHECK(!bw_has_client());
 }
 
@@ -194,7 +194,7 @@ static void refuses_odd_numbers(void)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         tc_err err = { "" };
         setenv("TEXCELL_TEST_CHECKPOINT_EVERY_CALLS", odd[i], 1);
-        CHECK(bw_init(&options, false, &err) == TC_USAGE);
+        CHECK(bw_init(&options, &err) == TC_USAGE);
         CHECK(strstr(err.message, "TEXCELL_TEST_CHECKPOINT_EVERY_CALLS"));
     }
 }
@@ -322,7 +322,7 @@ static void command_in_a_slot(void)
 static void no_command_outside_a_slot(void)
 {
     const bw_options options = { .standalone_command = false };
-    CHECK(bw_init(&options, true, NULL) == TC_OK);
+    CHECK(bw_init(&options, NULL) == TC_OK);
     CHECK(!bw_has_client());
     CHECK(access("boinc_lockfile", F_OK) != 0);
     CHECK(access("stderr.txt", F_OK) != 0);
@@ -346,7 +346,7 @@ static void start_in_a_slot(void)
     write_file("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
     setenv("TEXCELL_TEST_QUIT_AFTER_POLLS", "1", 1); /* not for tasks */
     const bw_options options = { .standalone_command = false };
-    CHECK(bw_init(&options, false, NULL) == TC_OK);
+    CHECK(bw_init(&options, NULL) == TC_OK);
     CHECK(bw_has_client());
 }
 

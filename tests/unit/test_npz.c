@@ -215,22 +215,28 @@ static void streams(void **state)
 {
     const fixture *f = *state;
     wu_npz_reader *r = NULL;
-    unsigned char buf[5];
-    size_t n = 0, total = 0;
+    wu_npz_stream *one = NULL, *other = NULL;
+    unsigned char buf[8];
+    size_t total = 0;
     write_sample(f->path);
     assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
     const size_t index = (size_t)wu_npz_find(r, "f64s");
-    assert_int_equal(wu_npz_stream_begin(r, index, &err), TC_OK);
-    assert_int_equal(wu_npz_stream_read(r, buf, 5, &n, &err), TC_OK);
-    assert_int_equal(wu_npz_stream_begin(r, index, &err), TC_OK); /* starts again */
-    do {
-        assert_int_equal(wu_npz_stream_read(r, buf, 5, &n, &err), TC_OK);
+    assert_int_equal(wu_npz_stream_open(r, index, &one, &err), TC_OK);
+    assert_int_equal(wu_npz_stream_read(one, buf, 5, &err), TC_OK);
+    assert_int_equal(wu_npz_stream_open(r, index, &other, &err), TC_OK); /* starts at its start */
+    for (size_t n; (n = (size_t)wu_npz_stream_left(other)) > 0; total += n) {
+        n = n < 7 ? n : 7;
+        assert_int_equal(wu_npz_stream_read(other, buf, n, &err), TC_OK);
         assert_memory_equal(buf, (const char *)f64s + total, n);
-        total += n;
-    } while (n > 0);
+    }
     assert_int_equal(total, sizeof f64s);
-    assert_int_equal(wu_npz_stream_read(r, buf, 5, &n, &err), TC_OK);
-    assert_int_equal(n, 0);
+    assert_int_equal(wu_npz_stream_end(other, &err), TC_OK);
+    assert_int_equal(wu_npz_stream_read(other, buf, 1, &err), TC_BAD_INPUT);
+    wu_npz_stream_close(&other);
+    assert_null(other);
+    assert_int_equal(wu_npz_stream_read(one, buf, 8, &err), TC_OK); /* where it was */
+    assert_memory_equal(buf, (const char *)f64s + 5, 8);
+    wu_npz_stream_close(&one);
     wu_npz_reader_close(&r);
 }
 

@@ -1,0 +1,151 @@
+/* Areas, places and grey values of the regions of a label plane. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount.h"
+
+typedef struct measure {
+    const int32_t *plane;
+    const wu_pixels *pixels;
+    uint32_t nx, ny;
+    size_t rows;               /* of a table: 1 + regions */
+    cc_region *first, *others; /* [rows], [threads - 1][rows] */
+    uint32_t *sums;            /* [threads][nx + 1]: of a row's grey values before each pixel */
+} measure;
+
+/* A stretch [a, b) of row y of one region. */
+static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
+{
+    const uint32_t length = b - a;
+
+    r->area += length;
+    r->sum_y += (uint64_t)length * y;
+    r->sum_x += (uint64_t)length * (a + b - 1) / 2;
+    r->sum_grey += grey;
+    r->x0 = (uint16_t)(a < r->x0 ? a : r->x0);
+    r->x1 = (uint16_t)(b > r->x1 ? b : r->x1);
+    r->y0 = (uint16_t)(y < r->y0 ? y : r->y0);
+    r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
+}
+
+/* sums[x]: of the first x of n grey values, which are below 2^16. */
+static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
+{
+    uint32_t sum = 0;
+
+    sums[0] = 0;
+    if (px->u8 != NULL)
+        for (uint32_t i = 0; i < n; i++)
+            sums[i + 1] = sum += px->u8[at + i];
+    else
+        for (uint32_t i = 0; i < n; i++)
+            sums[i + 1] = sum += px->u16[at + i];
+}
+
+/* Where the label changes from one pixel to the next, of 64 pixels from row[1]
+ * on: bit i for row[i] != row[i + 1]. */
+static uint64_t changes(const int32_t *row)
+{
+    uint8_t flags[64];
+    uint64_t word = 0;
+
+    for (int i = 0; i < 64; i++)
+        flags[i] = row[i] != row[i + 1];
+    for (size_t i = 0; i < 8; i++) {
+        uint64_t eight;
+
+        memcpy(&eight, flags + 8 * i, 8);
+        word |= (eight * 0x0102040810204080u >> 56) << 8 * i;
+    }
+    return word;
+}
+
+/* The run that ends before x. Returns x. */
+static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
+                               cc_region *table)
+{
+    /* The ground's is table[0]: to count it costs less than to tell it apart. */
+    add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
+    return x;
+}
+
+static void measure_row(const measure *m, uint32_t y, uint32_t *sums, cc_region *table)
+{
+    const int32_t *const row = m->plane + (size_t)y * m->nx;
+    uint32_t a = 0, x = 0;
+
+    sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
+    for (; x + 64 < m->nx; x += 64)
+        for (uint64_t ends = changes(row + x); ends != 0; ends &= ends - 1)
+            a = end_run(row, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), sums, table);
+    for (; x + 1 < m->nx; x++)
+        if (row[x] != row[x + 1])
+            a = end_run(row, y, a, x + 1, sums, table);
+    end_run(row, y, a, m->nx, sums, table);
+}
+
+static cc_region *table_of(const measure *m, size_t thread)
+{
+    return thread == 0 ? m->first : m->others + (thread - 1) * m->rows;
+}
+
+static void clear_table(void *user, unsigned thread, size_t table)
+{
+    const measure *const m = user;
+    cc_region *const t = table_of(m, table);
+
+    (void)thread;
+    for (size_t i = 0; i < m->rows; i++)
+        t[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+}
+
+static void measure_band(void *user, unsigned thread, size_t band)
+{
+    const measure *const m = user;
+    const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
+    const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
+
+    for (uint32_t y = y0; y < y1; y++)
+        measure_row(m, y, m->sums + thread * ((size_t)m->nx + 1), table_of(m, thread));
+}
+
+static void merge(cc_region *r, const cc_region *o)
+{
+    r->area += o->area;
+    r->sum_y += o->sum_y;
+    r->sum_x += o->sum_x;
+    r->sum_grey += o->sum_grey;
+    r->x0 = o->x0 < r->x0 ? o->x0 : r->x0;
+    r->x1 = o->x1 > r->x1 ? o->x1 : r->x1;
+    r->y0 = o->y0 < r->y0 ? o->y0 : r->y0;
+    r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
+}
+
+tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
+                     unsigned threads, cc_region *regions, tc_err *err)
+{
+    const size_t rows = n + 1;
+    measure m = { .plane = plane, .pixels = pixels, .nx = nx, .ny = ny, .rows = rows, .first = regions };
+    an_pool *pool = NULL;
+    tc_status st = TC_OK;
+
+    /* A table for each thread, unless they would be larger than the plane. */
+    if (threads * rows * sizeof *regions > (size_t)nx * ny * sizeof *plane)
+        threads = 1;
+    m.others = malloc(((threads - 1) * rows + 1) * sizeof *m.others);
+    m.sums = malloc(threads * ((size_t)nx + 1) * sizeof *m.sums);
+    if (m.others == NULL || m.sums == NULL)
+        st = tc_no_memory(err, "the regions");
+    if (st == TC_OK)
+        st = an_pool_create(threads, &pool, err);
+    if (st == TC_OK) {
+        an_pool_run(pool, clear_table, &m, threads);
+        an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
+        for (size_t i = 0; i < (threads - 1) * rows; i++)
+            merge(&regions[i % rows], &m.others[i]);
+        an_pool_destroy(&pool);
+    }
+    free(m.others);
+    free(m.sums);
+    return st;
+}

@@ -1,0 +1,21 @@
+/*
+ * What the NAME_check.c share, beside wu_output_data: an item's arrays as a
+ * result has them, looked at for values that no picture gives. Messages name
+ * array, row and value; the caller puts file and item in front.
+ */
+#ifndef AN_CHECK_H
+#define AN_CHECK_H
+
+#include "app/analysis/analysis.h"
+
+/* Every one of the integers (WU_I64) of an array is in [lo, hi]. */
+tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi, tc_err *err);
+
+/* Whether value is the double nearest to an integer from 0 to 2^51 divided by
+ * den; *sum is that integer. */
+bool an_is_quotient(double value, int64_t den, int64_t *sum);
+
+/* "NAME: row ROW: WHAT", TC_BAD_INPUT. */
+tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);
+
+#endif

@@ -1,0 +1,802 @@
+#!/usr/bin/python3
+"""texcell-assimilate: every number of every analysis's results against numpy's
+reading of them; the same unit again, another result of it, results that are not
+valid; the two forms of script_assimilator; kills at every file operation, two at
+once, disks that are full; the export."""
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import zipfile
+import zlib
+
+import numpy as np
+
+from oracle import workunit
+from tap import BUILD, SRC, TEXCELL, done, note, ok, run, scratch, skip
+
+ASSIMILATE = os.path.abspath(os.path.join(BUILD, "texcell-assimilate"))
+TMP = scratch()
+RNG = np.random.default_rng(20240601)
+FEATURE = re.compile(r"glcm_L(\d+)_d(\d+)_(.+)_([a-z]+)$")
+GREY = [RNG.integers(0, 256, (30 + 2 * i, 40)).astype(np.uint8) for i in range(3)]
+STACK = [RNG.integers(0, 256, (20, 22)).astype(np.uint8) for _ in range(5)]
+
+
+def path(*names):
+    return os.path.join(TMP, *names)
+
+
+def blobs(height, width, n, radius):
+    """Dark cells on bright ground, some of them at the border."""
+    y, x = np.mgrid[:height, :width]
+    image = np.full((height, width), 200.0)
+    for _ in range(n):
+        cy, cx = RNG.integers(0, height), RNG.integers(0, width)
+        image[(y - cy) ** 2 + (x - cx) ** 2 <= radius ** 2] = 60
+    return (image + RNG.integers(-9, 10, image.shape)).astype(np.uint8)
+
+
+CELLS = [blobs(60, 70, 9, 4) for _ in range(2)] + [np.full((20, 20), 7, np.uint8)]
+BOX = {"type": "box", "x0": 5, "y0": 5, "x1": 15, "y1": 15}
+
+# name: analysis, parameters, items
+UNITS = {
+    "texture": ("glcm", {"levels": [16, 64], "distances": [1, 2, 30], "window": {"shape": "disc", "radius": 5},
+                         "per_offset": True, "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},
+                [workunit.item("t%d" % i, [g]) for i, g in enumerate(GREY)]),
+    "plain": ("glcm", {"levels": [16], "distances": list(range(1, 27)), "window": {"shape": "disc", "radius": 4}},
+              [workunit.item("a", [GREY[0][:14, :16]]), workunit.item("b", STACK)]),
+    "cells": ("cellcount", {"labels": True, "fill_holes": True}, [workunit.item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+    "count": ("cellcount", {"min_area": 10}, [workunit.item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+    "votes": ("voting", {"radius": 4, "polarity": "dark"}, [workunit.item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+    "votes3": ("voting", {"radius": 4}, [workunit.item("s", STACK, spacing=[1.5, 1, 1])]),
+    "level": ("levelset", {"target": 100, "epsilon": 40, "iterations": 20, "init": BOX},
+              [workunit.item("t%d" % i, [g]) for i, g in enumerate(GREY)]),
+    "level3": ("levelset", {"target": 100, "epsilon": 40, "iterations": 20, "init": dict(BOX, z0=1, z1=4)},
+               [workunit.item("s", STACK, spacing=[1.5, 1, 1])]),
+    "volume": ("volume", {"membrane": 128, "labels": True}, [workunit.item("s", STACK, spacing=[1.5, 1, 1])]),
+}
+
+
+def make_results():
+    """NAME.zip and NAME.npz of each; names of those that this build can compute."""
+    names = []
+    for name, (analysis, parameters, items) in UNITS.items():
+        workunit.write(path(name + ".zip"), analysis, parameters, items)
+        r = run([TEXCELL, "run", path(name + ".zip"), "-o", path(name + ".npz"), "--device", "cpu", "--quiet"])
+        if r.returncode == 0:
+            names.append(name)
+        elif "is not known to this version" in r.stderr:
+            skip("the results of " + analysis, "this build has no " + analysis)
+        else:
+            ok(False, "the result " + name, r.stderr)
+    return names
+
+
+def assimilate(*args, **kw):
+    return run([ASSIMILATE] + [str(a) for a in args], **kw)
+
+
+def add(db, name, *options):
+    return assimilate("--db", path(db), *options, path(name + ".zip"), path(name + ".npz"))
+
+
+def query(db, sql, *values):
+    connection = sqlite3.connect("file:%s?mode=ro" % path(db), uri=True)
+    try:
+        return connection.execute(sql, values).fetchall()
+    finally:
+        connection.close()
+
+
+def dump(db):
+    """All rows of all tables but times and the numbers of units and items,
+    which say in which order units came."""
+    connection = sqlite3.connect("file:%s?mode=ro" % path(db), uri=True)
+    connection.row_factory = sqlite3.Row
+    unit = {r["id"]: r["name"] for r in connection.execute("SELECT id, name FROM units")}
+    item = {r["id"]: unit[r["unit"]] + "/" + r["name"] for r in connection.execute("SELECT id, unit, name FROM items")}
+    out = []
+    for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
+        for row in connection.execute('SELECT * FROM "%s"' % table):
+            line = {k: row[k] for k in row.keys() if k not in ("id", "stored") and row[k] is not None}
+            if "unit" in line:
+                line["unit"] = unit[line["unit"]]
+            if table not in ("items",) and "item" in line:
+                line["item"] = item[line["item"]]
+            out.append(table + json.dumps(line, sort_keys=True))
+    check = connection.execute("PRAGMA integrity_check").fetchall()
+    connection.close()
+    return sorted(out) if [tuple(c) for c in check] == [("ok",)] else ["damaged: %s" % check]
+
+
+def load(name):
+    with np.load(path(name + ".npz")) as z:
+        return {k: z[k] for k in z.files if k != "result.json"}
+
+
+def result_json(name):
+    with zipfile.ZipFile(path(name + ".npz")) as z:
+        return json.loads(z.read("result.json"))
+
+
+def digest(file):
+    with open(file, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def rewrite(name, out, change, json_change=None, **options):
+    """A copy of a result with arrays changed: name -> array, or None to drop it."""
+    arrays = load(name)
+    arrays.update(change)
+    about = result_json(name)
+    about.update(json_change or {})
+    with zipfile.ZipFile(path(out), "w", **options) as z:
+        z.writestr("result.json", json.dumps(about))
+        for key, value in arrays.items():
+            if value is not None:
+                data = io.BytesIO()
+                np.save(data, value)
+                z.writestr(key + ".npy", data.getvalue())
+    return path(out)
+
+
+# --- what is stored -----------------------------------------------------------------------
+
+def same(got, expected):
+    """Values of SQLite, NULL for NaN, against an array: every bit."""
+    expected = np.asarray(expected)
+    if expected.dtype.kind == "f":
+        got = np.array([np.nan if v is None else v for v in got], float)
+        wide = expected.astype(float).ravel()
+        return got.shape == wide.shape and np.array_equal(got, wide, equal_nan=True)
+    return [int(v) for v in got] == [int(v) for v in expected.ravel()]
+
+
+def item_ids(db, name):
+    return [r[0] for r in query(db, "SELECT items.id FROM items JOIN units ON units.id = items.unit WHERE units.name = ? "
+                                    "ORDER BY number", name)]
+
+
+def check_unit(db, name, checked):
+    about, arrays = result_json(name), load(name)
+    rows = query(db, "SELECT workunit, result, analysis, parameters, n_items, arrays, checked, kept, program, stored, wu_id "
+                     "FROM units WHERE name = ?", name)
+    if not ok(len(rows) == 1, name + ": one unit", rows):
+        return
+    row = rows[0]
+    of = about["workunit"]
+    ok(row[0] == "%s-%d" % (of["crc32"], of["size"]) and row[2] == about["analysis"] and row[4] == len(about["items"])
+       and json.loads(row[3]) == about["parameters"] and row[6] == checked and row[10] is None
+       and re.match(r"texcell-assimilate \d", row[8]) and re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$", row[9]),
+       name + ": where it comes from", row)
+    expected = {k: [{"U": "text"}.get(a.dtype.kind, a.dtype.name), list(a.shape),
+                    "%08x" % zlib.crc32(np.ascontiguousarray(a).tobytes())] for k, a in arrays.items()}
+    ok(json.loads(row[5]) == expected, name + ": its arrays in short", row[5])
+    ok([r[0] for r in query(db, "SELECT items.name FROM items JOIN units ON units.id = unit WHERE units.name = ? "
+                                "ORDER BY number", name)] == about["items"], name + ": its items")
+    pictures = [k for k in arrays if re.match("(map|labels|mask)_|offset_features", k)]
+    if pictures:
+        ok(row[7] is not None and digest(path(db + ".files", row[7])) == digest(path(name + ".npz")),
+           name + ": the file is kept for its pictures", row[7])
+    else:
+        ok(row[7] is None, name + ": there is nothing to keep", row[7])
+
+
+def check_features(db, name):
+    arrays, ids = load(name), item_ids(db, name)
+    titles = [FEATURE.match(str(n)).groups() for n in arrays["feature_names"]]
+    levels = sorted({int(t[0]) for t in titles})
+    wrong = []
+    for column, (l, d, feature, statistic) in enumerate(titles):
+        got = query(db, 'SELECT "%s_%s" FROM glcm_features WHERE levels = ? AND distance = ? AND item BETWEEN ? AND ? '
+                        'ORDER BY item' % (feature, statistic), int(l), int(d), ids[0], ids[-1])
+        if not same([r[0] for r in got], arrays["features"][:, column]):
+            wrong.append(arrays["feature_names"][column])
+    ok(not wrong, name + ": %d features" % len(titles), wrong[:5])
+    long = {r[:-1]: r[-1] for r in query(db, "SELECT item, levels, distance, feature, statistic, value FROM glcm_long "
+                                             "WHERE item BETWEEN ? AND ?", ids[0], ids[-1])}
+    keys = [(i, int(l), int(d), f, s) for i in ids for l, d, f, s in titles]
+    ok(len(long) == len(keys) and same([long.get(k, "missing") for k in keys], arrays["features"]), name + ": the long view")
+    wide, wrong = {}, []
+    for l in levels:
+        for (view,) in query(db, "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'glcm_wide_L%d*' "
+                                 "AND name NOT GLOB 'glcm_wide_L%d[0-9]*'" % (l, l)):
+            connection = sqlite3.connect(path(db))
+            got = connection.execute('SELECT * FROM "%s" WHERE item BETWEEN ? AND ? ORDER BY item' % view, (ids[0], ids[-1]))
+            columns = [c[0] for c in got.description]
+            wide.update(zip(columns, zip(*got.fetchall())))
+            connection.close()
+    for column, title in enumerate(arrays["feature_names"]):
+        if not same(wide.get(str(title), []), arrays["features"][:, column]):
+            wrong.append(title)
+    ok(not wrong and list(wide["item"]) == ids and list(wide["name"]) == [str(n) for n in arrays["item_names"]],
+       name + ": the wide views", wrong[:5])
+
+
+PARTS = {4: ["y0", "x0", "y1", "x1"], 6: ["z0", "y0", "x0", "z1", "y1", "x1"], 2: ["y", "x"], 3: ["z", "y", "x"]}
+
+
+def check_rows(db, name, table, prefix):
+    """region_*, cell_*, point*: rows of the items, counted within each."""
+    arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
+    owner = arrays[prefix + "_item"]
+    n = [int(np.sum(owner[:i + 1] == owner[i])) for i in range(len(owner))]
+    columns = {}
+    for key, value in arrays.items():
+        if key == prefix + "_item" or not (key == prefix or key.startswith(prefix + "_") or key == "score"):
+            continue
+        own = key[len(prefix) + 1:] if key.startswith(prefix + "_") else "" if key == prefix else key
+        if value.ndim == 1:
+            columns[own] = value
+        else:
+            for i, part in enumerate(PARTS[value.shape[1]]):
+                columns[(own + "_" if own else "") + part] = value[:, i]
+    got = query(db, "SELECT item, n%s FROM %s_%s WHERE item BETWEEN ? AND ? ORDER BY item, n" %
+                ("".join(', "%s"' % c for c in columns), analysis, table), ids[0], ids[-1])
+    wrong = [c for i, c in enumerate(columns) if not same([r[2 + i] for r in got], columns[c])]
+    ok(len(got) == len(owner) and [r[0] for r in got] == [ids[i] for i in owner] and [r[1] for r in got] == n and not wrong,
+       name + ": %d %s" % (len(owner), table), wrong)
+
+
+def check_values(db, name):
+    """Arrays with one number an item."""
+    arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
+    keys = [k for k, a in arrays.items() if a.ndim == 1 and len(a) == len(ids) and a.dtype.kind != "U"
+            and not re.match("(region|cell|point)(_|$)|score$", k)]
+    got = query(db, "SELECT item%s FROM %s_items WHERE item BETWEEN ? AND ? ORDER BY item" %
+                ("".join(', "%s"' % k for k in keys), analysis), ids[0], ids[-1])
+    wrong = [k for i, k in enumerate(keys) if not same([r[1 + i] for r in got], arrays[k])]
+    ok(keys and [r[0] for r in got] == ids and not wrong, name + ": values of the items", wrong)
+
+
+def check_content(db, name, checked):
+    analysis, arrays = UNITS[name][0], load(name)
+    check_unit(db, name, checked)
+    if analysis == "glcm":
+        check_features(db, name)
+    else:
+        check_values(db, name)
+    for table, prefix in (("regions", "region"), ("cells", "cell"), ("points", "point")):
+        if prefix + "_item" in arrays:
+            check_rows(db, name, table, prefix)
+
+
+def test_content(names):
+    for name in names:
+        r = add("a.sqlite", name)
+        ok(r.returncode == 0 and r.stdout == name + ": stored\n" and r.stderr == "", name + ": added", r.stderr)
+    for name in names:
+        check_content("a.sqlite", name, "workunit")
+    for name in reversed(names):
+        r = assimilate("--db", path("b.sqlite"), path(name + ".npz"))
+        ok(r.returncode == 0, name + ": added without the work unit", r.stderr)
+        check_unit("b.sqlite", name, "result")
+    a, b = dump("a.sqlite"), dump("b.sqlite")
+    ok([l.replace('"workunit"', "") for l in a if not l.startswith("units{")] ==
+       [l.replace('"workunit"', "") for l in b if not l.startswith("units{")], "in another order: the same data set",
+       "\n".join(sorted(set(a) ^ set(b))[:5]))
+
+
+# --- the same again, another, and what is not valid --------------------------------------------
+
+def test_again(names):
+    before = dump("a.sqlite")
+    for name in names:
+        r = add("a.sqlite", name)
+        ok(r.returncode == 0 and "there already" in r.stdout, name + ": again", r.stdout + r.stderr)
+    packed = rewrite("plain", "packed.npz", {}, compression=zipfile.ZIP_DEFLATED)
+    r = assimilate("--db", path("a.sqlite"), path("plain.zip"), packed)
+    ok(r.returncode == 0 and "there already" in r.stdout, "the same content in other bytes", r.stderr)
+    ok(dump("a.sqlite") == before, "what was there is as it was")
+
+
+def test_conflict():
+    features = load("plain")["features"].copy()
+    features[0, 5] = np.nextafter(features[0, 5], np.inf)
+    other = rewrite("plain", "other.npz", {"features": features})
+    before = dump("a.sqlite")
+    for i in range(2):
+        r = assimilate("--db", path("a.sqlite"), path("plain.zip"), other)
+        ok(r.returncode == 4 and "conflict" in r.stderr and "features" in r.stderr,
+           "another result of a unit that is there", "%d %s" % (r.returncode, r.stderr))
+    rows = query("a.sqlite", "SELECT kind, name, result, reason, kept FROM refused")
+    ok(len(rows) == 1 and rows[0][:3] == ("conflict", "plain", "other.npz")
+       and "features" in rows[0][3], "it is recorded, once", rows)
+    ok(rows and digest(path("a.sqlite.files", rows[0][4])) == digest(other), "its file is kept", rows)
+    ok([l for l in dump("a.sqlite") if not l.startswith("refused")] == before, "nothing was overwritten")
+
+
+def bad_results():
+    """(what, file, words of the message)."""
+    features = load("plain")["features"]
+    partly = features.copy()
+    partly[0, 0] = np.nan
+    negative = features.copy()
+    negative[1, 3] = -5
+    whole = open(path("plain.npz"), "rb").read()
+    with open(path("cut.npz"), "wb") as f:
+        f.write(whole[:len(whole) * 2 // 3])
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 4
+    with open(path("flipped.npz"), "wb") as f:
+        f.write(flipped)
+    crc = {"workunit": {"crc32": "0badc0de", "size": 1}}
+    return [
+        ("one NaN", "plain", rewrite("plain", "nan.npz", {"features": partly})),
+        ("an impossible value", "plain", rewrite("plain", "negative.npz", {"features": negative})),
+        ("too few items", "plain", rewrite("plain", "few.npz", {"features": features[:1]})),
+        ("an array too many", "plain", rewrite("plain", "more.npz", {"extra": np.zeros(3)})),
+        ("an array of another type", "plain", rewrite("plain", "f4.npz", {"features": features.astype(np.float32)})),
+        ("a missing array", "plain", rewrite("plain", "less.npz", {"feature_names": None})),
+        ("other feature names", "plain", rewrite("plain", "names.npz", {"feature_names": load("plain")["feature_names"][::-1]})),
+        ("another unit's", "plain", rewrite("plain", "crc.npz", {}, crc)),
+        ("a part of a file", "plain", path("cut.npz")),
+        ("a flipped bit", "plain", path("flipped.npz")),
+        ("a work unit", "plain", path("plain.zip")),
+        ("nothing", "plain", path("nothing.npz")),
+    ]
+
+
+def bad_words():
+    """Results whose result.json is of no work unit; without one, for the others
+    a work unit says more."""
+    plain = result_json("plain")
+    for what, change in (("no analysis", {"analysis": 7}), ("an unknown analysis", {"analysis": "glcn"}),
+                         ("no items", {"items": []}), ("a path as item", {"items": ["../a", "b"]}),
+                         ("an item twice", {"items": ["a", "a"]}), ("a number as item", {"items": [1, "b"]}),
+                         ("incomplete parameters", {"parameters": {"levels": [16]}}),
+                         ("no parameters", {"parameters": []}), ("a wrong parameter", {"parameters": dict(plain["parameters"], levels=[1])}),
+                         ("no work unit", {"workunit": {}}), ("a CRC in capitals", {"workunit": {"crc32": "0BADC0DE", "size": 1}}),
+                         ("a negative size", {"workunit": {"crc32": "0badc0de", "size": -1}}), ("one key more", {"more": 1})):
+        yield what, rewrite("plain", "words.npz", {}, change)
+
+
+def test_bad(names):
+    before, files = dump("a.sqlite"), sorted(os.listdir(path("a.sqlite.files")))
+    for what, unit, file in bad_results():
+        r = assimilate("--db", path("a.sqlite"), path(unit + ".zip"), file)
+        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and os.path.basename(file) in r.stderr, "refused: " + what,
+           "%d %s" % (r.returncode, r.stderr))
+    for what, file in bad_words():
+        r = assimilate("--db", path("a.sqlite"), file)
+        ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "words.npz" in r.stderr, "refused without a work unit: " + what,
+           "%d %s" % (r.returncode, r.stderr))
+    disorder = rewrite("cells", "disorder.npz", {"region_item": load("cells")["region_item"][::-1].copy()})
+    r = assimilate("--db", path("empty.sqlite"), disorder)
+    ok(r.returncode == 2 and "disorder.npz" in r.stderr and query("empty.sqlite", "SELECT * FROM units") == [] and
+       not os.path.exists(path("empty.sqlite.files", "refused")), "refused: regions of items in disorder",
+       "%d %s" % (r.returncode, r.stderr))
+    wrong = []
+    for i in range(60):
+        name = names[i % len(names)]
+        body = bytearray(open(path(name + ".npz"), "rb").read())
+        for _ in range(1 + i % 3):
+            body[RNG.integers(0, len(body))] ^= 1 << int(RNG.integers(0, 8))
+        with open(path("hurt.npz"), "wb") as f:
+            f.write(body)
+        r = assimilate("--db", path("a.sqlite"), path("hurt.npz"))
+        if r.returncode not in (0, 2):
+            wrong.append("%s: %d %s" % (name, r.returncode, r.stderr))
+    ok(not wrong, "results hurt in 60 ways", "\n".join(wrong[:3]))
+    ok(dump("a.sqlite") == before and sorted(os.listdir(path("a.sqlite.files"))) == files, "none of them left anything")
+    for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"], ["--db", path("u.sqlite"), "a", "b", "c"],
+                 ["--nonsense", "1"], ["--db", path("u.sqlite"), "--only", "x", "y"], ["export", "--db", path("a.sqlite")],
+                 ["export", "-o", path("u")], ["export", "--db", path("a.sqlite"), "-o", path("u"), "x"]):
+        r = assimilate(*args)
+        ok(r.returncode == 1 and r.stderr.startswith("texcell-assimilate: error: "), "usage: " + " ".join(map(str, args))[:60],
+           "%d %s" % (r.returncode, r.stderr))
+    ok(not os.path.exists(path("u.sqlite")), "a wrong command line makes no data set")
+
+
+# --- BOINC's script ---------------------------------------------------------------------------
+
+class Project:
+    """A project's folders, and the two lines of --help as the script in its bin/."""
+
+    def __init__(self, name):
+        self.root = path(name)
+        for folder in ("bin", "tmp_host", "upload/3f", "download/1a"):
+            os.makedirs(os.path.join(self.root, folder))
+        text = assimilate("--help").stdout
+        lines = re.search(r"^ +(#!/bin/sh)\n +(exec .*)$", text, re.M)
+        script = "%s\n%s\n" % lines.groups() if lines else "exit 99\n"
+        with open(os.path.join(self.root, "bin", "assimilate_texcell"), "w") as f:
+            f.write(script.replace("/path/to/texcell-assimilate", ASSIMILATE))
+        os.chmod(os.path.join(self.root, "bin", "assimilate_texcell"), 0o755)
+        self.db = name + "/dataset.sqlite"
+
+    def upload(self, file, name):
+        target = os.path.join(self.root, "upload/3f", name)
+        shutil.copy(file, target)
+        return target
+
+    def call(self, *args, **kw):
+        """As script_assimilator does: through a shell, in tmp_HOST."""
+        return run(["sh", "-c", "../bin/assimilate_texcell" + "".join(" " + str(a) for a in args)],
+                   cwd=os.path.join(self.root, "tmp_host"), **kw)
+
+    def refused(self):
+        return query(self.db, "SELECT kind, name, wu_id, result, kept FROM refused ORDER BY id")
+
+
+def test_script_good(p, names):
+    shutil.copy(path("votes.zip"), os.path.join(p.root, "download/1a/votes.zip"))
+    with open(os.path.join(p.root, "download/1a/cells.zip"), "wb") as f:
+        f.write(b"PK\3\4 damaged")
+    for i, name in enumerate(names):
+        r = p.call(100 + i, p.upload(path(name + ".npz"), name + "_1_r12345_0"))
+        ok(r.returncode == 0 and r.stdout == name + ": stored\n", "script: " + name, r.stdout + r.stderr)
+        rows = query(p.db, "SELECT wu_id, result, checked FROM units WHERE name = ?", name)
+        ok(rows == [(100 + i, name + "_1_r12345_0", "workunit" if name == "votes" else "result")],
+           "script: its names and its check", rows)
+    before = dump(p.db)
+    r = p.call(100, p.upload(path(names[0] + ".npz"), names[0] + "_1_r12345_0"))
+    ok(r.returncode == 0 and dump(p.db) == before, "script: the same once more", r.stderr)
+
+
+def test_script_usage(p):
+    before = dump(p.db)
+    file = p.upload(path("plain.npz"), "plain_0_r1_0")
+    for args in ([], [""], [12], [file], ["x12", file], ["-1", file], ["0", file], ["12", file, file], [file, 12], ["99999999999999999999", file],
+                 ["--error"], ["--error", 3], ["--error", 3, "name", 17], ["--error", "x", "name", 17, 0],
+                 ["--error", 3, "name", 17, 0, 1], ["--error", 3, "name", "", 0], ["--nonsense", 12, file]):
+        r = p.call(*args)
+        ok(r.returncode == 1 and r.stderr.count("\n") == 1, "script: arguments that are not BOINC's: %s" %
+           " ".join("FILE" if a == file else str(a) for a in args), "%d %s" % (r.returncode, r.stderr))
+    ok(dump(p.db) == before, "script: they change nothing")
+
+
+def test_script_bad(p):
+    bad = rewrite("plain", "bad.npz", {"extra": np.zeros(3)})
+    changed = load("plain")["features"].copy()
+    changed[1, 0] = np.nextafter(changed[1, 0], 0)
+    other = rewrite("plain", "other.npz", {"features": changed})
+    calls = [("invalid", p.upload(bad, "bad_0_r1_0")), ("conflict", p.upload(other, "plain_1_r2_0")),
+             ("invalid", p.upload(path("plain.zip"), "strange")), ("invalid", p.upload("/dev/null", "empty_0_r1_0")),
+             ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0"))]
+    before = [l for l in dump(p.db) if not l.startswith("refused")]
+    for twice in range(2):
+        for i, (kind, file) in enumerate(calls):
+            r = p.call(200 + i, file)
+            ok(r.returncode == 0 and "refused (%s)" % kind in r.stderr, "script: %s does not stop the daemon" % kind,
+               "%d %s" % (r.returncode, r.stderr))
+    rows = p.refused()
+    ok([(r[0], r[1], r[2], r[3]) for r in rows] ==
+       [("invalid", "bad", 200, "bad_0_r1_0"), ("conflict", "plain", 201, "plain_1_r2_0"), ("invalid", "strange", 202, "strange"),
+        ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0")], "script: all are recorded, once", rows)
+    kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
+    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4] is None, "script: their files are kept", rows)
+    ok([l for l in dump(p.db) if not l.startswith("refused")] == before, "script: the data set is as it was")
+
+
+def test_script_error(p):
+    for mask, words in ((3, "could not be sent, too many errors"), (16, "cancelled"), (0, "")):
+        r = p.call("--error", mask, "unit_%d" % mask, 300 + mask, 7)
+        rows = query(p.db, "SELECT wu_id, name, batch, error_mask, reasons FROM failed WHERE name = ?", "unit_%d" % mask)
+        ok(r.returncode == 0 and rows == [(300 + mask, "unit_%d" % mask, 7, mask, words)], "script: --error %d" % mask, rows)
+    p.call("--error", 18, "unit_16", 316, 7)
+    rows = query(p.db, "SELECT error_mask FROM failed WHERE wu_id = 316")
+    ok(rows == [(18,)], "script: said again, the last mask counts", rows)
+
+
+def test_script_server(p):
+    """What every unit would meet stops the daemon, and nothing is lost."""
+    file = p.upload(path("plain.npz"), "plain_0_r1_0")
+    gone = os.path.join(p.root, "upload/77/plain_0_r1_0")
+    r = p.call(1, gone)
+    ok(r.returncode == 3 and "cannot be read" in r.stderr, "script: the upload folder is gone", "%d %s" % (r.returncode, r.stderr))
+    whole = open(path(p.db), "rb").read()
+    for what, body in (("text", b"not a database" * 100), ("a damaged data set", whole[:100] + b"\xff" * (len(whole) - 100))):
+        q = Project("p_" + what.replace(" ", "_"))
+        with open(path(q.db), "wb") as f:
+            f.write(body)
+        r = q.call(1, file)
+        ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() == body,
+           "script: %s as data set" % what, "%d %s" % (r.returncode, r.stderr))
+    q = Project("p_foreign")
+    with sqlite3.connect(path(q.db)) as c:
+        c.execute("CREATE TABLE mine(a)")
+    c.close()
+    r = q.call(1, file)
+    ok(r.returncode == 3 and "not a data set" in r.stderr, "script: another program's database", "%d %s" % (r.returncode, r.stderr))
+    q = Project("p_newer")
+    q.call("--error", 1, "x", 1, 0)
+    with sqlite3.connect(path(q.db)) as c:
+        c.execute("PRAGMA user_version = 99")
+    c.close()
+    r = q.call(1, file)
+    ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set", "%d %s" % (r.returncode, r.stderr))
+    q = Project("p_folder")
+    os.makedirs(path(q.db))
+    r = q.call(1, file)
+    ok(r.returncode == 3, "script: a folder as data set", "%d %s" % (r.returncode, r.stderr))
+    q = Project("p_store")
+    with open(path(q.db + ".files"), "w") as f:
+        f.write("in the way")
+    for name, kind in (("texture", "with maps"), ("bad", "refused")):
+        r = q.call(1, q.upload(path(name + ".npz"), name + "_0_r1_0"))
+        ok(r.returncode == 3 and query(q.db, "SELECT * FROM units") == [] and query(q.db, "SELECT * FROM refused") == [],
+           "script: no room for a file %s" % kind, "%d %s" % (r.returncode, r.stderr))
+    r = q.call(1, file)
+    ok(r.returncode == 0, "script: which stops no unit without such files", r.stderr)
+
+
+# --- disks and kills ------------------------------------------------------------------------------
+
+def limited(size):
+    def apply():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return apply
+
+
+def test_full():
+    """No file may grow past a size: the call fails, the data set stays whole, and
+    with room again the same call succeeds."""
+    add("full.sqlite", "count")
+    before = dump("full.sqlite")
+    failed = 0
+    for size in range(8192, 400000, 24576):
+        r = assimilate("--db", path("full.sqlite"), path("plain.npz"), preexec_fn=limited(size))
+        if r.returncode == 0:
+            break
+        failed += 1
+        ok(r.returncode == 3 and "full.sqlite" in r.stderr and dump("full.sqlite") == before, "full after %d bytes" % size,
+           "%d %s" % (r.returncode, r.stderr))
+    ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(before), "with room it is stored", failed)
+    r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long", preexec_fn=limited(50000))
+    ok(r.returncode == 3 and "cannot be written" in r.stderr and os.listdir(path("full")) == [], "an export that has no room",
+       "%d %s" % (r.returncode, r.stderr))
+
+
+def nobody():
+    if os.getuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+def test_read_only():
+    folder = path("readonly")
+    os.makedirs(folder)
+    r = assimilate("--db", os.path.join(folder, "d.sqlite"), path("count.npz"))
+    os.chmod(os.path.join(folder, "d.sqlite"), 0o444)
+    os.chmod(folder, 0o555)
+    os.chmod(TMP, 0o755)
+    if run([ASSIMILATE, "--help"], preexec_fn=nobody).returncode != 0:
+        skip("a read-only data set", "no other user can run the program from here")
+        return
+    r = assimilate("--db", os.path.join(folder, "d.sqlite"), path("plain.npz"), preexec_fn=nobody)
+    ok(r.returncode == 3 and "d.sqlite" in r.stderr, "a read-only data set", "%d %s" % (r.returncode, r.stderr))
+    os.chmod(folder, 0o755)
+
+
+def kill_library():
+    library = path("kill_at.so")
+    made = run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
+                os.path.join(SRC, "tests", "resume", "kill_at.c"), "-ldl"])
+    return library if ok(made.returncode == 0, "kill_at.c compiles", made.stderr) else None
+
+
+def test_kills(library):
+    """Killed at every file operation, into a new data set and into one that has
+    units; then the same call again."""
+    for what, first, name, script in (("a new data set", [], "cells", False), ("a data set with units", ["texture", "votes3"], "cells", False),
+                                      ("a refused one", ["votes"], "kill_bad", True)):
+        start, db = path("start.sqlite"), path("kill.sqlite")
+        for file in (start, start + ".files"):
+            shutil.rmtree(file, True) if os.path.isdir(file) else os.path.exists(file) and os.remove(file)
+        for unit in first:
+            add("start.sqlite", unit)
+        if script:
+            rewrite("plain", "kill_bad.npz", {"extra": np.zeros(3)})
+
+        def reset():
+            for file in (db, db + "-wal", db + "-shm"):
+                if os.path.exists(file):
+                    os.remove(file)
+            shutil.rmtree(db + ".files", True)
+            if first:
+                shutil.copy(start, db)
+                if os.path.isdir(start + ".files"):
+                    shutil.copytree(start + ".files", db + ".files")
+
+        argv = [ASSIMILATE] + (["script"] if script else []) + ["--db", db, "--store", db + ".files"] + (["7"] if script else []) \
+            + [path(name + ".npz")]
+        env = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0")
+        reset()
+        empty = dump("kill.sqlite") if first else []
+        run(argv)
+        after, files = dump("kill.sqlite"), tree(db + ".files")
+        ok(any(l.startswith("refused") for l in after) == script, what + ": undisturbed it is as meant", after)
+        wrong, killed = [], 0
+        for n in range(1, 200):
+            reset()
+            r = run(argv, env=dict(env, KILL_AT=str(n)))
+            if r.returncode == 0:
+                break
+            killed += 1
+            if r.returncode not in (-signal.SIGKILL, 3):
+                wrong.append("call %d: not killed: %d %s" % (n, r.returncode, r.stderr))
+            if first and dump("kill.sqlite") not in (empty, after):
+                wrong.append("call %d: half a unit" % n)
+            r = run(argv)
+            if r.returncode != 0 or dump("kill.sqlite") != after or tree(db + ".files") != files:
+                wrong.append("call %d: not as if undisturbed: %d %s" % (n, r.returncode, r.stderr))
+        ok(killed > 20 and r.returncode == 0 and not wrong, "%s: killed at each of %d calls" % (what, killed), "\n".join(wrong[:5]))
+
+
+def test_crash(library):
+    """A signal as a fault of the program would raise, in mid-transaction."""
+    q = Project("p_crash")
+    q.call("--error", 1, "x", 1, 0)
+    file = q.upload(path("plain.npz"), "plain_0_r1_0")
+    env = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0:handle_segv=0", KILL_AT="42")
+    r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGTERM))))
+    ok(r.returncode == 3 and q.refused() == [], "script: ended by another", "%d %s" % (r.returncode, r.stderr))
+    r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGSEGV))))
+    rows = q.refused()
+    ok(r.returncode == 0 and "refused (fault)" in r.stderr and [t[:4] for t in rows] == [("fault", "plain", 5, "plain_0_r1_0")]
+       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and query(q.db, "SELECT * FROM units") == [],
+       "script: a crash does not stop the daemon", "%d %s %s" % (r.returncode, r.stderr, rows))
+    r = q.call(5, file)
+    ok(r.returncode == 0 and len(query(q.db, "SELECT * FROM units")) == 1, "script: the unit can still be stored", r.stderr)
+
+
+def tree(folder):
+    return sorted((os.path.relpath(os.path.join(d, f), folder), digest(os.path.join(d, f)))
+                  for d, _, files in os.walk(folder) for f in files)
+
+
+def test_two_at_once(names):
+    """Several writers on a data set that none of them made, every unit twice, and a
+    reader that stays in the middle of a query."""
+    for _ in range(4):
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(path("many.sqlite" + end)):
+                os.remove(path("many.sqlite" + end))
+        started = [subprocess.Popen([ASSIMILATE, "--db", path("many.sqlite"), path(n + ".npz")], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, universal_newlines=True) for n in names * 2]
+        out = [p.communicate() + (p.returncode,) for p in started]
+        if any(code != 0 for _, _, code in out):
+            break
+    ok(all(code == 0 for _, _, code in out), "all of them are done", [o for o in out if o[2] != 0])
+    ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) == len(names),
+       "every unit was stored once", [o[0] for o in out])
+    ok(dump("many.sqlite") == dump("b.sqlite"), "the same data set as from one after another")
+    add("reader.sqlite", "count")
+    reader = sqlite3.connect(path("reader.sqlite"), isolation_level=None)
+    reader.execute("BEGIN")
+    seen = reader.execute("SELECT count(*) FROM items").fetchone()
+    r = add("reader.sqlite", "plain")
+    ok(r.returncode == 0 and reader.execute("SELECT count(*) FROM items").fetchone() == seen,
+       "a reader does not stop a writer, nor the reverse", r.stderr)
+    reader.close()
+
+
+# --- export -----------------------------------------------------------------------------------------
+
+def read_csv(folder, name):
+    with open(path(folder, name + ".csv"), newline="") as f:
+        return list(csv.reader(f))
+
+
+def number(text):
+    return float(text) if text else None
+
+
+def test_export(names):
+    r = assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
+    tables = {t for (t,) in query("a.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'glcm_*'")}
+    ok(r.returncode == 0 and set(os.listdir(path("out"))) == {t + ".csv" for t in tables | {"glcm_wide", "glcm_long"}},
+       "the tables of an export", r.stderr + str(os.listdir(path("out"))))
+    units = {r[0]: r[1] for r in read_csv("out", "units")[1:]}
+    ok(sorted(units.values()) == sorted(names), "units.csv", units)
+    rows = read_csv("out", "items")
+    ok(rows[0] == ["workunit", "number", "item"] and [(units[r[0]], r[1], r[2]) for r in rows[1:]] ==
+       [(n, str(i), item["name"]) for n in sorted(names) for i, item in enumerate(UNITS[n][2])], "items.csv", rows[:3])
+    wide, long = read_csv("out", "glcm_wide"), read_csv("out", "glcm_long")
+    expected, count = {}, 0
+    for n in ("plain", "texture"):
+        a = load(n)
+        for i, item in enumerate(a["item_names"]):
+            expected[n, str(item)] = dict(zip(map(str, a["feature_names"]), a["features"][i]))
+            count += a["features"].shape[1]
+    ok([(units[r[0]], r[1]) for r in wide[1:]] == list(expected) and sorted(wide[0][2:]) ==
+       sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: its items and titles", wide[0][:5])
+    wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][2:], r[2:])
+             if (c == "") != (t not in expected[units[r[0]], r[1]])
+             or c != "" and not same([number(c)], [expected[units[r[0]], r[1]][t]])]
+    ok(not wrong, "glcm_wide.csv: every bit; empty where it was not asked for", wrong[:3])
+    got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[2], int(r[3]), r[4], r[5])): r[6] for r in long[1:]}
+    ok(long[0] == ["workunit", "item", "levels", "distance", "feature", "statistic", "value"] and len(long) == count + 1
+       and all(same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()), "glcm_long.csv: every bit")
+    rows = read_csv("out", "cellcount_regions")
+    centroid, area = rows[0].index("centroid_x"), rows[0].index("area")
+    for n in ("cells", "count"):
+        a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
+        ok(same([float(r[centroid]) for r in own], a["region_centroid"][:, 1]) and same([r[area] for r in own], a["region_area"])
+           and [r[1] for r in own] == [str(a["item_names"][i]) for i in a["region_item"]], "cellcount_regions.csv: " + n)
+    rows = read_csv("out", "voting_points")
+    x, z = rows[0].index("x"), rows[0].index("z")
+    for n in ("votes", "votes3"):
+        a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
+        ok(same([float(r[x]) for r in own], a["point"][:, -1])
+           and ([r[z] for r in own] == [""] * len(own) if n == "votes" else same([float(r[z]) for r in own], a["point"][:, 0])),
+           "voting_points.csv: " + n)
+    before = tree(path("out"))
+    assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
+    ok(tree(path("out")) == before, "exported twice: the same bytes")
+    r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
+    ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
+    for what, code, args in (("a table that is not there", 1, [path("a.sqlite"), "-o", path("one"), "--only", "x"]),
+                             ("no data set", 3, [path("none.sqlite"), "-o", path("one")]),
+                             ("a file as folder", 3, [path("a.sqlite"), "-o", path("plain.zip")])):
+        r = assimilate("export", "--db", *args)
+        ok(r.returncode == code and r.stderr.count("\n") == 1, "export: " + what, "%d %s" % (r.returncode, r.stderr))
+    ok(not os.path.exists(path("none.sqlite")), "export makes no data set")
+
+
+def test_page():
+    """The queries of docs/dataset.md work, and its Python too."""
+    with open(os.path.join(SRC, "docs", "dataset.md")) as f:
+        page = f.read()
+    statements = [s for block in re.findall(r"```sql\n(.*?)```", page, re.S) for s in block.split(";") if s.strip()]
+    wrong = []
+    for s in statements:
+        try:
+            if not query("a.sqlite", s):
+                wrong.append("nothing found: " + s)
+        except sqlite3.Error as e:
+            wrong.append("%s: %s" % (e, s))
+    ok(len(statements) > 5 and not wrong, "docs/dataset.md: %d queries" % len(statements), "\n".join(wrong))
+    if run(["/usr/bin/python3", "-c", "import pandas"]).returncode != 0:
+        skip("docs/dataset.md: pandas", "there is none")
+        return
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        r = run(["/usr/bin/python3", "-c", code.replace("dataset.sqlite", path("a.sqlite"))], cwd=TMP)
+        ok(r.returncode == 0 and r.stdout.strip() != "", "docs/dataset.md: pandas", r.stderr)
+    named = set(re.findall(r"`([a-z_]+)`", page))
+    columns = {c for t in ("units", "items", "refused", "failed") for (c,) in
+               query("a.sqlite", "SELECT name FROM pragma_table_info(?)", t)}
+    ok(columns <= named, "docs/dataset.md: every column is explained", columns - named)
+
+
+def main():
+    if not os.path.exists(ASSIMILATE):
+        skip("texcell-assimilate", "it is not built: no SQLite")
+        done()
+    names = make_results()
+    test_content(names)
+    test_again(names)
+    test_bad(names)
+    test_conflict()
+    p = Project("project")
+    test_script_good(p, names)
+    test_script_usage(p)
+    test_script_bad(p)
+    test_script_error(p)
+    test_script_server(p)
+    test_full()
+    test_read_only()
+    library = kill_library()
+    if library:
+        test_kills(library)
+        test_crash(library)
+    test_two_at_once(names)
+    test_export(names)
+    if os.path.exists(os.path.join(SRC, "docs", "dataset.md")):
+        test_page()
+    note("units: " + " ".join(names))
+    done()
+
+
+main()

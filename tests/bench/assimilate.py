@@ -1,0 +1,129 @@
+"""make bench-assimilate: units of 100 items with the preset hcc (4,875 features each)
+into an empty data set, and into one of ASSIMILATE_ITEMS items (default a million,
+of which ASSIMILATE_HCC, default 150,000, have all features and the others five
+distances of one level, so that it all fits 12 GB). Timed is what BOINC does: a
+process a unit."""
+import io
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from oracle import workunit  # noqa: E402
+from tap import BUILD, TEXCELL  # noqa: E402
+
+ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
+SMALL = {"levels": [64], "distances": [1, 2, 3, 4, 5]}
+TIMED = 60                      # units in each figure
+
+
+class Maker:
+    """Results of 100 items from the real features of ten, each of another work unit."""
+    count = 0
+
+    def __init__(self, folder, parameters):
+        self.folder = folder
+        rng = np.random.default_rng(1)
+        unit, result = os.path.join(folder, "unit.zip"), os.path.join(folder, "unit.npz")
+        workunit.write(unit, "glcm", parameters, [
+            workunit.item("i%d" % i, [rng.integers(0, 256, (40 + i, 50)).astype(np.uint8)]) for i in range(10)])
+        subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+        with zipfile.ZipFile(result) as z:
+            self.json = json.loads(z.read("result.json"))
+            self.names = z.read("feature_names.npy")
+        self.features = np.load(result)["features"]
+        os.remove(unit)
+        os.remove(result)
+
+    def make(self, items=100):
+        Maker.count += 1
+        names = ["u%d_%d" % (Maker.count, i) for i in range(items)]
+        self.json["items"] = names
+        self.json["workunit"] = {"crc32": "%08x" % (Maker.count * 2654435761 % 2 ** 32), "size": 1000 + Maker.count}
+        path = os.path.join(self.folder, "u%d_0_r%d_0" % (Maker.count, Maker.count))
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("result.json", json.dumps(self.json))
+            z.writestr("feature_names.npy", self.names, zipfile.ZIP_DEFLATED)
+            for name, array in (("item_names", np.array(names)),
+                                ("features", np.tile(self.features, (items // 10, 1)))):
+                data = io.BytesIO()
+                np.save(data, array)
+                z.writestr(name + ".npy", data.getvalue())
+        return path
+
+
+def assimilate(db, path):
+    subprocess.check_call([ASSIMILATE, "script", "--db", db, "1", path], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL)
+
+
+def timed(db, maker, units):
+    """Seconds of the units, one process after another; of the slowest; and of the
+    processor in all, which the rest of the machine's work changes less."""
+    paths = [maker.make() for _ in range(units)]
+    each, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
+    for path in paths:
+        start = time.perf_counter()
+        assimilate(db, path)
+        each.append(time.perf_counter() - start)
+        os.remove(path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(each), max(each), after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def show(what, db, units, seconds, slowest, processor):
+    size = sum(os.path.getsize(db + e) for e in ("", "-wal") if os.path.exists(db + e))
+    print("%-30s %4.0f units/min  slowest %.2f s  processor %3.0f ms a unit  file %.2f GB" %
+          (what, 60 * units / seconds, slowest, 1000 * processor / units, size / 1e9), flush=True)
+
+
+def ask(db, sql):
+    """How long an answer takes, from files that are no longer in memory where that can be had."""
+    if hasattr(os, "posix_fadvise"):
+        with open(db, "rb") as f:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    start = time.perf_counter()
+    connection = sqlite3.connect(db)
+    rows = len(connection.execute(sql).fetchall())
+    connection.close()
+    print("%6.2f s for %d rows: %s" % (time.perf_counter() - start, rows, sql), flush=True)
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="texcell-bench-")
+    items, hcc_items = (int(os.environ.get(name, default)) for name, default in
+                        (("ASSIMILATE_ITEMS", 1000000), ("ASSIMILATE_HCC", 150000)))
+    db = os.path.join(folder, "dataset.sqlite")
+    try:
+        hcc, small = Maker(folder, {"preset": "hcc"}), Maker(folder, SMALL)
+        show("hcc units, empty data set", db, TIMED, *timed(db, hcc, TIMED))
+        for done in range(TIMED * 100, hcc_items, 100):
+            path = hcc.make()
+            assimilate(db, path)
+            os.remove(path)
+        show("hcc units, %d items" % hcc_items, db, TIMED, *timed(db, hcc, TIMED))
+        for done in range(hcc_items, items, 10000):
+            path = small.make(10000)
+            assimilate(db, path)
+            os.remove(path)
+        show("hcc units, %d items" % items, db, TIMED, *timed(db, hcc, TIMED))
+        for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND distance = 3",
+                    "SELECT item, contrast_mean FROM glcm_features WHERE levels = 64 AND distance = 3",
+                    "SELECT name, glcm_L64_d03_contrast_mean FROM glcm_wide_L64",
+                    "SELECT * FROM glcm_wide_L64 WHERE name = 'u7_7'", "SELECT * FROM glcm_features WHERE item = 707",
+                    "SELECT * FROM glcm_long WHERE item = 707"):
+            ask(db, sql)
+    finally:
+        shutil.rmtree(folder)
+
+
+main()

@@ -1,0 +1,252 @@
+"""The whole way of a work unit: five real BOINC clients, as five hosts, and a
+small project (project.py). Download, run on the CPU, through OpenCL and with
+several threads, suspend, power cut, a host that is lost, one that forges, a
+task that the server cancels, refused uploads, a server that is away; upload,
+report, and then the project's side: texcell-validate and texcell-assimilate as
+BOINC's daemons call them."""
+import concurrent.futures
+import contextlib
+import io
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+
+import numpy as np
+
+import tap
+from harness import Client, Server, Timeout, until
+from project import Project
+from work import PICTURES, pack, suited_workunit
+
+LIMIT = 240         # seconds after which the whole script gives up
+SECONDS = 6         # that the long unit takes by itself, with two threads
+SAME, DIFFERENT = 0, 4
+
+
+class Host(Client):
+    """A client that is attached to the project under its own key."""
+
+    def __init__(self, folder, project, key):
+        super().__init__(os.path.join(folder, key), project, POCL_CACHE_DIR=os.path.join(folder, "pocl"))
+        self.server, self.key = project, key
+        self.preferences(leave_in_memory=1, checkpoint_seconds=1)
+        self.start()
+        self.attach(key)
+
+    def works_on(self, task, fraction=0.02):
+        """Waits until it does; its process."""
+        process = self.task_process(task, 60)
+        until(60, lambda: self.fraction(task) >= fraction, "%s is at work on %s" % (self.key, task))
+        return process
+
+    def does(self, task, words, what):
+        """A task comes to its end; its stderr says words."""
+        report = self.server.over(task)
+        tap.ok(report["exit_status"] == "0" and words in report["stderr_out"] and
+               self.server.result(task) is not None, "%s: uploaded and reported" % what, report)
+        until(20, lambda: task not in self.tasks(), "the client forgets what was acknowledged")
+
+    def tries_again_to_upload(self, task):
+        self.command("--file_transfer", self.url, self.server.upload_name(task), "retry")
+
+
+# --- what the hosts go through -------------------------------------------------------
+
+def is_cancelled(host, task):
+    process = host.works_on(task)
+    host.server.cancel(task)
+    host.project("update")
+    report = host.server.over(task)
+    tap.ok("the client aborted the task" in report["stderr_out"] and report["exit_status"] == "202",
+           "cancelled by the server: the task ends and says so", report)
+    tap.ok(not process.alive() and host.server.result(task) is None, "cancelled: nothing is uploaded")
+
+
+def forge(content):
+    """Another last bit in the last feature, with every checksum of the ZIP
+    right and nothing else changed."""
+    with zipfile.ZipFile(io.BytesIO(content)) as z:
+        before = z.read("features.npy")          # stored, not deflated
+    after = before[:-8] + bytes([before[-8] ^ 1]) + before[-7:]
+    old, new = (zlib.crc32(x).to_bytes(4, "little") for x in (before, after))
+    return content.replace(before, after).replace(old, new)
+
+
+def forges(host, task):
+    """Its upload is refused for a while; meanwhile somebody edits the file."""
+    project = host.server
+    until(90, lambda: "Backing off" in host.log_tail(), "the client puts a refused upload off")
+    path = os.path.join(host.project_dir, project.upload_name(task))
+    tap.ok(project.result(task) is None and os.path.exists(path), "a refused upload: the client keeps the file")
+    with open(path, "r+b") as f:
+        content = forge(f.read())
+        f.seek(0)
+        f.write(content)
+    project.refused.clear()
+    host.tries_again_to_upload(task)
+    host.does(task, "texcell: done", "after a refused upload")
+    tap.ok(project.result(task) == content, "and it is the file as it is then")
+
+
+def has_a_hard_life(host, task, upload_server):
+    """Three threads; suspended, resumed, power cut, and no server to upload to."""
+    process = host.works_on(task)
+    tap.ok(process.threads() == 4, "--nthreads 3: two threads more than a task has", process.threads())
+    host.tell(task, "suspend")
+    until(10, lambda: host.task(task).get("active_task_state") == "SUSPENDED", "it is suspended")
+    before = host.fraction(task)
+    host.tell(task, "resume")
+    until(30, lambda: host.fraction(task) > before, "it works on")
+    until(30, lambda: os.path.exists(os.path.join(host.slot_of(task), "checkpoint")), "there is a checkpoint")
+    host.power_cut()
+    tap.ok(not process.alive(), "power cut")
+    host.start()
+    host.works_on(task, before)
+    with upload_server.unreachable():
+        until(90, lambda: "Temporarily failed upload" in host.log_tail(), "an upload fails")
+        tap.ok(host.server.result(task) is None, "the server is away: the client keeps the result")
+    host.tries_again_to_upload(task)
+    host.does(task, "going on from the checkpoint", "after a hard life")
+
+
+def is_lost(host, task, heir, long):
+    """Its task goes to another host, for OpenCL."""
+    host.works_on(task)
+    host.power_cut()
+    again = host.server.send(heir.key, "long", long, "opencl_cpu")
+    heir.project("update")
+    heir.does(again, "glcm on pthread", "the lost host's task, on another one")
+    tap.ok(task not in host.server.reports, "nobody hears of the lost host again")
+
+
+# --- the server's side ------------------------------------------------------------------
+
+class Daemons:
+    """A project's folders, and our programs as BOINC's script_validator and
+    script_assimilator call them."""
+
+    def __init__(self, folder, project, units):
+        self.project = project
+        self.folder = os.path.join(folder, "server")
+        self.db = os.path.join(self.folder, "dataset.sqlite")
+        for name in ("upload", "download", "tmp_host"):
+            os.makedirs(os.path.join(self.folder, name))
+        for unit, path in units.items():
+            os.link(path, os.path.join(self.folder, "download", unit + ".zip"))
+
+    def path(self, task):
+        """Of the upload, put there as the upload handler would."""
+        path = os.path.join(self.folder, "upload", self.project.upload_name(task))
+        if not os.path.exists(path):
+            with open(path, "wb") as f:
+                f.write(self.project.result(task))
+        return path
+
+    def run(self, code, what, *argv):
+        p = tap.run(argv, cwd=os.path.join(self.folder, "tmp_host"))
+        tap.ok(p.returncode == code, what, "exit %d, not %d: %s" % (p.returncode, code, p.stdout + p.stderr))
+
+    def validates(self, form, tasks, code, what):
+        self.run(code, what, tap.TEXCELL_VALIDATE, form, *map(self.path, tasks))
+
+    def assimilates(self, task, number, what):
+        self.run(0, what, tap.TEXCELL_ASSIMILATE, "script", "--db", "../dataset.sqlite", str(number), self.path(task))
+
+    def rows(self, query):
+        with contextlib.closing(sqlite3.connect(self.db)) as db:
+            return db.execute(query).fetchall()
+
+
+def judge(daemons, project, equal, forged):
+    for task in sum(equal, ()) + (forged,):
+        daemons.validates("script-init", (task,), 0, "%s: well-formed" % task)
+    for a, b in equal:
+        daemons.validates("script-compare", (a, b), SAME, "%s and %s are equal" % (a, b))
+        tap.ok(project.result(a) == project.result(b), "%s and %s: byte for byte" % (a, b))
+    for other in equal[0]:
+        daemons.validates("script-compare", (other, forged), DIFFERENT, "%s is not %s" % (forged, other))
+
+
+def collect(daemons, project, canonical, forged):
+    """BOINC hands the canonical result over once a unit; here somebody tries
+    the forged one too."""
+    daemons.assimilates(canonical, 1, "the canonical result is stored")
+    daemons.assimilates(canonical, 1, "once more: no harm")
+    daemons.assimilates(forged, 1, "a forged one does not stop the daemon")
+    with np.load(io.BytesIO(project.result(canonical))) as r:
+        names, want, wanted = list(r["feature_names"]), r["features"], r["item_names"].tolist()
+    column = "glcm_L64_d16_contrast_mean"
+    got = daemons.rows("SELECT name, %s FROM glcm_wide_L64 ORDER BY item" % column)
+    tap.ok(got == list(zip(wanted, want[:, names.index(column)])), "the data set has its features, once", got)
+    tap.ok(daemons.rows("SELECT result FROM refused") == [(project.upload_name(forged),)],
+           "and has the forged one among those refused", daemons.rows("SELECT * FROM refused"))
+
+
+def story(folder, project, upload_server):
+    """All hosts at the same time."""
+    begin = time.monotonic()
+    short, long = os.path.join(folder, "short.zip"), os.path.join(folder, "long.zip")
+    endless = os.path.join(folder, "endless.zip")
+    pack(short, ["camera", "moon"], 20)
+    pack(endless, PICTURES, 145)
+    hosts = {}
+    try:
+        for key in ("cpu", "opencl", "forger", "lost", "hard"):
+            hosts[key] = Host(folder, project, key)
+        project.add_app_version(tap.TEXCELL)
+        project.add_app_version(tap.TEXCELL, "opencl_cpu", cmdline="--device opencl")
+        project.add_app_version(tap.TEXCELL, "mt", cmdline="--nthreads 3", ncpus=2)
+        cpu = project.send("cpu", "short", short)
+        opencl = project.send("opencl", "short", short, "opencl_cpu")
+        forged = project.send("forger", "short", short)
+        project.refused.add(forged)
+        expected = suited_workunit(long, SECONDS, 2)
+        unwanted = project.send("cpu", "unwanted", endless)
+        hard = project.send("hard", "long", long, "mt", upload_server)
+        lost = project.send("lost", "long", long)
+        together(
+            lambda: hosts["cpu"].does(cpu, "glcm on the CPU", "on the CPU"),
+            lambda: is_cancelled(hosts["cpu"], unwanted),
+            lambda: hosts["opencl"].does(opencl, "glcm on pthread", "on an OpenCL device"),
+            lambda: forges(hosts["forger"], forged),
+            lambda: is_lost(hosts["lost"], lost, hosts["opencl"], long),
+            lambda: has_a_hard_life(hosts["hard"], hard, upload_server))
+        tap.ok(project.result(hard) == expected, "the long unit's result is the undisturbed one's")
+        daemons = Daemons(folder, project, {"short": short, "long": long})
+        judge(daemons, project, ((cpu, opencl), (hard, "long_2")), forged)
+        collect(daemons, project, cpu, forged)
+    except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
+        tap.ok(False, "the story goes on", "%s\n%s" % (e, "\n".join(
+            "--- %s\n%s%s" % (key, host.slot_stderr(), host.log_tail()) for key, host in hosts.items())))
+    finally:
+        for host in hosts.values():
+            host.close()
+    tap.note("%.0f s" % (time.monotonic() - begin))
+
+
+def together(*stories):
+    """Each in a thread; the first failure, when all are over."""
+    with concurrent.futures.ThreadPoolExecutor(len(stories)) as pool:
+        futures = [pool.submit(s) for s in stories]
+    for f in futures:
+        f.result()
+
+
+def main():
+    def give_up(*_):
+        raise Timeout("the whole test takes more than %d s" % LIMIT)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LIMIT)
+    with Project() as project, Server() as upload_server:
+        story(tap.scratch(), project, upload_server)
+    tap.done()
+
+
+main()

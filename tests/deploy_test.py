@@ -1,0 +1,561 @@
+#!/usr/bin/python3
+"""texcell-deploy and texcell-submit on folders laid out as BOINC's make_project
+does, whose bin/ holds small stand-ins: they keep a "database" in a file, print
+what the real ones print, and exit with 0 where the real ones do."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+import zipfile
+import zlib
+
+import numpy as np
+from PIL import Image
+
+from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, note, ok, run, scratch, skip
+
+KIT = os.path.join(SRC, "validator", "deploy")
+DEPLOY = os.path.join(KIT, "texcell-deploy")
+TMP = scratch()
+PLATFORM = "x86_64-pc-linux-gnu" if os.uname().machine == "x86_64" else "aarch64-unknown-linux-gnu"
+FOLDERS = [PLATFORM + suffix for suffix in
+           ("", "__texcell_mt", "__texcell_opencl_nvidia", "__texcell_opencl_amd", "__texcell_opencl_intel")]
+
+CONFIG = """<?xml version="1.0" ?>
+<boinc>
+    <!-- ours: keep -->
+    <config>
+        <long_name>Caf\u00e9 &amp; cells</long_name>
+        <uldl_dir_fanout>1024</uldl_dir_fanout>
+        <download_dir>%s/download</download_dir>
+        <one_result_per_user_per_wu>0</one_result_per_user_per_wu>
+    </config>
+    <tasks>
+        <task><cmd>db_dump -d 2</cmd><period>24 hours</period></task>
+    </tasks>
+    <daemons>
+        <daemon>
+            <cmd>feeder -d 3 </cmd>
+        </daemon>
+        <daemon><cmd>script_validator --app other --init_script "check files"</cmd></daemon>
+    </daemons>
+</boinc>
+"""
+PROJECT_XML = """<boinc>
+    <platform>
+        <name>x86_64-pc-linux-gnu</name>
+        <user_friendly_name>Linux</user_friendly_name>
+    </platform>
+</boinc>
+"""
+OWN_CLASSES = """<plan_classes>
+    <!-- of another app -->
+    <plan_class><name> other_mt </name><min_ncpus>4</min_ncpus></plan_class>
+    <plan_class><name>texcell_mt</name><min_ncpus>3</min_ncpus></plan_class>
+</plan_classes>
+"""
+
+# Each stand-in begins with this; `db` is what it remembers between calls.
+STUB = """#!/usr/bin/python3
+import hashlib, json, os, re, shutil, signal, sys
+path = os.path.join(os.getcwd(), "db.json")
+db = json.load(open(path)) if os.path.exists(path) else {"apps": [], "versions": [], "work": [], "calls": []}
+def leave(code=0):
+    json.dump(db, open(path, "w"))
+    sys.exit(code)
+"""
+STUBS = {
+    "xadd": """
+for name in re.findall(r"<app>\\s*<name>(.*?)</name>", open("project.xml").read()):
+    print(("app %s already in DB" if name in db["apps"] else "added app: (0, '%s', 'x')") % name)
+    db["apps"] = sorted(set(db["apps"] + [name]))
+leave()
+""",
+    "update_versions": """
+assert sys.argv[1:] == ["--noconfirm", "--verbose"], sys.argv
+for app in os.listdir("apps"):
+    print("App %s:" % app)
+    for version in os.listdir("apps/" + app):
+        print("   Version %s:" % version)
+        for folder in os.listdir("apps/%s/%s" % (app, version)):
+            print("      App version: " + folder)
+            key = [app, version, folder]
+            if key in db["versions"]:
+                print("         (already in database)")
+                continue
+            for name in os.listdir("/".join(["apps"] + key)):
+                if name == "version.xml":
+                    continue
+                here, there = "/".join(["apps"] + key + [name]), "download/" + name
+                if os.path.exists(there) and open(here, "rb").read() != open(there, "rb").read():
+                    print("Error: files %s and %s differ.\\nBOINC files are immutable.\\n" % (here, there))
+                    leave(0)
+                shutil.copy(here, there)
+            db["versions"].append(key)
+            print("    App version added successfully; ID=%d" % len(db["versions"]))
+leave()
+""",
+    "stage_file_native": """
+assert sys.argv[1] == "--copy"
+name = os.path.basename(sys.argv[2])
+digest = hashlib.md5(name.encode()).hexdigest()
+folder = "download/%x" % (int(digest[1:8], 16) % 1024)
+os.makedirs(folder, exist_ok=True)
+if not os.path.exists(os.path.join(folder, name)):
+    shutil.copy(sys.argv[2], folder)
+elif open(os.path.join(folder, name), "rb").read() != open(sys.argv[2], "rb").read():
+    print("There is already a file in your project's download directory with that name")
+leave(0)
+""",
+    "create_work": """
+name = sys.argv[sys.argv.index("--wu_name") + 1]
+if name in db["work"]:
+    print("Database error: Duplicate entry '%s' for key 'name'" % name)
+    leave(1)
+if os.path.exists("no_work"):
+    print("create_work: error opening database")
+    leave(1)
+db["work"].append(name)
+db["calls"].append(sys.argv[1:])
+if os.path.exists("kill_after") and int(open("kill_after").read()) == len(db["work"]):
+    json.dump(db, open(path, "w"))
+    os.remove("kill_after")
+    os.kill(os.getppid(), signal.SIGKILL)
+leave()
+""",
+    "script_validator": "", "script_assimilator": "",
+}
+
+
+def write(path, text, mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(text if isinstance(text, bytes) else text.encode())
+    os.chmod(path, mode)
+
+
+def read(*parts):
+    with open(os.path.join(*parts), "rb") as f:
+        return f.read()
+
+
+def make_project(name):
+    folder = os.path.join(TMP, name)
+    for sub in ("apps", "bin", "download", "templates", "upload", "tmp_host"):
+        os.makedirs(os.path.join(folder, sub))
+    escaped = folder.replace("&", "&amp;").replace("<", "&lt;")
+    write(os.path.join(folder, "config.xml"), CONFIG % escaped)
+    write(os.path.join(folder, "project.xml"), PROJECT_XML)
+    for tool, text in STUBS.items():
+        write(os.path.join(folder, "bin", tool), STUB + text, 0o755)
+    return folder
+
+
+def tree(folder):
+    """Every file's bytes and mode."""
+    found = {}
+    for base, _folders, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(base, name)
+            found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(), os.stat(path).st_mode)
+    return found
+
+
+def database(folder):
+    path = os.path.join(folder, "db.json")
+    return json.loads(read(path)) if os.path.exists(path) else {"work": [], "calls": [], "versions": []}
+
+
+def deploy(folder, *options, build=BUILD, version="1.00"):
+    return run([sys.executable, DEPLOY, "--version", version, "--build", build, *options, folder])
+
+
+def is_kept(old, new):
+    """All lines of the old text, in their order, are in the new one."""
+    lines = iter(new.splitlines())
+    return all(any(line == other for other in lines) for line in old.splitlines())
+
+
+def refused(name, folder, words, *options, code=2, **kw):
+    """One line that says why, the exit code, and nothing changed."""
+    before = tree(folder)
+    r = deploy(folder, *options, **kw)
+    ok(r.returncode == code and re.search(words, r.stderr) and r.stderr.count("\n") == 1
+       and r.stderr.startswith("texcell-deploy: error: ") and tree(folder) == before,
+       "refused: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
+
+
+# --- installing ---------------------------------------------------------------------------
+
+def needed_libraries():
+    """SONAMEs that the program asks for, by readelf; without the C and C++ runtime."""
+    text = run(["readelf", "-d", TEXCELL]).stdout
+    names = re.findall(r"\(NEEDED\).*\[(.*?)\]", text)
+    return {n for n in names if not re.match(r"lib(c|m|stdc\+\+|gcc_s|dl|pthread|rt|asan|ubsan)\.so|ld-linux", n)}
+
+
+def test_version_folders(folder, version):
+    program = "texcell_%s_%s" % (version, PLATFORM)
+    for name in FOLDERS:
+        base = os.path.join(folder, "apps", "texcell", version, name)
+        root = ElementTree.parse(os.path.join(base, "version.xml")).getroot()
+        files = {f.findtext("physical_name"): f.find("main_program") is not None for f in root.findall("file")}
+        mains = [n for n, main in files.items() if main]
+        ok(mains == [program] and set(files) == set(os.listdir(base)) - {"version.xml"}
+           and needed_libraries() <= set(files) and re.match(r"\d+\.\d+\.\d+$", root.findtext("api_version"))
+           and read(base, program) == read(TEXCELL) and os.access(os.path.join(base, program), os.X_OK),
+           "version %s: %s: program, libraries by SONAME, API version" % (version, name), files)
+
+
+def test_install():
+    folder = make_project("cells")
+    before = tree(folder)
+    r = deploy(folder, "--dry-run")
+    ok(r.returncode == 0 and tree(folder) == before and "would write config.xml" in r.stdout
+       and "would run bin/xadd" in r.stdout, "a dry run says what it would do, and changes nothing", r.stderr)
+    r = deploy(folder)
+    ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs", r.stdout + r.stderr)
+    test_version_folders(folder, "1.00")
+    ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS), "update_versions took every version")
+    for name, old in (("config.xml", CONFIG % folder), ("project.xml", PROJECT_XML)):
+        new = read(folder, name).decode()
+        ok(is_kept(old, new), "%s: every line that was there still is" % name, new)
+    commands = [d.findtext("cmd") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")]
+    ok(commands[:2] == ["feeder -d 3 ", 'script_validator --app other --init_script "check files"']
+       and [c.split()[0] for c in commands[2:]] == ["script_validator", "script_assimilator"]
+       and all('"' not in c for c in commands[2:]), "daemons: the others stay, ours are new, without quotes", commands)
+    logs = [d.findtext("output") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
+    ok(None not in logs and len(set(logs)) == 2, "our daemons write logs of their own", logs)
+    classes = {c.findtext("name"): c for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
+    gpus = {n.rsplit("_", 1)[1]: c.findtext("gpu_type") for n, c in classes.items() if "opencl" in n}
+    ok(sorted("__" + n for n in classes) == sorted(f[len(PLATFORM):] for f in FOLDERS[1:])
+       and gpus == {"nvidia": "nvidia", "amd": "amd", "intel": "intel"}
+       and all(c.find("opencl") is not None for n, c in classes.items() if "opencl" in n),
+       "a plan class for each version that has one", sorted(classes))
+    after = tree(folder)
+    r = deploy(folder)
+    ok(r.returncode == 0 and tree(folder) == after and "all files are as they should be" in r.stdout,
+       "the same again changes nothing", r.stdout + r.stderr)
+    return folder
+
+
+def test_new_versions(folder):
+    build = os.path.join(TMP, "build")
+    os.mkdir(build)
+    for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
+        shutil.copy(os.path.join(BUILD, name), build)
+    with open(os.path.join(build, "texcell"), "ab") as f:
+        f.write(b"another build")
+    refused("another program as the same version", folder, "versions never change: give a higher --version",
+            build=build)
+    extra = os.path.join(folder, "apps", "texcell", "1.00", PLATFORM, "left.over")
+    write(extra, "x")
+    refused("a stray file in the version's folder", folder, r"left\.over")
+    os.unlink(extra)
+    write(os.path.join(folder, "apps", "texcell", "1.00", PLATFORM, "libboinc.so.7.sig"), "signed elsewhere")
+    ok(deploy(folder).returncode == 0, "signatures beside the files are no strays")
+    # The project's library stays what it was when the system's has changed.
+    libraries = sorted(needed_libraries())
+    for name in libraries:
+        write(os.path.join(folder, "download", name), read(folder, "download", name) + b"older")
+    r = deploy(folder, build=build, version="1.01")
+    ok(r.returncode == 0 and all(read(folder, "apps", "texcell", "1.01", PLATFORM, n) == read(folder, "download", n)
+                                 for n in libraries),
+       "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
+    ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
+
+
+def test_update_versions_refuses():
+    folder = make_project("refusing")
+    write(os.path.join(folder, "apps", "texcell", "0.99", PLATFORM, "other"), "new")
+    write(os.path.join(folder, "download", "other"), "old")
+    r = deploy(folder)
+    ok(r.returncode == 2 and re.search(r"did not take texcell/1\.00/.*immutable|differ", r.stderr),
+       "update_versions' refusal is seen, whatever it exits with", r.stdout + r.stderr)
+    write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\necho 'PHP Fatal error: no database'\n", 0o755)
+    r = deploy(folder)
+    ok(r.returncode == 2 and "bin/xadd: did not take the app: PHP Fatal error" in r.stderr, "so is that of xadd",
+       r.stderr)
+
+
+def test_what_is_there():
+    folder = make_project("busy")
+    write(os.path.join(folder, "plan_class_spec.xml"), OWN_CLASSES)
+    write(os.path.join(folder, "apps", "other", "1.0", PLATFORM + "__mt", "other"), "x", 0o755)
+    write(os.path.join(folder, "templates", "texcell_out.xml"), "<output_template>mine</output_template>")
+    own = '<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n    </daemons>'
+    config = (CONFIG % folder).replace("</daemons>", own)
+    write(os.path.join(folder, "config.xml"), config, 0o640)
+    r = deploy(folder, "--one-result-per-host")
+    new = read(folder, "plan_class_spec.xml").decode()
+    ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt</name>") == 1
+       and new.count("<plan_class>") == 5 and "texcell_mt differs from the kit's" in r.stdout,
+       "plan classes that were there stay", r.stdout + r.stderr + new)
+    new = read(folder, "config.xml").decode()
+    commands = [d.findtext("cmd") for d in ElementTree.fromstring(new).iter("daemon")]
+    ok(is_kept(config, new) and "another validator of texcell" in r.stdout
+       and [c.split()[0] for c in commands] == ["feeder", "script_validator", "sample_bitwise_validator",
+                                                "script_assimilator"],
+       "a validator of the admin's own stays", new)
+    ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
+       and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640, "config.xml: the rule, and its mode")
+    ok(read(folder, "templates", "texcell_out.xml") == b"<output_template>mine</output_template>"
+       and "texcell_out.xml: differs" in r.stdout, "a template that was changed stays")
+    for text, words in (("<boinc><config/><daemons/></boinc>", "one line"),
+                        ("<boinc>\n<config/>\n</boinc>", "no daemons"),
+                        ("<boinc>\r\n<config/><daemons a='/>' >\r\n</daemons></boinc>\r\n", "attributes")):
+        folder = make_project(words)
+        write(os.path.join(folder, "config.xml"), text)
+        r = deploy(folder, "--classes", "cpu", "--one-result-per-host")
+        root = ElementTree.fromstring(read(folder, "config.xml"))
+        ok(r.returncode == 0 and len(root.findall("daemons/daemon")) == 2
+           and root.findtext("config/one_result_per_host_per_wu") == "1"
+           and not os.path.exists(os.path.join(folder, "plan_class_spec.xml")), "config.xml with %s" % words, r.stderr)
+
+
+def test_refusals():
+    ok(run([sys.executable, DEPLOY]).returncode == 1, "no arguments: bad usage")
+    folder = make_project("refuse")
+    refused("a version without two digits", folder, "--version 1.0: must be like 1.00", code=1, version="1.0")
+    refused("an unknown class", folder, "--classes gpu", "--classes", "gpu", code=1)
+    refused("a name for a shell", folder, "is not a name", "--app", "a;b", code=1)
+    refused("a share above 1", folder, "--verify", "--verify", "1.5", code=1)
+    refused("no programs", folder, "has no program texcell", build=TMP)
+    empty = os.path.join(TMP, "empty")
+    os.mkdir(empty)
+    refused("a folder that is no project", empty, "is not the folder of a BOINC project: it has no config.xml")
+    r = deploy(os.path.join(TMP, "no such folder"))
+    ok(r.returncode == 2 and "no such folder" in r.stderr, "refused: no folder")
+    for tool in ("xadd", "script_assimilator"):
+        os.chmod(os.path.join(folder, "bin", tool), 0o644)
+        refused("no tool " + tool, folder, "has no program " + tool)
+        os.chmod(os.path.join(folder, "bin", tool), 0o755)
+    for name, text, words in (
+            ("config.xml", "<boinc><config>", "config.xml: "),
+            ("config.xml", "<other/>", "has no <config>"),
+            ("project.xml", PROJECT_XML.encode("utf-16"), "project.xml: is in UTF-16"),
+            ("project.xml", "<boinc>&</boinc>", "project.xml: is not well-formed XML, and so not touched: .*line 1"),
+            ("plan_class_spec.xml", "<plan_classes>\n<a>1<a>\n</plan_classes>", "not well-formed XML.*line 3")):
+        old = read(folder, name) if os.path.exists(os.path.join(folder, name)) else None
+        write(os.path.join(folder, name), text)
+        refused("%s: %r" % (name, text[:30]), folder, words)
+        if old is None:
+            os.unlink(os.path.join(folder, name))
+        else:
+            write(os.path.join(folder, name), old)
+    write(os.path.join(folder, "apps", "other", "2.0", PLATFORM + "__mt", "other"), "x", 0o755)
+    refused("a new plan_class_spec.xml would hide another app's class", folder, "other/2.0/.*__mt: its plan class")
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, -1)
+        refused("another user's project", folder, "belongs to user 65534")
+    else:
+        skip("refused: another user's project", "needs root")
+
+
+# --- the scripts, in a folder with an odd name -------------------------------------------------
+
+def picture(path, seed, shape=(48, 64)):
+    values = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    Image.fromarray(values).save(path)
+    return path
+
+
+def test_scripts():
+    folder = make_project("odd $(touch x) 'a\" & <b>;\u00fc")
+    r = deploy(folder)
+    ok(r.returncode == 0, "installs in a folder with an odd name", r.stdout + r.stderr)
+    unit = os.path.join(folder, "download", "17b", "wu_7.zip")
+    os.makedirs(os.path.dirname(unit))
+    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
+    result = os.path.join(TMP, "wu_7_0_r123_0")
+    run([TEXCELL, "run", unit, "-o", result, "--quiet"])
+    bad = os.path.join(TMP, "wu_7_1_r124_0")
+    write(bad, read(result)[:-30])
+
+    def script(name, *arguments):
+        return run([os.path.join(folder, "bin", name), *arguments], cwd=os.path.join(folder, "tmp_host"))
+
+    ok(script("texcell_check", result).returncode == 0, "texcell_check: a good result")
+    ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
+    ok(script("texcell_check").returncode not in (0, 3), "texcell_check: no arguments is no yes")
+    ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
+    ok(script("texcell_compare", result, bad).returncode not in (0, 3), "texcell_compare: not equal")
+    ok(script("texcell_compare").returncode not in (0, 3), "texcell_compare: no arguments is no yes")
+    r = script("texcell_assimilate", "7", result)
+    ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
+       "texcell_assimilate stores in the project's folder", r.stderr)
+    r = script("texcell_assimilate", "--error", "1", "wu_8", "8", "0")
+    ok(r.returncode == 0, "texcell_assimilate: a failed unit", r.stderr)
+
+
+def forge(path):
+    """Flips the lowest bit of a feature, which is stored as it is, and mends the CRC."""
+    with zipfile.ZipFile(path) as z:
+        info = z.getinfo("features.npy")
+    content = bytearray(read(path))
+    lengths = struct.unpack_from("<HH", content, info.header_offset + 26)
+    start = info.header_offset + 30 + sum(lengths)
+    content[start + info.file_size - 8 * 3] ^= 1
+    crc = struct.pack("<I", zlib.crc32(content[start:start + info.file_size]))
+    write(path, bytes(content).replace(struct.pack("<I", info.CRC), crc))
+
+
+def test_verify():
+    folder = make_project("one")
+    unit, result = os.path.join(folder, "download", "g.zip"), os.path.join(TMP, "g_0_r5_0")
+    write(os.path.join(folder, "config.xml"), (CONFIG % folder).replace(">1024<", ">0<"))
+    run([TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "distances=[1]", "-o", unit,
+         picture(os.path.join(TMP, "p", "g.png"), 2)])
+    run([TEXCELL, "run", unit, "-o", result, "--quiet"])
+    deploy(folder, "--verify", "1")
+
+    def check():
+        return run([os.path.join(folder, "bin", "texcell_check"), result]).returncode
+
+    ok(check() == 0, "--verify: an honest result")
+    forge(result)
+    ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
+    r = deploy(folder)
+    ok(r.returncode == 0 and "bin/texcell_check: differs" in r.stdout and check() not in (0, 3),
+       "--verify stays without being said again", r.stdout)
+    r = deploy(folder, "--verify", "0")
+    ok(r.returncode == 0 and check() == 0, "--verify 0 switches it off: the forged one is well-formed", r.stderr)
+
+
+# --- submitting -------------------------------------------------------------------------------
+
+def submit(folder, *arguments):
+    return run([os.path.join(folder, "bin", "texcell-submit"), *arguments])
+
+
+def options_of(call):
+    return {call[i][2:]: call[i + 1] for i in range(0, len(call) - 1, 2)}
+
+
+def test_submit(folder):
+    pictures = os.path.join(TMP, "pictures of $HOME; 'x'")
+    for i in range(5):
+        picture(os.path.join(pictures, "cell %d.png" % i), i)
+    request = ["--analysis", "cellcount", "--split", "2", "--param", "labels=true", "--name", "blood", pictures]
+    before = tree(folder)
+    r = submit(folder, *request, "--dry-run")
+    ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before,
+       "submit: a dry run shows the estimates and changes nothing", r.stdout + r.stderr)
+    write(os.path.join(folder, "kill_after"), "2")
+    r = submit(folder, *request)
+    ok(r.returncode == -signal.SIGKILL and len(database(folder)["work"]) == 2, "submit: killed after its second unit")
+    write(os.path.join(folder, "no_work"), "")
+    r = submit(folder, *request)
+    ok(r.returncode == 2 and "create_work: blood_0003: create_work: error opening database" in r.stderr,
+       "submit: create_work's message is passed on", r.stderr)
+    os.unlink(os.path.join(folder, "no_work"))
+    r = submit(folder, *request)
+    ok(r.returncode == 0 and "1 work units created now, 3 in all" in r.stdout
+       and database(folder)["work"] == ["blood_0001", "blood_0002", "blood_0003"],
+       "submit: goes on, every unit once", r.stdout + r.stderr)
+    state = tree(folder)
+    r = submit(folder, *request)
+    ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state, "submit: again: nothing")
+    call = database(folder)["calls"][0]
+    o = options_of(call)
+    ok(call[-1] == "blood_0001.zip" and o["min_quorum"] == o["target_nresults"] == "2"
+       and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and o["appname"] == "texcell"
+       and o["wu_template"] == "templates/texcell_in.xml", "submit: what create_work is told", call)
+    # The folders as a real server made them.
+    ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
+       and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
+       "submit: staged where BOINC looks")
+    r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
+    ok(r.returncode == 2 and "is the name of another submission" in r.stderr, "submit: a name is used once", r.stderr)
+    one = os.path.join(pictures, "cell 0.png")
+    write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=["taken"])))
+    r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
+    again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
+    ok(r.returncode == again.returncode == 2 and "Duplicate" in r.stderr,
+       "submit: a name that the project has is refused, every time", r.stderr)
+    digest = hashlib.md5(b"other.zip").hexdigest()
+    there = os.path.join(folder, "download", "%x" % (int(digest[1:8], 16) % 1024), "other.zip")
+    write(there, "of another app")
+    r = submit(folder, "--analysis", "cellcount", "--name", "other", one)
+    ok(r.returncode == 2 and "did not stage" in r.stderr and "already a file" in r.stderr
+       and read(there) == b"of another app",
+       "submit: a staged file of that name is seen, whatever stage_file exits with", r.stderr)
+    out = os.path.join(folder, "templates", "texcell_out.xml")
+    write(out, read(out).replace(b"268435456", b"1000"))
+    r = submit(folder, "--analysis", "cellcount", "--param", "labels=true", "--name", "large", one)
+    ok(r.returncode == 2 and "more than <max_nbytes>" in r.stderr,
+       "submit: a result that could not be uploaded", r.stderr)
+    for arguments, words in ((["--name", "a/b"], "--name a/b"), (["--name", "-x"], "expected one argument"),
+                             (["--name", "ok", "--quorum", "0"], "quorum"),
+                             (["--name", "ok", "--quorum", "3", "--targets", "2"], "--targets")):
+        r = submit(folder, "--analysis", "cellcount", *arguments, one)
+        ok(r.returncode == 1 and words in r.stderr and r.stderr.count("\n") == 1,
+           "submit: refused: " + " ".join(arguments), r.stderr)
+    r = submit(folder, "--analysis", "nothing", "--name", "ok", one)
+    ok(r.returncode == 1 and r.stderr.startswith("texcell-submit: error: pack: --analysis nothing: there is no such"),
+       "submit: texcell-wu's refusal is passed on", r.stderr)
+
+
+# --- the estimates ------------------------------------------------------------------------------
+
+JOBS = [
+    ("glcm", ["--param", "levels=[16,64]", "--param", "distances=[1,5]"]),
+    ("glcm", ["--param", 'window={"shape":"roi"}', "--param", "distances=[1,2,3,4,5,6,7,8]"]),
+    ("cellcount", ["--param", "split=distance", "--param", "labels=true"]),
+    ("levelset", ["--param", "target=128", "--param", "epsilon=40", "--param", "iterations=400", "--param",
+                  'init={"type":"ball","cx":200,"cy":200,"r":60}']),
+    ("voting", ["--param", "radius=12"]),
+]
+
+
+def test_estimates():
+    """An operation is a Whetstone flop: some 2 to 6 billion a second on the cores of
+    these years. Ten times less or more is still taken, so that no busy machine fails."""
+    y, x = np.mgrid[0:480, 0:640]
+    smooth = 128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) + np.random.default_rng(5).normal(0, 9, x.shape)
+    path = os.path.join(TMP, "smooth.png")
+    Image.fromarray(smooth.clip(0, 255).astype(np.uint8)).save(path)
+    for analysis, options in JOBS:
+        unit, result = os.path.join(TMP, "estimate.zip"), os.path.join(TMP, "estimate.npz")
+        r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit] + [path])
+        needs = json.loads(run([TEXCELL_WU, "show", "--needs", unit]).stdout)
+        p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+        _pid, status, usage = os.wait4(p.pid, 0)
+        p.returncode = status
+        seconds = usage.ru_utime + usage.ru_stime
+        rate = needs["operations"] / max(seconds, 0.02)
+        size = os.path.getsize(result)
+        ok(r.returncode == 0 and status == 0 and 4e8 < rate < 4e10
+           and size < needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"] + 65536,
+           "estimate: %s: time, and bytes of the result" % analysis,
+           "%.2f s, result of %d bytes: %s" % (seconds, size, needs))
+        note("%s: %.2g operations a second" % (analysis, rate))
+        os.unlink(result)
+    r = run([TEXCELL_WU, "show", "--needs", path])
+    ok(r.returncode == 2 and r.stdout == "" and "not a ZIP archive" in r.stderr, "show --needs: not a work unit", r.stderr)
+
+
+def main():
+    test_estimates()
+    if not needed_libraries() and b"API_VERSION_" not in read(TEXCELL):
+        skip("texcell-deploy", "this texcell is built without BOINC")
+        done()
+    folder = test_install()
+    test_submit(folder)
+    test_new_versions(folder)
+    test_update_versions_refuses()
+    test_what_is_there()
+    test_refusals()
+    test_scripts()
+    test_verify()
+    done()
+
+
+main()

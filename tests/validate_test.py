@@ -1,0 +1,274 @@
+"""texcell-validate: the command line and its exit codes, the scripts of
+script_validator, how often verify catches a forger, its bounds of time and
+memory, and how long compare takes. validate_forgeries.py has what is refused."""
+import fractions
+import math
+import os
+import re
+import resource
+import shutil
+
+import numpy as np
+
+import forge
+import tap
+from oracle import workunit
+from oracle.workunit import item
+
+FOLDER = tap.scratch()
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def validate(*args, **kw):
+    return tap.run([tap.TEXCELL_VALIDATE, *args], timeout=60, **kw)
+
+
+def expect(name, code, run, out="", err=""):
+    good = run.returncode == code and re.search(out, run.stdout) and re.search(err, run.stderr)
+    return tap.ok(good, name, "exit %d, not %d\n%s%s" % (run.returncode, code, run.stdout, run.stderr))
+
+
+def make(name, items, **parameters):
+    unit = workunit.write(path(name + ".zip"), "cellcount", dict(polarity="bright", threshold=100, **parameters), items)
+    result = path(name + ".npz")
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    tap.ok(run.returncode == 0, name + ": computed", run.stderr)
+    return unit, result
+
+
+def squares(i, size=12):
+    picture = np.full((size, size), 20, np.uint8)
+    picture[2:5, 2:5 + i % 3] = 150 + i % 50
+    picture[7:10, 6:9] = 200
+    return picture
+
+
+def small(n):
+    return [item("i%03d" % i, [squares(i)]) for i in range(n)]
+
+
+# --- the command line --------------------------------------------------------------------
+
+def command_line(unit, result):
+    run = validate("--help")
+    expect("--help", 0, run, "script-init.*\n(.*\n)*Exit codes")
+    expect("--version", 0, validate("--version"), "^texcell-validate [0-9]")
+    expect("check", 0, validate("check", unit, result), "^valid\n$", "^$")
+    expect("compare", 0, validate("compare", result, result), "^match\n$", "^$")
+    for args in ([], ["chek", unit, result], ["check"], ["check", unit], ["check", unit, result, result],
+                 ["compare", result], ["compare", result, result, result], ["check", "--fraction", "1", unit, result],
+                 ["verify", unit, result], ["verify", "--fraction", "0", unit, result],
+                 ["verify", "--fraction", "1.5", unit, result], ["verify", "--fraction", "nan", unit, result],
+                 ["verify", "--fraction", "half", unit, result], ["verify", "--fraction"],
+                 ["verify", "--fraction", "1", "--seed", "-1", unit, result], ["verify", "--seed", "1", unit, result],
+                 ["verify", "--fraction", "1", "--seed", "99999999999999999999", unit, result],
+                 ["verify", "--fraction", "1", "--threads", "0", unit, result],
+                 ["verify", "--fraction", "1", "--bogus", "0", unit, result],
+                 ["verify", "--workunits", ".", "--fraction", "1", unit, result], ["script-init"],
+                 ["script-init", result, result], ["script-init", "--workunits"], ["script-init", ""],
+                 ["script-init", "--seed", "1", result], ["script-compare"], ["script-compare", result],
+                 ["script-compare", result, result, result], ["script-compare", "--workunits", ".", result, result]):
+        expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1, validate(*args), "^$",
+               "^texcell-validate: error: .*\n$")
+    expect("no such work unit", 2, validate("check", path("no.zip"), result), "^$", "no.zip: cannot open")
+    expect("no such result", 2, validate("check", unit, path("no.npz")), "^$", "no.npz: cannot open")
+    expect("a folder for a result", 2, validate("check", unit, FOLDER), "^$", "is a folder")
+    expect("a result for a work unit", 2, validate("check", result, result), "^$", "job.json")
+    with open("/dev/full", "w") as full:
+        run = tap.subprocess.run([tap.TEXCELL_VALIDATE, "check", unit, result], stdout=full)
+    tap.ok(run.returncode == 3, "an answer that cannot be written: try later")
+
+
+# --- scripts -----------------------------------------------------------------------------------
+
+def project(unit, result):
+    """A BOINC project's folders; returns a function that runs a script in them."""
+    for folder in ("download/3f", "upload/1a", "tmp_host", "copies"):
+        os.makedirs(path("project", folder))
+    shutil.copy(unit, path("project/download/3f/drops_1.zip"))
+    for name in ("drops_1_0_r123456_0", "drops_1_1_r77_0", "drops_1_12_0", "drops_2_0_r1_0", "nameless"):
+        shutil.copy(result, path("project/upload/1a", name))
+    return lambda *args, **kw: validate(*args, cwd=path("project/tmp_host"), **kw)
+
+
+def scripts(unit, result):
+    script = project(unit, result)
+    up = path("project/upload/1a/")
+    one, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0"
+    expect("script-init finds the work unit in the fan-out", 0, script("script-init", one), "^valid\n$", "^$")
+    expect("script-init knows names of old servers", 0, script("script-init", up + "drops_1_12_0"), "^valid\n$")
+    expect("script-compare: a match", 0, script("script-compare", one, other), "^match\n$", "^$")
+    expect("script-init: a folder without fan-out", 0,
+           script("script-init", "--workunits", path("project/download/3f"), one), "^valid\n$")
+    expect("script-init with verification", 0, script("script-init", "--fraction", "0.5", one),
+           "^computing [0-9]+ of [0-9]+ items again, chosen by --seed [0-9]+\n(.*\n)*valid\n$")
+
+    later = "^texcell-validate: error: .*\n$"
+    expect("no work unit: try later", 3, script("script-init", up + "drops_2_0_r1_0"), "^$", "drops_2.zip is not there")
+    expect("a name without a work unit: try later", 3, script("script-init", up + "nameless"), "^$", "not the name of")
+    expect("no folder of work units: try later", 3, script("script-init", "--workunits", "none", one), "^$", later)
+    expect("no upload: invalid", 2, script("script-init", up + "drops_1_9_r9_0"), "^$", "there is no such file")
+    expect("no folder of uploads: try later", 3, script("script-init", path("gone/drops_1_9_r9_0")), "^$", later)
+    expect("an upload that cannot be read: try later", 3, script("script-compare", "/proc/self/mem", one), "^$",
+           "mem: cannot be read now")
+    expect("the same as the second", 3, script("script-compare", one, "/proc/self/mem"), "^$", "cannot be read now")
+    expect("no upload to compare: no match", 2, script("script-compare", one, up + "drops_1_9_r9_0"), "^$", later)
+
+    with open(path("project/copies/drops_1.zip"), "wb") as f:
+        f.write(b"PK\3\4 damaged")
+    expect("a damaged work unit: try later", 3, script("script-init", "--workunits", path("project/copies"), one), "^$",
+           later)
+    r = forge.Result(result)
+    r.arrays["region_mean"][0] = 201.5
+    with open(other, "wb") as f:
+        f.write(r.bytes())
+    expect("script-init: a forged result is invalid", 2, script("script-init", other), "^$", "region_mean: not a mean")
+    expect("script-compare: no match", 4, script("script-compare", one, other),
+           r"^region_mean\[i000, row 0\]: \S+ and 201.5\nno match: ")
+    with open(other, "wb") as f:
+        f.write(b"")
+    expect("script-init: an empty upload is invalid", 2, script("script-init", other), "^$", "the file is empty")
+    big_unit, big_result = make("big", [item("big", [np.kron(squares(1), np.ones((250, 250), np.uint8))])], labels=True)
+    shutil.copy(big_unit, path("project/download/big.zip"))
+    shutil.copy(big_result, up + "big_0_r5_0")
+    run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init", up + "big_0_r5_0"],
+                  cwd=path("project/tmp_host"))
+    expect("no memory: try later", 3, run, "^$", "out of memory")
+    expect("with memory it is valid", 0, script("script-init", up + "big_0_r5_0"), "^valid\n$")
+    return big_unit, big_result
+
+
+# --- verify ----------------------------------------------------------------------------------------
+
+def stated(n, chosen, forged):
+    """The probability that a forger is caught, exactly."""
+    return 1 - fractions.Fraction(math.comb(n - forged, chosen), math.comb(n, chosen))
+
+
+def probabilities():
+    """What verify prints, for several numbers of items and shares."""
+    for n, share in ((1, 0.01), (3, 1), (7, 0.3), (20, 0.1), (20, 0.25), (100, 0.07), (101, 0.5), (250, 0.004)):
+        unit, result = make("n%d" % n, small(n))
+        run = validate("verify", "--fraction", str(share), unit, result)
+        chosen = max(1, math.ceil(fractions.Fraction(str(share)) * n))
+        lines = re.findall(r"^forging (\d+) of (\d+) items is caught with probability ([0-9.]+)$", run.stdout, re.M)
+        right = [float(p) == float("%.6f" % stated(n, chosen, int(q))) for q, _, p in lines]
+        counts = [int(q) for q, _, _ in lines]
+        wanted = sorted({1, math.ceil(n / 10), math.ceil(n / 2), n})
+        tap.ok(run.returncode == 0 and counts == wanted and all(right) and
+               run.stdout.startswith("computing %d of %d item" % (chosen, n)),
+               "%d items, %g of them: %d again, probabilities as stated" % (n, share, chosen), run.stdout + run.stderr)
+
+
+def forge_items(honest, result, forged):
+    """Changes items so that check cannot know: the mean of a region by a grey value
+    of one pixel."""
+    r = honest.copy()
+    for i in forged:
+        row = int(np.nonzero(r.arrays["region_item"] == i)[0][0])
+        area = int(r.arrays["region_area"][row])
+        r.arrays["region_mean"][row] = (round(r.arrays["region_mean"][row] * area) + 1) / area
+    with open(result, "wb") as f:
+        f.write(r.bytes())
+
+
+def cheaters():
+    """Forgers of some of 20 items against many seeds: caught as often as stated,
+    within four standard deviations of a binomial variable."""
+    n, runs = 20, 150
+    unit, result = make("cheated", small(n))
+    honest, rng = forge.Result(result), np.random.default_rng(8)
+    for share, forged in ((0.1, 1), (0.1, 2), (0.1, 10), (0.25, 1), (0.25, 4), (0.5, 1)):
+        who = sorted(rng.choice(n, forged, replace=False).tolist())
+        forge_items(honest, result, who)
+        codes = [validate("verify", "--fraction", str(share), "--seed", str(seed), unit, result).returncode
+                 for seed in range(runs)]
+        p = float(stated(n, math.ceil(share * n), forged))
+        caught, bound = codes.count(4), 4 * math.sqrt(runs * p * (1 - p))
+        tap.ok(set(codes) <= {0, 4} and abs(caught - runs * p) <= bound,
+               "%d of %d forged, %g computed again: caught %d times of %d, stated %.1f" % (forged, n, share, caught, runs,
+                                                                                    runs * p), set(codes))
+    forge_items(honest, result, range(n))
+    run = validate("verify", "--fraction", "0.01", unit, result)
+    expect("everything forged: caught by one item", 4, run, r"(?m)^region_mean\[i\d+, row 0\]: \S+ and \S+$")
+    seed = re.search("--seed ([0-9]+)", run.stdout)
+    again = validate("verify", "--fraction", "0.01", "--seed", seed.group(1), unit, result)
+    tap.ok(again.stdout == run.stdout and again.returncode == 4, "a rejection can be repeated", again.stdout)
+    seeds = {re.search("--seed ([0-9]+)", validate("verify", "--fraction", "0.1", unit, result).stdout).group(1)
+             for _ in range(8)}
+    tap.ok(len(seeds) == 8, "every run chooses by another seed", seeds)
+    chosen = {i for i in range(n) for seed in range(1) if chosen_item(honest, unit, result, i)}
+    tap.ok(chosen == set(range(n)), "every item can be chosen", chosen)
+
+
+def chosen_item(honest, unit, result, i):
+    """Whether some seed of 120 chooses item i as the only one: (19/20)^120 is 0.002."""
+    forge_items(honest, result, [i])
+    return any(validate("verify", "--fraction", "0.05", "--seed", str(seed), unit, result).returncode == 4
+               for seed in range(1000, 1120))
+
+
+def bounds(unit, result):
+    expect("verify in no time: try later", 3, validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
+           "", "the time for it is over")
+    expect("verify in no memory: try later", 3, validate("verify", "--fraction", "1", "--max-memory", "2", unit, result),
+           "", "needs [0-9]+ MiB of memory, more than it may take")
+    expect("verify in time and memory, with threads", 0,
+           validate("verify", "--fraction", "1", "--max-memory", "1000", "--max-seconds", "60", "--threads", "2", unit,
+                    result), "valid\n$")
+
+
+# --- the time of compare ------------------------------------------------------------------------------
+
+def hcc(n):
+    """A result of the size of the preset hcc."""
+    r = object.__new__(forge.Result)
+    r.json = {"items": ["drop_%03d" % i for i in range(n)], "analysis": "glcm"}
+    names = ["glcm_L%d_d%02d_f%02d_%s" % (levels, d, f, s) for levels in (16, 32, 64) for d in range(1, 26)
+             for f in range(13) for s in ("mean", "range", "sd", "min", "max")]
+    r.arrays = {"feature_names": np.array(names, "U48"), "item_names": np.array(r.json["items"]),
+                "features": np.random.default_rng(5).random((n, len(names)))}
+    return r
+
+
+def speed():
+    r = hcc(100)
+    for name in ("a", "b"):
+        with open(path(name + ".npz"), "wb") as f:
+            f.write(r.bytes())
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run = validate("compare", path("a.npz"), path("b.npz"))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    tap.ok(run.returncode == 0 and min(times) < 0.1, "two results of 100 items of hcc: compared in %.0f ms"
+           % (1000 * min(times)), run.stdout + run.stderr)
+    r.arrays["features"][7, 1234] += 1e-12
+    with open(path("b.npz"), "wb") as f:
+        f.write(r.bytes())
+    expect("a difference is named by array, item and feature", 4, validate("compare", path("a.npz"), path("b.npz")),
+           r"^features\[drop_007, %s\]: \S+ and \S+\nno match: " % r.arrays["feature_names"][1234], "^$")
+    r.arrays["features"] += 1
+    with open(path("b.npz"), "wb") as f:
+        f.write(r.bytes())
+    run = validate("compare", path("a.npz"), path("b.npz"))
+    tap.ok(run.stdout.count("features[") == 10, "the first ten differences are shown", run.stdout)
+
+
+def main():
+    unit, result = make("unit", small(6), labels=True)
+    command_line(unit, result)
+    big = scripts(unit, result)
+    probabilities()
+    cheaters()
+    bounds(*big)
+    speed()
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
+shell is ever used: names are arguments."""
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+# The names of work units and of submissions: script_validator puts them on a
+# shell's command line, so nothing that a shell or a path would take apart.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+
+USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, those of all of texcell
+
+
+class Problem(Exception):
+    """One line for the person at the keyboard, and the exit code."""
+
+    def __init__(self, text, code=BAD_INPUT):
+        super().__init__(text)
+        self.code = code
+
+
+def report(program, error):
+    """Prints a Problem as all of texcell's programs do; returns the exit code."""
+    text = "".join(c if c.isprintable() else "?" for c in str(error))
+    print("%s: error: %s" % (program, text), file=sys.stderr)
+    return error.code
+
+
+def guarded(program, main):
+    """Runs main; every fault ends in one line and an exit code."""
+    try:
+        return main()
+    except Problem as problem:
+        return report(program, problem)
+    except OSError as error:
+        return report(program, Problem("%s: %s" % (error.filename, error.strerror), TRY_LATER))
+    except KeyboardInterrupt:
+        return report(program, Problem("interrupted; the same command goes on", TRY_LATER))
+
+
+def run(argv, folder=None, **options):
+    """Runs a program with nothing to read; text of both streams together."""
+    try:
+        done = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **options)
+    except OSError as error:
+        raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def write_file(path, data, mode=0o644):
+    """Complete under its name or not there: temporary file, fsync, rename."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        os.chmod(temporary, mode)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_file(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+class Project:
+    """A project's folder, as BOINC's make_project lays it out."""
+
+    def __init__(self, folder):
+        self.folder = os.path.abspath(folder)
+        if not os.path.isdir(self.folder):
+            raise Problem("%s: no such folder" % folder)
+        for name in ("config.xml", "bin", "apps", "templates"):
+            if not os.path.exists(self.path(name)):
+                raise Problem("%s: is not the folder of a BOINC project: it has no %s" % (folder, name))
+        try:
+            root = ElementTree.parse(self.path("config.xml")).getroot()
+        except ElementTree.ParseError as error:
+            raise Problem("%s: %s" % (self.path("config.xml"), error))
+        config = root.find("config") if root.tag == "boinc" else None
+        if config is None:
+            raise Problem("%s: has no <config> within <boinc>" % self.path("config.xml"))
+        self.config = {e.tag: (e.text or "").strip() for e in config}
+        self.daemons = [(e.findtext("cmd") or "").strip() for e in root.findall("daemons/daemon")]
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def tool(self, *names):
+        """The first of BOINC's or our programs in bin/ that is there."""
+        for name in names:
+            path = self.path("bin", name)
+            if os.access(path, os.X_OK):
+                return path
+        raise Problem("%s: has no program %s" % (self.path("bin"), " or ".join(names)))
+
+    def download_folder(self):
+        return os.path.abspath(self.path(self.config.get("download_dir") or "download"))
+
+    def staged(self, name):
+        """Where an input file lies: BOINC spreads them over uldl_dir_fanout folders
+        by the MD5 of the name."""
+        folder, fanout = self.download_folder(), self.config.get("uldl_dir_fanout") or "0"
+        if not fanout.isdigit():
+            raise Problem("%s: uldl_dir_fanout: is not a number" % self.path("config.xml"))
+        if int(fanout) == 0:
+            return os.path.join(folder, name)
+        digest = hashlib.md5(name.encode()).hexdigest()
+        return os.path.join(folder, "%x" % (int(digest[1:8], 16) % int(fanout)), name)

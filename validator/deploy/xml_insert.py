@@ -1,0 +1,66 @@
+"""Adds elements to an XML file and leaves every other byte of it as it was."""
+import re
+import xml.parsers.expat
+
+from texcell_project import Problem
+
+
+# A start tag; what its attributes say is of no interest.
+TAG = re.compile(rb"""<[^\s/>]+(\s+[^\s=]+\s*=\s*("[^"]*"|'[^']*'))*\s*(?P<empty>/?)>""")
+
+
+def _spans(data, shown):
+    """{names on the way to an element: (where it begins, where it ends)}, the first
+    where there are several. For <element/> the end has no meaning."""
+    parser = xml.parsers.expat.ParserCreate()
+    open_elements, found = [], {}
+
+    def start(name, _attributes):
+        open_elements.append((name, parser.CurrentByteIndex))
+
+    def end(_name):
+        path = tuple(name for name, _ in open_elements)
+        _, begin = open_elements.pop()
+        if path not in found or begin < found[path][0]:
+            found[path] = begin, parser.CurrentByteIndex
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    if b"\0" in data:
+        raise Problem("%s: is in UTF-16, and so not touched" % shown)
+    try:
+        parser.Parse(data, True)
+    except xml.parsers.expat.ExpatError as error:
+        raise Problem("%s: is not well-formed XML, and so not touched: %s" % (shown, error))
+    return found
+
+
+def _indented(text, depth):
+    return "".join("    " * depth + line + "\n" for line in text.splitlines())
+
+
+def insert(data, path, text, shown):
+    """`text` (one or more elements) as the last content of the element `path`,
+    a tuple of names; the last of them is made where it is not there. `shown`
+    is the file's name in messages."""
+    spans = _spans(data, shown)
+    depth = len(path)
+    if path not in spans:
+        name = path[-1]
+        if path[:-1] not in spans:
+            raise Problem("%s: has no <%s>" % (shown, ">/<".join(path[:-1]) or name))
+        wrapped = "<%s>\n%s</%s>" % (name, _indented(text, 1), name)
+        return insert(data, path[:-1], wrapped, shown)
+    begin, end = spans[path]
+    tag = TAG.match(data, begin)
+    if tag.group("empty"):                              # <daemons/>
+        margin = "    " * (depth - 1)
+        rest = ">\n%s%s</%s>" % (_indented(text, depth), margin, path[-1])
+        out = data[:tag.end() - 2] + rest.encode() + data[tag.end():]
+    else:
+        line = data.rfind(b"\n", 0, end) + 1
+        at = line if data[line:end].strip() == b"" else end
+        gap = b"" if at == line else b"\n"
+        out = data[:at] + gap + _indented(text, depth).encode() + data[at:]
+    _spans(out, shown)
+    return out
