@@ -71,10 +71,13 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
                        size_t count, tc_err *err);
 
 /* Launches that are timed together, from the first's start to the last's end.
+ * Only the first has an event, and when the batch is waited for a marker behind
+ * the last: an event for each costs some drivers as much as a short kernel.
  * Zeroed means none. */
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms;          /* clock when the first was queued */
+    bool more;                 /* launches followed the first */
 } ocl_batch;
 
 /*
