@@ -28,6 +28,13 @@ static const char *const kernel_names[KERNELS] = {
     "levelset_edt_begin", "levelset_edt_x", "levelset_edt_lines"
 };
 
+/* What a kernel's argument was set to last; 0 bytes: not known. */
+typedef struct set_arg {
+    size_t bytes;
+    unsigned char value[8];
+} set_arg;
+enum { MAX_ARGS = 24 };
+
 typedef struct cl_worker {
     const an_task *task;
     const ls_params *p;
@@ -35,6 +42,7 @@ typedef struct cl_worker {
     ls_size size;
     ls_head head;
     ocl_kernel kernels[KERNELS];
+    set_arg args[KERNELS][MAX_ARGS];
     size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
     ocl_buffer field[3];        /* phi and two to work in; field[0] is phi */
     ocl_buffer data, stop, sides, ctl, near, list;
@@ -49,10 +57,32 @@ typedef struct cl_worker {
 
 /* --- launches --------------------------------------------------------------------- */
 
+/* Most arguments are the same at every launch; to set them all again would take
+ * longer than a small kernel does. */
+static tc_status set_changed_args(cl_worker *w, kernel_id k, const ocl_arg *args, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        set_arg *const old = &w->args[k][i];
+
+        if (args[i].value != NULL && old->bytes == args[i].bytes
+            && memcmp(old->value, args[i].value, args[i].bytes) == 0)
+            continue;
+        st = ocl_set_arg(w->device, &w->kernels[k], i, &args[i], err);
+        old->bytes = 0;
+        if (st == TC_OK && args[i].value != NULL && args[i].bytes <= sizeof old->value) {
+            memcpy(old->value, args[i].value, args[i].bytes);
+            old->bytes = args[i].bytes;
+        }
+    }
+    return st;
+}
+
 static tc_status launch(cl_worker *w, kernel_id k, const ocl_arg *args, size_t n, const size_t global[3],
                         const size_t local[3], tc_err *err)
 {
-    tc_status st = ocl_set_args(w->device, &w->kernels[k], args, n, err);
+    tc_status st = set_changed_args(w, k, args, n, err);
 
     if (st == TC_OK)
         st = ocl_launch(w->device, &w->kernels[k], 3, NULL, global, local, &w->batch, err);
@@ -377,7 +407,7 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     w->stop_after = (cl_uint)w->p->stop_after;
     w->listed = CTL_LISTED;
     w->other = CTL_LISTED + 1;
-    w->band_groups = 32 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
+    w->band_groups = 16 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
     ocl_slice_init(&w->slice, task->slice_ms, 1, 1 << 16);
     st = make_kernels(w, err);
     if (st == TC_OK)

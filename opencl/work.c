@@ -98,17 +98,24 @@ tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
 
 /* --- launches ------------------------------------------------------------------ */
 
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
+                      tc_err *err)
+{
+    const cl_int code =
+        device->api.clSetKernelArg(kernel->handle, (cl_uint)index, arg->bytes, arg->value);
+    if (code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "%s: argument %zu of kernel %s: %s", device->info.name,
+                       index, kernel->name, ocl_error_name(code));
+    return TC_OK;
+}
+
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        const cl_int code = device->api.clSetKernelArg(kernel->handle, (cl_uint)i, args[i].bytes,
-                                                       args[i].value);
-        if (code != CL_SUCCESS)
-            return tc_fail(err, TC_DEVICE, "%s: argument %zu of kernel %s: %s", device->info.name,
-                           i, kernel->name, ocl_error_name(code));
-    }
-    return TC_OK;
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < count; i++)
+        status = ocl_set_arg(device, kernel, i, &args[i], err);
+    return status;
 }
 
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,

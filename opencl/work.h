@@ -66,6 +66,9 @@ typedef struct ocl_arg {
 #define OCL_BUFFER(buffer) {sizeof(cl_mem), &(buffer).memory}
 #define OCL_LOCAL(size) {(size), NULL}
 
+/* Sets one argument. */
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
+                      tc_err *err);
 /* Sets the first count arguments, in order. */
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
