@@ -37,23 +37,6 @@ static uint32_t crc_of(const void *data, size_t n)
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, n);
 }
 
-static int write_all(int fd, const void *data, size_t n)
-{
-    const char *p = data;
-
-    while (n > 0) {
-        const ssize_t done = write(fd, p, n);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return -1;
-        p += done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
-
 /* Where a checkpoint is written before it is renamed; caller frees. */
 static char *temporary_of(const char *path)
 {
@@ -86,7 +69,7 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
-    if (write_all(fd, &h, sizeof h) != 0 || write_all(fd, state, (size_t)c->state_size) != 0 || fsync(fd) != 0)
+    if (!tc_write_at(fd, 0, &h, sizeof h) || !tc_write_at(fd, sizeof h, state, (size_t)c->state_size) || fsync(fd) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
     if (close(fd) != 0 && st == TC_OK)
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -34,6 +33,24 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
             return TC_OK;
         close(*fd);
     }
+}
+
+bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
+{
+    const char *p = data;
+
+    while (n > 0) {
+        const ssize_t done = pwrite(fd, p, n, (off_t)at);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        p += done;
+        at += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return true;
 }
 
 void tc_sync_folder_of(const char *path)

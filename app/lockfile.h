@@ -4,6 +4,10 @@
 #ifndef TC_LOCKFILE_H
 #define TC_LOCKFILE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "app/status.h"
 
 /* Opens PATH for reading and writing, made if need be and otherwise as it is,
@@ -13,6 +17,10 @@
  * opened; a link is refused. Where the file system has no locks it does
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
+
+/* Writes all n bytes from offset `at` on, however many calls it takes; errno
+ * says why not. */
+bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
 /* Makes a change of the name PATH (a rename, a removal) last, where the file
  * system can: a folder that cannot be synced is no reason to lose a file. */

@@ -91,24 +91,6 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
     return true;
 }
 
-static bool write_at(const spool *s, uint64_t at, const void *data, size_t n)
-{
-    const char *p = data;
-
-    while (n > 0) {
-        const ssize_t done = pwrite(s->fd, p, n, (off_t)at);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        p += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 static tc_status add_index(spool *s, uint64_t at, tc_err *err)
 {
     if (s->items == s->capacity) {
@@ -244,7 +226,7 @@ tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
     memcpy(head.magic, magic, sizeof magic);
     head.crc = crc_more(0, block + sizeof head, bytes);
     memcpy(block, &head, sizeof head);
-    if (!write_at(s, s->size, block, sizeof head + bytes)) {
+    if (!tc_write_at(s->fd, s->size, block, sizeof head + bytes)) {
         st = tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
     } else {
         st = add_index(s, s->size, err);

@@ -18,8 +18,9 @@ tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_e
 extern const an_backend glcm_opencl;
 extern const an_backend cc_opencl;
 /* For the bench: device milliseconds that a worker of cc_opencl has spent from the picture
- * to the labels, both in device memory, Otsu's histogram and holes left out. */
-double cc_opencl_label_ms(const void *worker);
+ * to the labels, both in device memory, Otsu's histogram and holes left out; and on
+ * measuring the regions. */
+void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms);
 extern const an_backend levelset_opencl;
 extern const an_backend voting_opencl;
 

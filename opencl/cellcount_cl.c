@@ -1,8 +1,8 @@
 /*
- * The OpenCL backend of cellcount. The device thresholds, fills holes, labels
- * and computes distances; what is small or sequential (joining summits, areas,
- * what a filter leaves out) is left to phases of the CPU backend, whose worker
- * this one contains.
+ * The OpenCL backend of cellcount. The device thresholds, fills holes, labels,
+ * measures, and computes distances; joining summits, which is sequential, and what
+ * follows it are left to phases of the CPU backend, whose worker this one contains.
+ * So is a table of regions that would be too large.
  *
  * A picture that does not fit the device is thresholded and filled by the
  * host, labelled on the device in strips of rows, and joined along the strips'
@@ -12,24 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/cellcount.h"
 #include "opencl/backends.h"
-#include "opencl/program.h"
+#include "opencl/cellcount_cl.h"
 
 extern const ocl_source ocl_source_cellcount;
-
-enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };
-
-/* Phases of the device. */
-typedef enum stage {
-    HISTOGRAM, MASK,
-    GROUND_TILES, GROUND_ROWS, GROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
-    TILES, JOIN_ROWS, JOIN_COLUMNS,
-    COUNT, NUMBER, PAINT, READ_LABELS,      /* when the labels are final */
-    ROOTS, READ_ROOTS,                      /* when the host goes on */
-    DISTANCE_COLUMNS, DISTANCE_ROWS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
-    STAGES
-} stage;
 
 /* For connectivity 4 and 8. */
 static const char *const kernel_names[STAGES][2] = {
@@ -47,6 +33,9 @@ static const char *const kernel_names[STAGES][2] = {
     [COUNT] = { "cc_count", "cc_count" },
     [NUMBER] = { "cc_number", "cc_number" },
     [PAINT] = { "cc_paint", "cc_paint" },
+    [TABLE] = { "cc_clear_table", "cc_clear_table" },
+    [MEASURE] = { "cc_measure", "cc_measure" },
+    [RELABEL] = { "cc_relabel", "cc_relabel" },
     [ROOTS] = { "cc_roots", "cc_roots" },
     [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
     [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
@@ -54,41 +43,15 @@ static const char *const kernel_names[STAGES][2] = {
     [SUMMITS] = { "cc_summits", "cc_summits" }
 };
 
-typedef struct cl_worker {
-    const an_task *task;
-    const cc_params *params;
-    ocl_device *device;
-    void *host;                /* a worker of cc_cpu */
-    size_t group;
-    ocl_kernel kernel[STAGES];
-    ocl_buffer pixels, mask, link, other, histogram, counts, border;
-    ocl_slice slice[STAGES];
-    uint32_t nx, ny;
-    uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
-    uint32_t strip_rows;       /* ny: the whole picture is on the device */
-    uint32_t y0, rows;         /* the strip */
-    uint32_t threshold;
-    stage stage;
-    uint64_t done;             /* work of the stage */
-    bool host_only;
-    double label_ms;           /* device time from pixels to labels, for the bench */
-} cl_worker;
-
 /* --- what is done in which order ---------------------------------------------------- */
 
-static bool in_strips(const cl_worker *w)
+/* Whether the device gives the labels; after COUNT it is certain. */
+static bool final_labels(const cc_cl_worker *w)
 {
-    return w->strip_rows < w->ny;
+    return !in_strips(w) && !w->params->split && !w->too_many;
 }
 
-static bool final_labels(const cl_worker *w)
-{
-    const cc_params *const p = w->params;
-
-    return !in_strips(w) && !p->split && p->min_area <= 1 && p->max_area == INT64_MAX && !p->exclude_border;
-}
-
-static bool has_stage(const cl_worker *w, stage s)
+static bool has_stage(const cc_cl_worker *w, cc_stage s)
 {
     const cc_params *const p = w->params;
 
@@ -100,6 +63,12 @@ static bool has_stage(const cl_worker *w, stage s)
         return !in_strips(w) && p->fill_holes;
     if (s <= JOIN_COLUMNS)
         return !p->split;
+    if (s == COUNT)
+        return final_labels(w);
+    if (s == TABLE || s == MEASURE)
+        return final_labels(w) && w->table_rows > 0;
+    if (s == RELABEL)
+        return final_labels(w) && cc_filters(p);
     if (s <= READ_LABELS)
         return final_labels(w);
     if (s <= READ_ROOTS)
@@ -107,30 +76,20 @@ static bool has_stage(const cl_worker *w, stage s)
     return p->split;
 }
 
-static uint32_t up_to(uint64_t n, uint64_t unit)
+/* Before it is known how many regions there are. */
+static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 {
-    return (uint32_t)((n + unit - 1) / unit);
-}
+    const bool whole = !in_strips(w) && !w->params->split;
 
-static uint64_t strip_pixels(const cl_worker *w)
-{
-    return (uint64_t)w->nx * w->rows;
-}
-
-/* Whether a stage's components are connected by 8: the ground's are where cells' are not. */
-static bool diagonal(const cl_worker *w, stage s)
-{
-    return w->params->diagonal != (s >= GROUND_TILES && s <= FILL);
-}
-
-/* The nodes of a strip's components. */
-static uint64_t strip_nodes(const cl_worker *w)
-{
-    return w->params->diagonal ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+    if (s == TABLE || s == MEASURE)
+        return whole;
+    if (s == ROOTS)
+        return !w->params->split;
+    return has_stage(w, s);
 }
 
 /* Work of a stage, in the units that its launches take. */
-static uint64_t stage_work(const cl_worker *w, stage s)
+static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
     case GROUND_TILES:
@@ -141,7 +100,10 @@ static uint64_t stage_work(const cl_worker *w, stage s)
         return up_to(w->rows, TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE:
+    case TABLE:
         return 1;
+    case MEASURE:
+        return up_to(w->rows, TILE);
     case COUNT:
     case NUMBER:
         return up_to(strip_nodes(w), w->group * PER_ITEM);
@@ -157,153 +119,10 @@ static uint64_t stage_work(const cl_worker *w, stage s)
     }
 }
 
-/* --- launches ------------------------------------------------------------------------- */
-
-static tc_status launch(cl_worker *w, stage s, const ocl_arg *args, size_t n, size_t items, size_t lines,
-                        ocl_batch *batch, tc_err *err)
-{
-    const size_t local[2] = { w->group, 1 };
-    const size_t global[2] = { ocl_round_up(items, w->group), lines };
-    tc_status st = ocl_set_args(w->device, &w->kernel[s], args, n, err);
-
-    if (st == TC_OK)
-        st = ocl_launch(w->device, &w->kernel[s], 2, NULL, global, local, batch, err);
-    return st;
-}
-
-/* Tiles and their edges. */
-static tc_status launch_components(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch,
-                                   tc_err *err)
-{
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride;
-    const cl_int kind = s >= TILES, end = (cl_int)(first + count);
-    /* The upper edge of the first row of tiles is the picture's. */
-    const cl_int from = (cl_int)first + (s == GROUND_ROWS || s == JOIN_ROWS);
-    const ocl_arg tiles[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
-                              OCL_ARG(from), OCL_ARG(kind) };
-    const ocl_arg columns[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
-                                OCL_ARG(from), OCL_ARG(end), OCL_ARG(kind) };
-
-    switch (s) {
-    case GROUND_TILES:
-    case TILES:
-        return launch(w, s, tiles, 7, up_to(w->nx, TILE) * w->group, count, batch, err);
-    case GROUND_ROWS:
-    case JOIN_ROWS:
-        return launch(w, s, tiles, 7, diagonal(w, s) ? up_to(w->nx, 2) : w->nx, count, batch, err);
-    default:
-        return launch(w, s, columns, 8, count, up_to(w->nx, TILE) - 1, batch, err);
-    }
-}
-
-/* What is outside, and what is not. */
-static tc_status launch_holes(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride;
-    const cl_int from = (cl_int)first, eight = diagonal(w, s), border = 2 * (nx + ny);
-    const ocl_arg roots[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_BUFFER(w->border), OCL_ARG(nx),
-                              OCL_ARG(ny), OCL_ARG(stride), OCL_ARG(eight) };
-    const ocl_arg mark[] = { OCL_BUFFER(w->border), OCL_BUFFER(w->link), OCL_ARG(border) };
-    const ocl_arg fill[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->mask), OCL_ARG(nx), OCL_ARG(ny), OCL_ARG(stride),
-                             OCL_ARG(from), OCL_ARG(eight) };
-
-    if (s == BORDER_ROOTS)
-        return launch(w, s, roots, 7, (size_t)border, 1, batch, err);
-    if (s == OUTSIDE)
-        return launch(w, s, mark, 3, (size_t)border, 1, batch, err);
-    return launch(w, s, fill, 7, up_to(w->nx, 32), count, batch, err);
-}
-
-static tc_status launch_chunks(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    const cl_uint from = (cl_uint)first, n = (cl_uint)strip_nodes(w);
-    const ocl_arg args[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->counts), OCL_ARG(from), OCL_ARG(n) };
-
-    return launch(w, s, args, 4, count * w->group, 1, batch, err);
-}
-
-static tc_status launch_columns(cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    const cl_uint from = (cl_uint)first, end = (cl_uint)(first + count), nx = w->nx, ny = w->rows;
-    const cl_uint stride = w->stride;
-    const ocl_arg args[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->other), OCL_ARG(from), OCL_ARG(end), OCL_ARG(nx),
-                             OCL_ARG(ny), OCL_ARG(stride) };
-
-    return launch(w, DISTANCE_COLUMNS, args, 7, count, 1, batch, err);
-}
-
-/* Stages that take rows of pixels, by numbers (x, y). */
-static tc_status launch_rows(cl_worker *w, stage s, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, stride = (cl_int)w->stride, from = (cl_int)first;
-    const cl_int bright = w->params->bright, eight = w->params->diagonal;
-    const cl_uint threshold = w->threshold;
-    const ocl_arg mask[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->mask), OCL_ARG(nx), OCL_ARG(stride), OCL_ARG(from),
-                             OCL_ARG(threshold), OCL_ARG(bright) };
-    const ocl_arg from_link[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(nx),
-                                  OCL_ARG(ny), OCL_ARG(stride), OCL_ARG(from), OCL_ARG(eight) };
-
-    if (s == MASK)
-        return launch(w, s, mask, 7, w->stride, count, batch, err);
-    return launch(w, s, from_link, 8, w->nx, count, batch, err);
-}
-
-/* The same, by the index of a pixel. */
-static tc_status launch_pixels(cl_worker *w, stage s, uint64_t first_row, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    const cl_uint first = (cl_uint)(first_row * w->nx), end = (cl_uint)((first_row + count) * w->nx);
-    const cl_uint unsigned_nx = w->nx;
-    const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, neighbours = w->params->diagonal ? 8 : 4;
-    const size_t n = end - first;
-    const ocl_arg histogram[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->histogram), OCL_ARG(first), OCL_ARG(end) };
-    const ocl_arg to_link[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_ARG(first), OCL_ARG(end),
-                                OCL_ARG(unsigned_nx) };
-    const ocl_arg ascend[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end), OCL_ARG(nx),
-                               OCL_ARG(ny), OCL_ARG(neighbours) };
-
-    switch (s) {
-    case HISTOGRAM:
-        /* A work-item takes many pixels: a group's own histogram pays then. */
-        return launch(w, s, histogram, 4, n / 64 + 1, 1, batch, err);
-    case DISTANCE_ROWS:
-        return launch(w, s, to_link, 5, n, 1, batch, err);
-    case SUMMITS:
-        return launch(w, s, to_link, 4, n, 1, batch, err);
-    default:
-        return launch(w, s, ascend, 7, n, 1, batch, err);
-    }
-}
-
-static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
-{
-    switch (w->stage) {
-    case GROUND_TILES:
-    case GROUND_ROWS:
-    case GROUND_COLUMNS:
-    case TILES:
-    case JOIN_ROWS:
-    case JOIN_COLUMNS:
-        return launch_components(w, w->stage, first, count, batch, err);
-    case BORDER_ROOTS:
-    case OUTSIDE:
-    case FILL:
-        return launch_holes(w, w->stage, first, count, batch, err);
-    case COUNT:
-    case NUMBER:
-        return launch_chunks(w, w->stage, first, count, batch, err);
-    case DISTANCE_COLUMNS:
-        return launch_columns(w, first, count, batch, err);
-    case MASK:
-    case PAINT:
-    case ROOTS:
-        return launch_rows(w, w->stage, first, count, batch, err);
-    default:
-        return launch_pixels(w, w->stage, first, count, batch, err);
-    }
-}
+/* --- steps ----------------------------------------------------------------------------- */
 
 /* Rows of int32 from a buffer into a plane of the whole picture. */
-static tc_status read_rows(cl_worker *w, const ocl_buffer *from, int32_t *plane, uint64_t first, uint64_t count,
+static tc_status read_rows(cc_cl_worker *w, const ocl_buffer *from, int32_t *plane, uint64_t first, uint64_t count,
                            tc_err *err)
 {
     const size_t row = (size_t)w->nx * sizeof *plane;
@@ -312,7 +131,7 @@ static tc_status read_rows(cl_worker *w, const ocl_buffer *from, int32_t *plane,
 }
 
 /* Some of a stage: one launch, or a read. */
-static tc_status do_part(cl_worker *w, cc_state *state, uint64_t count, double *ms, tc_err *err)
+static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, double *ms, tc_err *err)
 {
     ocl_batch batch = { 0 };
     int32_t *roots;
@@ -331,7 +150,7 @@ static tc_status do_part(cl_worker *w, cc_state *state, uint64_t count, double *
             return tc_no_memory(err, "cellcount");
         return read_rows(w, w->stage == READ_ROOTS ? &w->other : &w->link, roots, w->done, count, err);
     default:
-        st = launch_stage(w, w->done, count, &batch, err);
+        st = cc_launch(w, w->done, count, &batch, err);
         if (st != TC_OK) {
             ocl_batch_drop(w->device, &batch);
             return st;
@@ -342,7 +161,7 @@ static tc_status do_part(cl_worker *w, cc_state *state, uint64_t count, double *
 
 /* --- the ends of stages ---------------------------------------------------------------- */
 
-static tc_status end_histogram(cl_worker *w, tc_err *err)
+static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->task->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
@@ -360,8 +179,76 @@ static tc_status end_histogram(cl_worker *w, tc_err *err)
     return st;
 }
 
+/* Room for the table of so many regions, if it is wanted: one that goes into the state
+ * fits (strip_bytes); a longer one is needed to leave regions out. */
+static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
+{
+    const ocl_device *const d = w->device;
+    const uint64_t rows = (uint64_t)regions + 1, bytes = rows * COLUMNS * sizeof(cl_uint);
+    const bool filters = cc_filters(w->params);
+    /* Kernels count its elements in 32 bits. */
+    const bool fits = bytes <= UINT32_MAX && bytes <= d->info.max_alloc_bytes &&
+                      bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
+    tc_status st = TC_OK;
+
+    w->too_many = filters && !fits;
+    if (w->too_many || (!filters && rows > cc_table_rows(w->nx, w->ny)))
+        return TC_OK;
+    w->table_rows = (size_t)rows;
+    st = ocl_buffer_new(w->device, bytes, CL_MEM_READ_WRITE, "cellcount", &w->table, err);
+    if (st == TC_OK && filters)
+        st = ocl_buffer_new(w->device, rows * sizeof(cl_int), CL_MEM_READ_WRITE, "cellcount", &w->now, err);
+    return st;
+}
+
+/* A row of the device's table. */
+static cc_region region_of(const uint32_t *row)
+{
+    const cc_region r = {
+        .sum_y = row[SUM_Y] | (uint64_t)row[SUM_Y + 1] << 32,
+        .sum_x = row[SUM_X] | (uint64_t)row[SUM_X + 1] << 32,
+        .sum_grey = row[SUM_GREY] | (uint64_t)row[SUM_GREY + 1] << 32,
+        .area = row[AREA],
+        .y0 = (uint16_t)row[Y0], .x0 = (uint16_t)row[X0], .y1 = (uint16_t)row[Y1], .x1 = (uint16_t)row[X1]
+    };
+
+    return r;
+}
+
+/* Takes the table over into the state, without what is to be left out. */
+static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
+{
+    cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
+    const size_t room = cc_table_rows(w->nx, w->ny);
+    uint32_t *const rows = malloc(w->table_rows * COLUMNS * sizeof *rows);
+    int32_t *const now = calloc(w->table_rows, sizeof *now);
+    size_t label = 0;
+    tc_status st = rows == NULL || now == NULL ? tc_no_memory(err, "the regions")
+                 : ocl_read(w->device, &w->table, 0, rows, w->table_rows * COLUMNS * sizeof *rows, err);
+
+    for (size_t i = 1; st == TC_OK && i < w->table_rows; i++) {
+        const cc_region r = region_of(rows + i * COLUMNS);
+
+        if (!cc_kept(w->params, r.area, r.y0 == 0 || r.x0 == 0 || r.y1 == w->ny || r.x1 == w->nx))
+            continue;
+        now[i] = (int32_t)++label;
+        if (label < room)
+            table[label] = r;
+    }
+    if (st == TC_OK && cc_filters(w->params))
+        st = ocl_write(w->device, &w->now, 0, now, w->table_rows * sizeof *now, err);
+    if (st == TC_OK)
+        state->regions = label;
+    /* All or nothing. */
+    if (st != TC_OK || label >= room)
+        memset(table, 0, room * sizeof *table);
+    free(rows);
+    free(now);
+    return st;
+}
+
 /* Counts of the chunks become what is before each. */
-static tc_status end_count(cl_worker *w, cc_state *state, tc_err *err)
+static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const size_t n = stage_work(w, COUNT);
     uint32_t *const counts = malloc(n * sizeof *counts);
@@ -379,12 +266,14 @@ static tc_status end_count(cl_worker *w, cc_state *state, tc_err *err)
         state->regions = before;
         st = ocl_write(w->device, &w->counts, 0, counts, n * sizeof *counts, err);
     }
+    if (st == TC_OK)
+        st = make_table(w, before, err);
     free(counts);
     return st;
 }
 
 /* The roots of a strip are counted from its first pixel. */
-static void end_roots(cl_worker *w)
+static void end_roots(cc_cl_worker *w)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
     const int32_t base = (int32_t)((size_t)w->y0 * w->nx);
@@ -394,7 +283,7 @@ static void end_roots(cl_worker *w)
             roots[i] += base;
 }
 
-static tc_status begin_strip(cl_worker *w, uint32_t y0, tc_err *err)
+static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
     const wu_pixels *const px = w->task->pixels;
     const size_t row = w->stride * sizeof(cl_uint);
@@ -412,7 +301,7 @@ static tc_status begin_strip(cl_worker *w, uint32_t y0, tc_err *err)
 }
 
 /* The device has nothing more to do. */
-static void finish_device(cl_worker *w, cc_state *state)
+static void finish_device(cc_cl_worker *w, cc_state *state)
 {
     if (final_labels(w)) {
         state->head.units_done = w->task->plan.units;
@@ -425,7 +314,7 @@ static void finish_device(cl_worker *w, cc_state *state)
         state->head.units_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
 }
 
-static tc_status end_stage(cl_worker *w, cc_state *state, tc_err *err)
+static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status st = TC_OK;
 
@@ -433,6 +322,8 @@ static tc_status end_stage(cl_worker *w, cc_state *state, tc_err *err)
         st = end_histogram(w, err);
     else if (w->stage == COUNT)
         st = end_count(w, state, err);
+    else if (w->stage == MEASURE)
+        st = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
         end_roots(w);
     if (st != TC_OK)
@@ -459,7 +350,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 }
 
 /* Progress in the plan's units: the device's part counts as the first half. */
-static uint64_t position(const cl_worker *w)
+static uint64_t position(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
 
@@ -468,7 +359,7 @@ static uint64_t position(const cl_worker *w)
 
 static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
 {
-    cl_worker *const w = worker;
+    cc_cl_worker *const w = worker;
     cc_state *const state = state_at;
     double total = 0;
     tc_status st = TC_OK;
@@ -501,6 +392,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         total += ms;
         if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
             w->label_ms += ms;
+        else if (w->stage == TABLE || w->stage == MEASURE)
+            w->measure_ms += ms;
         w->done += count;
         if (w->done == work)
             st = end_stage(w, state, err);
@@ -511,16 +404,17 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     return state->head.units_done == w->task->plan.units ? TC_OK : TC_MORE;
 }
 
-double cc_opencl_label_ms(const void *worker)
+void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
 {
-    const cl_worker *const w = worker;
+    const cc_cl_worker *const w = worker;
 
-    return w->label_ms;
+    *label_ms = w->label_ms;
+    *measure_ms = w->measure_ms;
 }
 
 static void cl_close(void **worker)
 {
-    cl_worker *const w = *worker;
+    cc_cl_worker *const w = *worker;
 
     *worker = NULL;
     if (w == NULL)
@@ -534,6 +428,8 @@ static void cl_close(void **worker)
     ocl_buffer_free(w->device, &w->histogram);
     ocl_buffer_free(w->device, &w->counts);
     ocl_buffer_free(w->device, &w->border);
+    ocl_buffer_free(w->device, &w->table);
+    ocl_buffer_free(w->device, &w->now);
     if (w->host != NULL)
         cc_cpu.close(&w->host);
     free(w);
@@ -549,7 +445,7 @@ static size_t choose_group(const ocl_device *device)
     return group;
 }
 
-static tc_status make_kernels(cl_worker *w, tc_err *err)
+static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
     const bool deep = w->task->pixels->bits == 16;
     char defines[48];
@@ -560,9 +456,9 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     snprintf(defines, sizeof defines, "-DGROUP=%zu -DPIXEL=%s", w->group, deep ? "ushort" : "uchar");
     st = ocl_program_build(w->device, &ocl_source_cellcount, defines, false, &program, err);
     for (int s = 0; st == TC_OK && s < STAGES; s++) {
-        const char *name = kernel_names[s][diagonal(w, (stage)s)];
+        const char *name = kernel_names[s][diagonal(w, (cc_stage)s)];
 
-        if (name == NULL || !has_stage(w, (stage)s))
+        if (name == NULL || !may_have_stage(w, (cc_stage)s))
             continue;
         if (deep && s == HISTOGRAM)
             name = "cc_histogram16";
@@ -573,15 +469,17 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 }
 
 /* Device bytes for a strip of so many rows. */
-static uint64_t strip_bytes(const cl_worker *w, uint64_t rows, bool whole)
+static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx;
 
-    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64
+    const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (COLUMNS + 1) * sizeof(cl_uint);
+
+    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
          + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
-static void choose_strips(cl_worker *w)
+static void choose_strips(cc_cl_worker *w)
 {
     const ocl_device *const d = w->device;
     const uint64_t room = d->memory_limit - d->memory_used;
@@ -596,7 +494,7 @@ static void choose_strips(cl_worker *w)
     w->strip_rows = (uint32_t)rows;
 }
 
-static tc_status make_buffers(cl_worker *w, tc_err *err)
+static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
     const uint64_t n = (uint64_t)w->strip_rows * w->nx;
     const size_t grey_values = (size_t)1 << w->task->pixels->bits;
@@ -610,7 +508,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         { &w->link, n * sizeof(cl_int), true },
         { &w->other, n * sizeof(cl_int), true },
         { &w->histogram, grey_values * sizeof(cl_uint), has_stage(w, HISTOGRAM) },
-        { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), final_labels(w) },
+        { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), has_stage(w, COUNT) },
         { &w->border, 2 * ((uint64_t)w->nx + w->ny) * sizeof(cl_int), has_stage(w, FILL) },
     };
     tc_status st = TC_OK;
@@ -624,11 +522,11 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
 }
 
 /* The first launch of a stage takes a million pixels or so. */
-static void make_slices(cl_worker *w)
+static void make_slices(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t work = stage_work(w, (stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
+        const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
         ocl_slice_init(&w->slice[s], w->task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
                        kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
@@ -638,7 +536,7 @@ static void make_slices(cl_worker *w)
 
 static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
 {
-    cl_worker *const w = calloc(1, sizeof *w);
+    cc_cl_worker *const w = calloc(1, sizeof *w);
     tc_status st;
 
     *worker = w;

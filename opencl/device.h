@@ -103,6 +103,7 @@ tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, s
 /* Where the time on a device went, for benchmarks; milliseconds. */
 typedef struct ocl_times {
     double kernels;            /* batches of launches, by the device's own clock */
+    double longest;            /* of them */
     double build;              /* compiling programs */
     double transfers;          /* copies to and from, with what they waited for */
     uint64_t bytes;            /* that were copied */

@@ -203,6 +203,8 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
     else
         status = batch_time(device, batch, last, ms, err);
     device->times.kernels += *ms;
+    if (*ms > device->times.longest)
+        device->times.longest = *ms;
     ocl_batch_drop(device, batch);
     return status;
 }

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import time
 import zipfile
 import zlib
 
@@ -462,7 +463,8 @@ def test_script_bad(p):
     other = rewrite("plain", "other.npz", {"features": changed})
     calls = [("invalid", p.upload(bad, "bad_0_r1_0")), ("conflict", p.upload(other, "plain_1_r2_0")),
              ("invalid", p.upload(path("plain.zip"), "strange")), ("invalid", p.upload("/dev/null", "empty_0_r1_0")),
-             ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0"))]
+             ("missing", os.path.join(p.root, "upload/3f/gone_0_r1_0")), ("invalid", os.path.join(p.root, "upload/3f")),
+             ("invalid", p.upload("/dev/null", "n" * 200 + "_0_r%s_0" % ("1" * 40)))]
     before = [l for l in dump(p.db) if not l.startswith("refused")]
     for twice in range(2):
         for i, (kind, file) in enumerate(calls):
@@ -472,9 +474,10 @@ def test_script_bad(p):
     rows = p.refused()
     ok([(r[0], r[1], r[2], r[3]) for r in rows] ==
        [("invalid", "bad", 200, "bad_0_r1_0"), ("conflict", "plain", 201, "plain_1_r2_0"), ("invalid", "strange", 202, "strange"),
-        ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0")], "script: all are recorded, once", rows)
+        ("invalid", "empty", 203, "empty_0_r1_0"), ("missing", "gone", 204, "gone_0_r1_0"),
+        ("invalid", "3f", 205, "3f"), ("invalid", "n" * 200, 206, "n" * 200 + "_0_r%s_0" % ("1" * 40))], "script: all are recorded, once", rows)
     kept = [path(p.db + ".files", r[4]) if r[4] else None for r in rows]
-    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4] is None, "script: their files are kept", rows)
+    ok([digest(k) for k in kept[:4]] == [digest(c[1]) for c in calls[:4]] and kept[4:6] == [None, None] and digest(kept[6]) == digest("/dev/null"), "script: their files are kept", rows)
     ok([l for l in dump(p.db) if not l.startswith("refused")] == before, "script: the data set is as it was")
 
 
@@ -680,6 +683,14 @@ def test_two_at_once(names):
     ok(r.returncode == 0 and reader.execute("SELECT count(*) FROM items").fetchone() == seen,
        "a reader does not stop a writer, nor the reverse", r.stderr)
     reader.close()
+    writer = sqlite3.connect(path("reader.sqlite"), isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    waiting = subprocess.Popen([ASSIMILATE, "--db", path("reader.sqlite"), path("votes.npz")], stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    waits = waiting.poll() is None
+    writer.execute("ROLLBACK")
+    ok(waits and waiting.wait(60) == 0, "a writer waits for another", waits)
+    writer.close()
 
 
 # --- export -----------------------------------------------------------------------------------------

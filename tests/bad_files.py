@@ -294,6 +294,11 @@ def bad_items():
     for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
         yield "an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])), "items[0].name: \""
     yield "two items of one name", text_job(job(items=[x, dict(x, name="y"), x])), 'items: two items are named "x"'
+    # Both features have a map of each item: map_x_sum_variance_L16_1_0 would be there twice.
+    maps = [{"feature": f, "levels": 16, "offset": [1, 0]} for f in ("sum_variance", "variance")]
+    yield "two items whose maps would have one name", \
+        text_job(job(items=[x, dict(x, name="x_sum")], parameters={"levels": [16], "distances": [1], "maps": maps})), \
+        'items "x" and "x_sum" would both have an array map_x_sum_variance_L16_1_0 in the result'
     yield "an item with neither image nor stack", item(), 'items[0]: must have either "image" or "stack", not neither'
     yield "an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]), "not both"
     yield "an image that is a number", item(image=5), "items[0].image: must be a string, not an integer"

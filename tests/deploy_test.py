@@ -66,8 +66,12 @@ STUB = """#!/usr/bin/python3
 import hashlib, json, os, re, shutil, signal, sys
 path = os.path.join(os.getcwd(), "db.json")
 db = json.load(open(path)) if os.path.exists(path) else {"apps": [], "versions": [], "work": [], "calls": []}
+def save():
+    with open(path + ".new", "w") as f:
+        json.dump(db, f)
+    os.replace(path + ".new", path)
 def leave(code=0):
-    json.dump(db, open(path, "w"))
+    save()
     sys.exit(code)
 """
 STUBS = {
@@ -124,9 +128,10 @@ if os.path.exists("no_work"):
 db["work"].append(name)
 db["calls"].append(sys.argv[1:])
 if os.path.exists("kill_after") and int(open("kill_after").read()) == len(db["work"]):
-    json.dump(db, open(path, "w"))
+    save()
     os.remove("kill_after")
     os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(0)
 leave()
 """,
     "script_validator": "", "script_assimilator": "",

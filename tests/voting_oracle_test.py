@@ -78,6 +78,10 @@ def pictures():
     check("discs, threshold", disc, {"radius": 6, "threshold": 20000, "refine": False})
     check("dark discs of 16 bits", balls((1, 50, 41), 5, 8, 9, np.uint16, True),
           {"radius": 5.4, "polarity": "dark", "sigma": 1.3})
+    grid = np.indices((1, 60, 70))
+    rings = [np.abs(np.hypot(grid[1] - y, grid[2] - x) - r) < 1 for y, x, r in ((22, 40, 12), (44, 16, 6))]
+    check("rings, whose outsides are no cells", (200 * np.any(rings, 0)).astype(np.uint8),
+          {"radius": 9, "polarity": "dark", "sigma": 1})
     check("a radius larger than the picture", balls((1, 30, 23), 6, 3, 6), {"radius": 40, "floor": 1})
     check("several bands", balls((1, 150, 40), 4, 20, 5), {"radius": 4, "sigma": 1})
     for shape in ((1, 1, 1), (1, 1, 40), (1, 40, 1), (1, 2, 2)):
@@ -95,6 +99,10 @@ def stacks():
           [0.2, 0.1, 0.1])
     check("balls, three spacings", balls((12, 16, 20), 5, 6, 5, np.uint16, True, (1.7, 1.3, 1)),
           {"radius": 4.9, "polarity": "dark"}, [1.7, 1.3, 1.0])
+    grid = np.indices((20, 24, 26))
+    shell = np.abs(np.sqrt(sum((grid[a] - c) ** 2 for a, c in enumerate((9, 12, 12)))) - 6) < 1
+    check("a shell, whose outside is no cell", (200 * shell).astype(np.uint8),
+          {"radius": 5, "polarity": "dark", "sigma": 1})
     check("a stack of one slice", balls((1, 30, 30), 5, 4, 5), {"radius": 5}, [1.0, 1.0, 1.0], True)
     check("a stack of two slices", balls((2, 30, 30), 5, 4, 5), {"radius": 5}, [1.0, 1.0, 1.0], True)
 

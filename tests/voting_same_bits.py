@@ -79,11 +79,14 @@ def crossing():
     unit, mixed = path("long.zip"), path("mixed.npz")
     write(unit, "voting", {"radius": 9}, [item("a", [blobs((700, 700), 9, 250)])])
     whole = bytes_of(unit, "cpu", "--threads", "1")
-    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "opencl")):
+    devices = {"cpu": ("cpu", ENV), "opencl": ("opencl", ENV),
+               "slabs": ("opencl", dict(ENV, TEXCELL_TEST_CL_MEMORY="3000000"))}
+    for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "slabs"), ("slabs", "cpu")):
         if os.path.exists(mixed):
             os.remove(mixed)
-        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", first, "--quiet", "--threads",
-                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=ENV)
+        device, env = devices[first]
+        process = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--quiet", "--threads",
+                                    "1", "--gpu-slice-ms", "3", "--checkpoint-every", "0.01"], env=env)
         waited = time.monotonic()
         while not os.path.exists(mixed + ".checkpoint") and process.poll() is None and \
                 time.monotonic() < waited + 60:
@@ -92,7 +95,8 @@ def crossing():
         early = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", second, "--threads", "2"], env=ENV)
+        device, env = devices[second]
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", mixed, "--device", device, "--threads", "2"], env=env)
         with open(mixed, "rb") as file:
             tap.ok(r.returncode == 0 and file.read() == whole, "begun on %s, finished on %s" % (first, second), r.stderr)
         tap.ok(early and "going on from the checkpoint" in r.stderr, "it went on from a checkpoint", r.stderr)
@@ -103,9 +107,12 @@ def oclgrind():
         tap.skip("Oclgrind", "it is not installed")
         return
     for name, *args in (("a picture", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"),
+                        ("slabs", '{"radius":2,"sigma":0.5}', "5", "70", "1", "8", "0"),
                         ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
                         ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
-        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args, env=ENV)
+        memory = {"TEXCELL_TEST_CL_MEMORY": "46000"} if name == "slabs" else {}
+        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args,
+                    env=dict(ENV, **memory))
         if "ASan runtime does not come first" in r.stderr:
             tap.skip(name, "sanitizers and Oclgrind exclude each other")
             continue
@@ -113,24 +120,57 @@ def oclgrind():
                "clean under Oclgrind: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
 
 
+def counted(command, **more):
+    """What was run; its calls of OpenCL that can fail, and the objects left over."""
+    count = path("count")
+    r = tap.run(command, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count, **more))
+    with open(count) as file:
+        calls, left = (int(n) for n in file.read().split())
+    return r, calls, left
+
+
 def failing_calls():
     """A device that fails leaves an error and no OpenCL object (some of the calls;
-    the last is the wait on closing, of no consequence)."""
-    count, args = path("count"), [TRY, "voting", '{"radius":3,"sigma":1}', "21", "14", "1", "8", "0"]
-    r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count))
-    if r.returncode != 0:
-        tap.ok("no OpenCL" in r.stderr, "the backends agree", r.stderr)
-        return
-    with open(count) as file:
-        calls = int(file.read().split()[0])
-    wrong = []
-    for n in range(3, calls, 7):
-        r = tap.run(args, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count, TEXCELL_TEST_CL_FAIL=str(n)))
-        with open(count) as file:
-            left = int(file.read().split()[1])
-        if r.returncode != 2 or left != 0 or "CL_" not in r.stderr:
-            wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
-    tap.ok(calls > 100 and not wrong, "failing calls are device errors and leave nothing", "\n".join(wrong[:5]))
+    the last is the wait on closing, of no consequence). While devices are being
+    listed, another one may take its place. Whole and in slabs."""
+    for name, memory in (("whole", {}), ("in slabs", {"TEXCELL_TEST_CL_MEMORY": "230000"})):
+        args = [TRY, "voting", '{"radius":3,"sigma":1}', "40", "300", "1", "8", "0"]
+        whole, calls, left = counted(args, **memory)
+        if whole.returncode != 0:
+            tap.ok("no OpenCL" in whole.stderr, "the backends agree", whole.stderr)
+            return
+        listing = counted([tap.TEXCELL, "devices"])[1]
+        wrong = []
+        for n in range(3, calls, 7):
+            r, _, left = counted(args, TEXCELL_TEST_CL_FAIL=str(n), **memory)
+            fails = r.returncode == 2 and "CL_" in r.stderr
+            if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
+                wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
+        tap.ok(calls > listing + 50 and not wrong, "%s: failing calls are device errors and leave nothing" % name,
+               "\n".join(wrong[:5]))
+
+
+def slabs():
+    """On devices that are too small for the item, but not for the self-test: the
+    same bytes, without the CPU's help, with more calls."""
+    flat, deep = blobs((800, 400), 6, 300), blobs((40, 33, 50), 4, 40, np.uint16)
+    for name, parameters, one, sizes in (
+            ("a picture", {"radius": 6}, item("a", [flat]), (4000000, 2900000, 1600000, 1500000)),
+            ("a stack", {"radius": 4, "sigma": 1}, item("a", list(deep)), (1780000, 1700000, 1600000, 1500000))):
+        unit, whole = write(path("unit.zip"), "voting", parameters, [one]), None
+        expected = bytes_of(unit, "cpu")
+        for size in (1 << 30,) + sizes:
+            r, calls, _ = counted([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "opencl",
+                                   "--gpu-slice-ms", "5000"], TEXCELL_TEST_CL_MEMORY=str(size))
+            if r.returncode != 0:
+                tap.ok("no OpenCL" in r.stderr, "%s: there is a device" % name, r.stderr)
+                return
+            with open(path("r.npz"), "rb") as file:
+                same = file.read() == expected
+            tap.ok(same and (whole is None or calls > whole + 10) and "CPU:" not in r.stderr,
+                   "%s, %d bytes of device memory: the same bytes" % (name, size),
+                   "%d calls, %s with all memory\n%s" % (calls, whole, r.stderr))
+            whole = whole or calls
 
 
 def compilers():
@@ -154,6 +194,7 @@ if "--compilers" in sys.argv[1:]:
 else:
     same_bits()
     crossing()
+    slabs()
     failing_calls()
     oclgrind()
 tap.done()

@@ -155,11 +155,14 @@ def two_circles():
     centres = np.array(ndimage.center_of_mass(labels > 0, labels, range(1, n + 1)))
     tap.ok(n == 2, "there are two circles, their lines closed", n)
     # They are lines, of radii 18 and 8: the inner edges vote for the centres, the
-    # outer ones for places outside, which are found as well.
-    for radius in (15, 18, 21):
+    # outer ones for places outside, where the lines hardly cross. Between the two
+    # circles they may.
+    for radius, more in ((15, 0), (18, 1), (21, 2)):
         points, _ = voting(image, radius=radius, polarity="dark")
-        tap.note("two circles, radius %d: %d points" % (radius, len(points)))
-        tap.ok(matched(points, centres, 1) == 2, "the two circles, radius %d: both within one pixel" % radius, points)
+        everything, _ = voting(image, radius=radius, polarity="dark", refine=False)
+        tap.note("two circles, radius %d: %d points, %d without refine" % (radius, len(points), len(everything)))
+        tap.ok(matched(points, centres, 1) == 2 and len(points) <= 2 + more,
+               "the two circles, radius %d: both within one pixel, and %d more at most" % (radius, more), points)
 
 
 def geometry():

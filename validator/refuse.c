@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/lockfile.h"
@@ -16,35 +17,28 @@
 
 #define REFUSED "refused"      /* the folder for them */
 
-enum { BLOCK = 1 << 16, NAME_MAX_COPY = 600 };
+enum { BLOCK = 1 << 16, COPY_NAME = 256 };
 
 /* --- files ------------------------------------------------------------------------------- */
-
-static tc_status write_all(int fd, const char *shown, const char *block, size_t n, tc_err *err)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(fd, block + done, n - done);
-
-        if (k < 0 && errno != EINTR)
-            return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
-        done += k < 0 ? 0 : (size_t)k;
-    }
-    return TC_OK;
-}
 
 static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
 {
     char *const block = malloc(BLOCK);
-    ssize_t n = 1;
+    uint64_t at = 0;
+    bool more = true;
     tc_status st = block == NULL ? tc_no_memory(err, to) : TC_OK;
 
-    while (st == TC_OK && n > 0) {
-        n = read(in, block, BLOCK);
-        if (n > 0)
-            st = write_all(out, to, block, (size_t)n, err);
-        else if (n < 0 && errno != EINTR)
+    while (st == TC_OK && more) {
+        const ssize_t n = read(in, block, BLOCK);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
             st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
-        n = n < 0 ? 1 : n;
+        else if (!tc_write_at(out, at, block, (size_t)n))
+            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+        at += n > 0 ? (uint64_t)n : 0;
+        more = n > 0;
     }
     free(block);
     if (st == TC_OK && fsync(out) != 0)
@@ -88,7 +82,7 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 
 /* The name of a refused file's copy: with the CRC of its bytes, so that two
  * of one name do not replace each other. */
-static tc_status name_of_copy(const val_delivery *d, char name[NAME_MAX_COPY], tc_err *err)
+static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
     uint32_t crc;
     uint64_t size;
@@ -96,20 +90,22 @@ static tc_status name_of_copy(const val_delivery *d, char name[NAME_MAX_COPY], t
 
     if (st != TC_OK)
         return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
-    snprintf(name, NAME_MAX_COPY, "%.500s.%08x", d->result_name, (unsigned)crc);
+    /* Room for ".tmp" in the 255 bytes that file systems allow. */
+    snprintf(name, COPY_NAME, "%.240s.%08x", d->result_name, (unsigned)crc);
     return TC_OK;
 }
 
-/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where the file is
- * gone. */
+/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
+ * file. */
 static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 {
-    char name[NAME_MAX_COPY];
+    char name[COPY_NAME];
     char *folder;
+    struct stat info;
     tc_status st;
 
     *kept = NULL;
-    if (access(d->result, F_OK) != 0)
+    if (stat(d->result, &info) != 0 || !S_ISREG(info.st_mode))
         return TC_OK;
     st = name_of_copy(d, name, err);
     if (st != TC_OK)

@@ -134,14 +134,14 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 {
     const cc_params *const p = params;
     const uint64_t n = (uint64_t)item->nx * item->ny;
-    /* bits and ids; another plane with a split or a device; with a split also
-     * bytes and, at worst, the passes */
-    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t)
+    /* bits and ids; the threads' tables; another plane with a split or a device;
+     * with a split also bytes and, at worst, the passes */
+    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4
                         + (p->split ? n * (1 + 4 + 2 * sizeof(cc_pass)) : n * 4);
 
     (void)err;
     out->units = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
-    out->state_bytes = sizeof(cc_state) + (size_t)n * sizeof(int32_t);
+    out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20);
     out->flops = (p->split ? 400.0 : 50.0) * (double)n;
     return TC_OK;
@@ -153,6 +153,16 @@ static tc_status init(const an_task *task, void *state, tc_err *err)
     (void)state;
     (void)err;
     return TC_OK;
+}
+
+bool cc_filters(const cc_params *p)
+{
+    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border;
+}
+
+bool cc_kept(const cc_params *p, int64_t area, bool border)
+{
+    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border);
 }
 
 /* --- Otsu --------------------------------------------------------------------- */
@@ -237,11 +247,11 @@ uint32_t cc_otsu(const uint64_t *histogram, uint32_t size)
 /* --- the analysis ------------------------------------------------------------- */
 
 static const an_selftest selftests[] = {
-    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false, 0x5ee9dceb },
+    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false, 0x92bf0347 },
     { "{\"threshold\":30000,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,"
-      "\"split\":\"distance\",\"max_area\":200}", 127, 140, 1, 16, false, 0xdf9e2ca6 },
+      "\"split\":\"distance\",\"max_area\":200}", 127, 140, 1, 16, false, 0xbeedc18b },
     { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
-      "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x090a0551 },
+      "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x86b615a1 },
     { .parameters = NULL }
 };
 

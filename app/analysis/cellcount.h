@@ -2,11 +2,11 @@
  * cellcount: counts the connected components of a thresholded picture, fills
  * their holes, separates touching cells, and measures them.
  *
- * The state is the head, the number of regions, and one plane of int32
- * [ny][nx]: at the end the label of every pixel, 0 for none. On the way there is one place where an
- * interrupted item can go on, with the plane holding the squared distances of
- * a split; everything before it takes seconds for the largest picture, and is
- * done again.
+ * The state is the head, the number of regions, one plane of int32 [ny][nx], at the
+ * end the label of every pixel, 0 for none, and a table of the regions. On the way
+ * there is one place where an interrupted item can go on, with the plane holding the
+ * squared distances of a split; everything before it takes seconds for the largest
+ * picture, and is done again.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H
@@ -54,17 +54,40 @@ typedef enum cc_phase {
     CC_AREAS,          /* only if there is something to leave out */
     CC_RENUMBER,
     CC_PAINT,
+    CC_MEASURE,        /* if the table has room; else it is done when all is finished */
     CC_PHASES
 } cc_phase;
 
 /* Where an interrupted item goes on, besides the start. */
 #define CC_KEPT CC_ASCEND
 
+/* What is known of a region; sums are exact. */
+typedef struct cc_region {
+    uint64_t sum_y, sum_x, sum_grey;
+    uint32_t area;
+    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
+    uint32_t zero;             /* no undefined bytes in a state */
+} cc_region;
+
 typedef struct cc_state {
     an_state_head head;
     uint64_t regions;          /* when all is done */
     int32_t plane[];
 } cc_state;
+
+/* Behind the plane, from byte cc_table_at of the state on, stands the table of the
+ * regions by label (that of 0 is all zeros), if it has fewer than cc_table_rows; else
+ * zeros. Pictures of cells have far fewer; to have room for noise would double
+ * the state. */
+static inline size_t cc_table_at(uint32_t nx, uint32_t ny)
+{
+    return (sizeof(cc_state) + (size_t)nx * ny * sizeof(int32_t) + 7) / 8 * 8;
+}
+
+static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
+{
+    return (size_t)nx * ny / 64 + 1024;
+}
 
 /* Rows of a band and the number of bands: of the item alone. */
 uint32_t cc_band_rows(uint32_t nx);
@@ -79,16 +102,32 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state, w
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
-/* One row of statistics; sums are exact. Also the bench's way in. */
-typedef struct cc_region {
-    uint64_t sum_y, sum_x, sum_grey;
-    uint32_t area;
-    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
-} cc_region;
-/* Measures the regions 1..n of a label plane. regions: 1 + n entries, by label; that
- * of 0 is the ground's. */
-tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
-                     unsigned threads, cc_region *regions, tc_err *err);
+/* Measuring the regions of a label plane: begin, every band once, end. */
+typedef struct cc_measure {
+    const int32_t *plane;
+    const wu_pixels *pixels;
+    uint32_t nx, ny;
+    size_t rows;               /* of the table: 1 + regions */
+    cc_region *regions;        /* [rows], by label */
+    /* its own */
+    unsigned tables;           /* as many as threads, or 1: then not two bands at a time */
+    cc_region *others;         /* [tables - 1][rows] */
+    uint32_t *sums;            /* [tables][nx + 1]: of a row's grey values before each pixel */
+} cc_measure;
+tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
+void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
+void cc_measure_end(cc_measure *m);
+/* Frees what begin took, if there is no end. */
+void cc_measure_drop(cc_measure *m);
+
+/* The regions of a final state, by label: its table, or measured now. *owned: to be
+ * freed, NULL for the table. */
+tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+                     tc_err *err);
+
+/* Whether regions are left out, and whether this one is not. */
+bool cc_filters(const cc_params *p);
+bool cc_kept(const cc_params *p, int64_t area, bool border);
 
 extern const an_backend cc_cpu;
 

@@ -30,7 +30,8 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_NUMBER] = &cc_number,
     [CC_AREAS] = &cc_areas,
     [CC_RENUMBER] = &cc_renumber,
-    [CC_PAINT] = &cc_paint
+    [CC_PAINT] = &cc_paint,
+    [CC_MEASURE] = &cc_measuring
 };
 
 /* Tasks of a phase; 0 where it does not apply. */
@@ -67,6 +68,8 @@ static size_t phase_tasks(const cc_worker *w, cc_phase phase)
     case CC_AREAS:
     case CC_RENUMBER:
         return w->areas != NULL ? w->bands : 0;
+    case CC_MEASURE:
+        return w->measure.sums != NULL ? w->bands : 0;
     default:
         return w->bands;
     }
@@ -117,6 +120,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     if (head->units_done == w->task->plan.units || w->phase >= until)
         return TC_OK;
     w->plane = w->picture.starts = state->plane;
+    w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     w->edt.out = (uint32_t *)w->plane;
     /* A small picture is done in one step. */
     do {
@@ -124,6 +128,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         left = tasks - w->done;
         if (left > w->batch)
             left = w->batch;
+        if (w->phase == CC_MEASURE && w->measure.tables == 1)
+            left = 1;
         an_pool_run(w->pool, run_task, w, left);
         w->done += left;
         for (unsigned t = 0; t < w->task->threads; t++)
@@ -170,6 +176,7 @@ static void cpu_close(void **worker)
     free(w->end);
     free(w->first);
     free(w->areas);
+    cc_measure_drop(&w->measure);
     free(w);
 }
 

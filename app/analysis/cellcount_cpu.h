@@ -53,6 +53,8 @@ typedef struct cc_worker {
     int32_t *first;            /* [bands + 1]: regions before each band */
     uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
     uint64_t regions;
+    cc_region *table;          /* the state's */
+    cc_measure measure;
     uint32_t strip_rows;       /* of a device; 0: there were no strips */
     /* where the work is */
     cc_phase phase;
@@ -71,7 +73,7 @@ static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, 
 
 /* A phase: its tasks, and what comes after the last of them (may be NULL). */
 typedef struct cc_work {
-    void (*task)(cc_worker *w, size_t task, cc_scratch *s);
+    void (*task)(cc_worker *w, size_t task, cc_scratch *s);    /* s: w->scratch[thread] */
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
@@ -79,7 +81,7 @@ typedef struct cc_work {
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 /* cellcount_label.c: from bits, or the parts of a split, to labels */
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
-    cc_renumber, cc_paint;
+    cc_renumber, cc_paint, cc_measuring;
 /* cellcount_split.c: from bits to parts */
 extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_ascend, cc_summits, cc_ways, cc_clear, cc_first,
     cc_roots;

@@ -30,6 +30,40 @@ static void fill_table(const an_task *task, size_t item_index, const cc_region *
     }
 }
 
+static void measure_band(void *user, unsigned thread, size_t band)
+{
+    cc_measure_band(user, thread, band);
+}
+
+tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+                     tc_err *err)
+{
+    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    cc_measure m = { .plane = state->plane, .pixels = task->pixels, .nx = nx, .ny = ny,
+                     .rows = (size_t)state->regions + 1 };
+    an_pool *pool = NULL;
+    tc_status st;
+
+    *owned = NULL;
+    *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
+    if (m.rows <= cc_table_rows(nx, ny))
+        return TC_OK;
+    m.regions = malloc(m.rows * sizeof *m.regions);
+    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, task->threads, err);
+    if (st == TC_OK)
+        st = an_pool_create(m.tables, &pool, err);
+    if (st != TC_OK) {
+        cc_measure_drop(&m);
+        free(m.regions);
+        return st;
+    }
+    an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
+    an_pool_destroy(&pool);
+    cc_measure_end(&m);
+    *regions = *owned = m.regions;
+    return TC_OK;
+}
+
 /* A checkpoint is not believed blindly: labels index tables. */
 static tc_status check_state(const an_task *task, const cc_state *state, tc_err *err)
 {
@@ -49,15 +83,12 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at
     const cc_state *const state = state_at;
     const uint32_t nx = task->item->nx, ny = task->item->ny;
     const size_t n = (size_t)state->regions;
-    cc_region *regions = NULL;
+    const cc_region *regions = NULL;
+    cc_region *owned = NULL;
     tc_status st = check_state(task, state, err);
 
-    if (st != TC_OK)
-        return st;
-    regions = malloc((n + 1) * sizeof *regions);
-    if (regions == NULL)
-        return tc_no_memory(err, "the regions");
-    st = cc_measure(state->plane, task->pixels, nx, ny, n, task->threads, regions, err);
+    if (st == TC_OK)
+        st = cc_regions(task, state, &regions, &owned, err);
     if (st == TC_OK)
         st = cc_expect(p, task->item, out, err);
     if (st == TC_OK)
@@ -68,6 +99,6 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at
     }
     if (st == TC_OK && p->labels)
         memcpy(out->arrays[out->n - 1].data, state->plane, (size_t)nx * ny * sizeof *state->plane);
-    free(regions);
+    free(owned);
     return st;
 }

@@ -144,12 +144,10 @@ static void count_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static tc_status end_count(cc_worker *w, tc_err *err)
 {
-    const bool all = w->params->min_area <= 1 && w->params->max_area == INT64_MAX && !w->params->exclude_border;
-
     for (uint32_t i = 0; i < w->bands; i++)
         w->first[i + 1] += w->first[i];
     w->regions = (uint64_t)w->first[w->bands];
-    if (all)
+    if (!cc_filters(w->params))
         return TC_OK;
     w->areas = calloc((size_t)w->regions + 1, sizeof *w->areas);
     return w->areas == NULL ? tc_no_memory(err, "the cells") : TC_OK;
@@ -197,14 +195,11 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
 /* Areas become new labels, 0 for what is left out. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
-    const cc_params *const p = w->params;
     uint32_t label = 0;
 
     (void)err;
     for (int32_t i = 0; i < w->first[w->bands]; i++) {
-        const int64_t area = w->areas[i] & ~BORDER;
-        const bool kept = area >= p->min_area && area <= p->max_area &&
-                          !(p->exclude_border && (w->areas[i] & BORDER));
+        const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
 
         w->areas[i] = kept ? ++label : 0;
     }
@@ -256,6 +251,29 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
+static tc_status end_painting(cc_worker *w, tc_err *err)
+{
+    const size_t rows = (size_t)w->regions + 1;
+
+    if (rows > cc_table_rows(w->nx, w->ny))
+        return TC_OK;
+    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->task->pixels, .nx = w->nx, .ny = w->ny, .rows = rows,
+                               .regions = w->table };
+    return cc_measure_begin(&w->measure, w->task->threads, err);
+}
+
+static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    cc_measure_band(&w->measure, (unsigned)(s - w->scratch), band);
+}
+
+static tc_status end_measuring(cc_worker *w, tc_err *err)
+{
+    (void)err;
+    cc_measure_end(&w->measure);
+    return TC_OK;
+}
+
 const cc_work cc_components = { label_band, NULL };
 const cc_work cc_seams = { label_seam, NULL };
 const cc_work cc_parts = { parts_band, NULL };
@@ -265,4 +283,5 @@ const cc_work cc_count = { count_band, end_count };
 const cc_work cc_number = { number_band, NULL };
 const cc_work cc_areas = { areas_band, end_areas };
 const cc_work cc_renumber = { renumber_band, NULL };
-const cc_work cc_paint = { paint_band, NULL };
+const cc_work cc_paint = { paint_band, end_painting };
+const cc_work cc_measuring = { measure_band, end_measuring };

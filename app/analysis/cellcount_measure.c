@@ -4,15 +4,6 @@
 
 #include "app/analysis/cellcount.h"
 
-typedef struct measure {
-    const int32_t *plane;
-    const wu_pixels *pixels;
-    uint32_t nx, ny;
-    size_t rows;               /* of a table: 1 + regions */
-    cc_region *first, *others; /* [rows], [threads - 1][rows] */
-    uint32_t *sums;            /* [threads][nx + 1]: of a row's grey values before each pixel */
-} measure;
-
 /* A stretch [a, b) of row y of one region. */
 static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
 {
@@ -69,7 +60,7 @@ static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint3
     return x;
 }
 
-static void measure_row(const measure *m, uint32_t y, uint32_t *sums, cc_region *table)
+static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_region *table)
 {
     const int32_t *const row = m->plane + (size_t)y * m->nx;
     uint32_t a = 0, x = 0;
@@ -84,29 +75,19 @@ static void measure_row(const measure *m, uint32_t y, uint32_t *sums, cc_region 
     end_run(row, y, a, m->nx, sums, table);
 }
 
-static cc_region *table_of(const measure *m, size_t thread)
+static cc_region *table_of(const cc_measure *m, unsigned thread)
 {
-    return thread == 0 ? m->first : m->others + (thread - 1) * m->rows;
+    return thread == 0 ? m->regions : m->others + (thread - 1) * m->rows;
 }
 
-static void clear_table(void *user, unsigned thread, size_t table)
+void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
 {
-    const measure *const m = user;
-    cc_region *const t = table_of(m, table);
-
-    (void)thread;
-    for (size_t i = 0; i < m->rows; i++)
-        t[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
-}
-
-static void measure_band(void *user, unsigned thread, size_t band)
-{
-    const measure *const m = user;
     const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
     const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
+    const unsigned table = thread < m->tables ? thread : 0;
 
     for (uint32_t y = y0; y < y1; y++)
-        measure_row(m, y, m->sums + thread * ((size_t)m->nx + 1), table_of(m, thread));
+        measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_of(m, table));
 }
 
 static void merge(cc_region *r, const cc_region *o)
@@ -121,31 +102,39 @@ static void merge(cc_region *r, const cc_region *o)
     r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
 }
 
-tc_status cc_measure(const int32_t *plane, const wu_pixels *pixels, uint32_t nx, uint32_t ny, size_t n,
-                     unsigned threads, cc_region *regions, tc_err *err)
+static void clear(cc_region *table, size_t rows)
 {
-    const size_t rows = n + 1;
-    measure m = { .plane = plane, .pixels = pixels, .nx = nx, .ny = ny, .rows = rows, .first = regions };
-    an_pool *pool = NULL;
-    tc_status st = TC_OK;
+    for (size_t i = 0; i < rows; i++)
+        table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+}
 
+tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
+{
     /* A table for each thread, unless they would be larger than the plane. */
-    if (threads * rows * sizeof *regions > (size_t)nx * ny * sizeof *plane)
-        threads = 1;
-    m.others = malloc(((threads - 1) * rows + 1) * sizeof *m.others);
-    m.sums = malloc(threads * ((size_t)nx + 1) * sizeof *m.sums);
-    if (m.others == NULL || m.sums == NULL)
-        st = tc_no_memory(err, "the regions");
-    if (st == TC_OK)
-        st = an_pool_create(threads, &pool, err);
-    if (st == TC_OK) {
-        an_pool_run(pool, clear_table, &m, threads);
-        an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
-        for (size_t i = 0; i < (threads - 1) * rows; i++)
-            merge(&regions[i % rows], &m.others[i]);
-        an_pool_destroy(&pool);
+    m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane ? threads : 1;
+    m->others = malloc(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
+    m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
+    if (m->others == NULL || m->sums == NULL) {
+        cc_measure_drop(m);
+        return tc_no_memory(err, "the regions");
     }
-    free(m.others);
-    free(m.sums);
-    return st;
+    clear(m->regions, m->rows);
+    clear(m->others, (m->tables - 1) * m->rows);
+    return TC_OK;
+}
+
+void cc_measure_end(cc_measure *m)
+{
+    for (size_t i = 0; i < (m->tables - 1) * m->rows; i++)
+        merge(&m->regions[i % m->rows], &m->others[i]);
+    memset(&m->regions[0], 0, sizeof m->regions[0]);
+    cc_measure_drop(m);
+}
+
+void cc_measure_drop(cc_measure *m)
+{
+    free(m->others);
+    free(m->sums);
+    m->others = NULL;
+    m->sums = NULL;
 }

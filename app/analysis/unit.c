@@ -1,4 +1,6 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/analysis.h"
 
@@ -20,6 +22,84 @@ static tc_status check_items(const an_unit *u, tc_err *err)
     return st;
 }
 
+/* --- names of arrays ------------------------------------------------------------------ */
+
+typedef struct array_name {
+    char *text;
+    size_t item;               /* whose array it is */
+} array_name;
+
+typedef struct name_list {
+    size_t n, room;
+    array_name *names;
+} name_list;
+
+static void free_names(name_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->names[i].text);
+    free(list->names);
+}
+
+/* Moves the names of the item's own arrays from out to the list. */
+static tc_status take_names(name_list *list, wu_output *out, size_t item, tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        if (out->arrays[i].kind != WU_OWN)
+            continue;
+        if (list->n == list->room) {
+            const size_t more = list->room == 0 ? 64 : 2 * list->room;
+            array_name *const grown = realloc(list->names, more * sizeof *grown);
+
+            if (grown == NULL)
+                return tc_no_memory(err, "the names of arrays");
+            list->names = grown;
+            list->room = more;
+        }
+        list->names[list->n++] = (array_name){ out->arrays[i].info.name, item };
+        out->arrays[i].info.name = NULL;
+    }
+    return TC_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const array_name *)a)->text, ((const array_name *)b)->text);
+}
+
+/* Names of arrays are put together from those of items and of what is in them,
+ * so two items can come to the same one: "a" with a map of sum_variance, and
+ * "a_sum" with one of variance. */
+static tc_status check_names(const an_unit *u, tc_err *err)
+{
+    const wu_job *const job = u->job;
+    name_list list = { .n = 0 };
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < job->n_items; i++) {
+        wu_output out = { .n = 0 };
+
+        st = u->analysis->expect(u->params, &job->items[i], &out, err);
+        if (st == TC_OK)
+            st = take_names(&list, &out, i, err);
+        wu_output_free(&out);
+    }
+    if (list.n > 0)
+        qsort(list.names, list.n, sizeof *list.names, by_text);
+    for (size_t i = 1; st == TC_OK && i < list.n; i++) {
+        const array_name *const a = &list.names[i - 1], *const b = &list.names[i];
+
+        if (strcmp(a->text, b->text) == 0)
+            st = tc_fail(err, TC_BAD_INPUT, "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
+                         "give one of them another name", job->path, job->items[a->item].name, job->items[b->item].name,
+                         a->text);
+    }
+    free_names(&list);
+    return st;
+}
+
+/* --- units and tasks --------------------------------------------------------------------- */
+
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
@@ -39,6 +119,8 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
     }
     if (st == TC_OK)
         st = check_items(out, err);
+    if (st == TC_OK)
+        st = check_names(out, err);
     if (st != TC_OK)
         an_unit_free(out);
     return st;

@@ -20,6 +20,7 @@
 #define VOTING_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/pool.h"
 #include "app/analysis/voting_core.h"
 
 enum {
@@ -105,6 +106,21 @@ size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
 void voting_blur(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
                  uint32_t y0, uint32_t y1, uint32_t *scratch, uint32_t *out);
 
+/* The gradient of the blurred picture at (z, y, x). */
+static inline void voting_gradient(const voting_scheme *s, bool dark, const uint32_t *blurred, const int64_t at[3],
+                                   int64_t g[3])
+{
+    const int64_t length[3] = { s->nz, s->ny, s->nx };
+    const int64_t stride[3] = { (int64_t)s->nx * s->ny, s->nx, 1 };
+    const uint32_t *const here = blurred + at[0] * stride[0] + at[1] * stride[1] + at[2];
+
+    for (int a = 0; a < 3; a++) {
+        const int64_t up = at[a] + 1 < length[a] ? stride[a] : 0, down = at[a] > 0 ? stride[a] : 0;
+
+        g[a] = ((int64_t)here[up] - here[-down]) * s->inverse[a] * (dark ? -1 : 1);
+    }
+}
+
 /* --- tables ------------------------------------------------------------------- */
 
 /* Directions, and what a voter's cone covers in one round. */
@@ -112,13 +128,14 @@ typedef struct voting_tables {
     int8_t (*dirs)[3];          /* [n_dirs] z, y, x */
     uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
     uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
+    int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
     voting_span *spans;         /* [n_dirs][2 reach_z + 1][2 reach_y + 1] */
     voting_span *rows;          /* [n_dirs][2 reach_z + 1]: first and last row with a span */
     int round;                  /* of the spans and rows; -1: none yet */
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round);
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
@@ -140,6 +157,10 @@ typedef struct voting_peaks {
 int voting_by_order(const void *a, const void *b);
 /* Best first; a peak nearer than the radius to a kept one goes. */
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
+/* voting_refine.c. blurred: the picture, as in the state after REBLUR. Leaves out the
+ * peaks at which the gradients do not meet. */
+void voting_refine(const voting_params *params, const voting_scheme *s, const voting_levels *levels,
+                   const uint32_t *blurred, an_pool *pool, voting_peaks *p);
 
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);

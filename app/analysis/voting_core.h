@@ -10,6 +10,7 @@
 /* The language's own functions: Oclgrind does not know the intrinsics that
  * compilers make of the usual expressions. */
 #define VOTING_SIZE(a) abs((tc_i64)(a))
+#define VOTING_QUOTIENT(a, b) ((a) / (b))
 #define VOTING_LARGER(a, b) max((tc_u64)(a), (tc_u64)(b))
 #else
 TC_INLINE tc_u64 voting_size(tc_i64 a)
@@ -17,6 +18,10 @@ TC_INLINE tc_u64 voting_size(tc_i64 a)
     return (tc_u64)(a < 0 ? -a : a);
 }
 #define VOTING_SIZE(a) voting_size(a)
+/* a / b rounded down, a < 2^52 and b < 2^52, several times as fast as that of integers: a
+ * quotient that is not whole is at least 1/b below the next whole number, too much for
+ * the rounding of a double to bridge if a < 2^52. */
+#define VOTING_QUOTIENT(a, b) ((tc_u64)((double)(a) / (double)(b)))
 #define VOTING_LARGER(a, b) ((a) > (b) ? (a) : (b))
 #endif
 
@@ -71,7 +76,7 @@ TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
 TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 {
     const tc_u64 size = VOTING_SIZE(a);
-    const tc_i32 c = (tc_i32)((2 * (tc_u64)side * size + most) / (2 * most));
+    const tc_i32 c = (tc_i32)VOTING_QUOTIENT(2 * (tc_u64)side * size + most, 2 * most);
 
     return a < 0 ? -c : c;
 }

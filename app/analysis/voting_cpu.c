@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/pool.h"
-
 typedef struct cpu_worker {
     const an_task *task;
     const voting_params *params;
@@ -28,22 +26,18 @@ typedef struct cpu_worker {
 static uint32_t voter_at(const cpu_worker *w, uint32_t z, uint32_t y, uint32_t x)
 {
     const voting_scheme *const s = &w->s;
-    const uint32_t *const b = w->votes;
-    const size_t plane = (size_t)s->nx * s->ny, i = ((size_t)z * s->ny + y) * s->nx + x;
-    const int64_t sign = w->params->dark ? -1 : 1;
-    const int64_t gz = sign * s->inverse[0] * ((int64_t)b[z + 1 < s->nz ? i + plane : i] - b[z > 0 ? i - plane : i]);
-    const int64_t gy = sign * s->inverse[1] * ((int64_t)b[y + 1 < s->ny ? i + s->nx : i] - b[y > 0 ? i - s->nx : i]);
-    const int64_t gx = sign * s->inverse[2] * ((int64_t)b[x + 1 < s->nx ? i + 1 : i] - b[x > 0 ? i - 1 : i]);
-    const uint64_t most = voting_most(gz, gy, gx);
-    uint64_t length;
+    int64_t g[3];
+    uint64_t most, length;
 
+    voting_gradient(s, w->params->dark, w->votes, (const int64_t[3]){ z, y, x }, g);
+    most = voting_most(g[0], g[1], g[2]);
     if (most == 0)
         return 0;
-    length = voting_length(gz, gy, gx);
+    length = voting_length(g[0], g[1], g[2]);
     if (length < w->levels.floor)
         return 0;
     return voting_weight(length, w->params->root) << 16
-         | w->tables.dir_of_code[voting_code(gz, gy, gx, most, s->side, s->nz == 1)];
+         | w->tables.dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->nz == 1)];
 }
 
 static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
@@ -303,7 +297,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     voting_unit_at(&w->s, head->units_done, &w->phase, &round, &w->first);
     n = w->s.bands - w->first < w->batch ? w->s.bands - w->first : w->batch;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        voting_tables_round(&w->s, &w->tables, round);
+        voting_tables_round(&w->s, &w->tables, round, w->pool);
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     an_pool_run(w->pool, run_band, w, n);

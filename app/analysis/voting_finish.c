@@ -46,22 +46,67 @@ static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err
     return TC_OK;
 }
 
-static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, voting_peaks *p, tc_err *err)
+/* The peaks of some rows of a slice. */
+static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y0, uint32_t y1,
+                              voting_peaks *p, tc_err *err)
 {
+    size_t i = ((size_t)z * s->ny + y0) * s->nx;
     tc_status st = TC_OK;
-    size_t i = 0;
 
-    for (uint32_t z = 0; z < s->nz; z++)
-        for (uint32_t y = 0; y < s->ny; y++)
-            for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
-                /* Most pixels are told by four of their neighbours. */
-                if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
-                    (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
-                    (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
-                    continue;
-                if (is_peak(s, votes, z, y, x))
-                    st = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
-            }
+    for (uint32_t y = y0; y < y1; y++)
+        for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
+            /* Most pixels are told by four of their neighbours. */
+            if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
+                (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
+                (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
+                continue;
+            if (is_peak(s, votes, z, y, x))
+                st = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
+        }
+    return st;
+}
+
+/* What the threads find, each in its bands. */
+typedef struct search {
+    const voting_scheme *s;
+    const uint32_t *votes;
+    struct found {
+        voting_peaks peaks;
+        tc_status status;
+        tc_err err;
+    } *found;                   /* [threads] */
+} search;
+
+static void search_band(void *user, unsigned thread, size_t band)
+{
+    const search *const all = user;
+    struct found *const f = &all->found[thread];
+    uint32_t z, y0, y1;
+
+    voting_band_rows(all->s, band, &z, &y0, &y1);
+    if (f->status == TC_OK)
+        f->status = find_in_rows(all->s, all->votes, z, y0, y1, &f->peaks, &f->err);
+}
+
+/* In no order. */
+static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, an_pool *pool, unsigned threads,
+                            voting_peaks *p, tc_err *err)
+{
+    search all = { s, votes, calloc(threads, sizeof *all.found) };
+    tc_status st = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+
+    if (st == TC_OK)
+        an_pool_run(pool, search_band, &all, s->bands);
+    for (unsigned i = 0; all.found != NULL && i < threads; i++) {
+        const struct found *const f = &all.found[i];
+
+        if (st == TC_OK && f->status != TC_OK)
+            st = tc_fail(err, f->status, "%s", f->err.message);
+        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++)
+            st = add_peak(p, &f->peaks.list[k], err);
+        free(f->peaks.list);
+    }
+    free(all.found);
     return st;
 }
 
@@ -85,7 +130,7 @@ int voting_by_order(const void *a_at, const void *b_at)
 typedef struct grid {
     size_t box[3], n[3];
     int64_t *head;              /* of each box: index of a kept peak, -1: none */
-    int64_t *next;              /* of each kept voting_peak */
+    int64_t *next;              /* of each kept peak */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -175,174 +220,6 @@ static void apply_threshold(const voting_params *params, voting_peaks *p)
     p->n = n;
 }
 
-/* --- refinement --------------------------------------------------------------------------- */
-
-/* The point nearest to the lines along the gradients of the voters around a
- * peak, in the sense of least squares (R. Parthasarathy, Rapid, accurate
- * particle tracking by calculation of radial symmetry centers, 2012).
- * Sums of weight * (|u|^2 I - u u^T) / |u|^2, coordinates relative to the peak
- * in 1/256 of the finest pixel. */
-typedef struct lines {
-    int64_t m[3][3], v[3];
-} lines;
-
-typedef struct refiner {
-    const voting_params *params;
-    const voting_scheme *s;
-    uint64_t floor;
-    const uint32_t *blurred;
-} refiner;
-
-/* Direction in a cube of half side 64 and weight; 0 for no voter. */
-static uint32_t line_at(const refiner *r, int64_t z, int64_t y, int64_t x, int64_t u[3])
-{
-    const voting_scheme *const s = r->s;
-    const int64_t at[3] = { z, y, x }, length[3] = { s->nz, s->ny, s->nx };
-    const int64_t stride[3] = { (int64_t)s->nx * s->ny, s->nx, 1 };
-    const int64_t i = z * stride[0] + y * stride[1] + x;
-    int64_t g[3];
-    uint64_t most, size;
-
-    for (int a = 0; a < 3; a++) {
-        const int64_t up = at[a] + 1 < length[a] ? stride[a] : 0, down = at[a] > 0 ? stride[a] : 0;
-
-        g[a] = ((int64_t)r->blurred[i + up] - r->blurred[i - down]) * s->inverse[a] * (r->params->dark ? -1 : 1);
-    }
-    most = voting_most(g[0], g[1], g[2]);
-    size = voting_length(g[0], g[1], g[2]);
-    if (most == 0 || size < r->floor)
-        return 0;
-    for (int a = 0; a < 3; a++)
-        u[a] = voting_component(g[a], most, 64);
-    return voting_weight(size, r->params->root);
-}
-
-/* A voter at d (from the peak, in 1/256), with direction u. It counts within
- * 5/4 of the radius and if it looks to the peak, within 22.5 degrees.
- * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
- * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. */
-static void add_line(const voting_scheme *s, const int64_t d[3], const int64_t u[3], uint32_t weight, lines *l)
-{
-    const int64_t cos2 = 874, most = 5 * s->radius64;
-    const int64_t d2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-    const int64_t u2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
-    const int64_t dot = -(u[0] * d[0] + u[1] * d[1] + u[2] * d[2]);
-    const int64_t t = ((int64_t)weight << 12) / u2;
-
-    if (d2 > most * most || dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
-        return;
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            const int64_t m = t * ((a == b ? u2 : 0) - u[a] * u[b]);
-
-            l->m[a][b] += m;
-            l->v[a] += m * d[b];
-        }
-}
-
-typedef __int128 i128;
-
-/* a/b rounded, b > 0. */
-static int64_t quotient(i128 a, i128 b)
-{
-    return (int64_t)(a < 0 ? -((-a + b / 2) / b) : (a + b / 2) / b);
-}
-
-static i128 det3(const int64_t m[3][3])
-{
-    return m[0][0] * ((i128)m[1][1] * m[2][2] - (i128)m[1][2] * m[2][1])
-         - m[0][1] * ((i128)m[1][0] * m[2][2] - (i128)m[1][2] * m[2][0])
-         + m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
-}
-
-/* Solves m c = v by Cramer's rule, after a shift that makes entries of m less
- * than 2^34 and of v (at most 2^17 times those) less than 2^52: no product
- * passes 2^123. False if there is no single point. */
-static bool solve(lines *l, bool flat, int64_t c[3])
-{
-    int shift = 0;
-    i128 det;
-
-    if (flat) {
-        for (int a = 0; a < 3; a++)
-            l->m[0][a] = l->m[a][0] = 0;
-        l->m[0][0] = l->m[1][1] + l->m[2][2] > 0 ? l->m[1][1] + l->m[2][2] : 1;
-        l->v[0] = 0;
-    }
-    while ((l->m[0][0] + l->m[1][1] + l->m[2][2]) >> shift >= (int64_t)1 << 34)
-        shift++;
-    for (int a = 0; a < 3; a++) {
-        for (int b = 0; b < 3; b++)
-            l->m[a][b] /= (int64_t)1 << shift;
-        l->v[a] /= (int64_t)1 << shift;
-    }
-    det = det3(l->m);
-    if (det <= 0)
-        return false;
-    for (int a = 0; a < 3; a++) {
-        int64_t m[3][3];
-
-        memcpy(m, l->m, sizeof m);
-        for (int b = 0; b < 3; b++)
-            m[b][a] = l->v[b];
-        i128 d = det3(m);
-        /* Far outside: whatever comes of it is not used. */
-        if (d / det > 1 << 20 || d / det < -(1 << 20))
-            return false;
-        c[a] = quotient(d, det);
-    }
-    return true;
-}
-
-static int64_t lower(int64_t centre, int64_t reach)
-{
-    return centre > reach ? centre - reach : 0;
-}
-
-static int64_t upper(int64_t centre, int64_t reach, int64_t n)
-{
-    return centre + reach < n ? centre + reach : n - 1;
-}
-
-/* A point farther than half the radius from its peak, or outside the picture
- * (a cell that the border cuts), is not taken: the peak stays. */
-static void refine_peak(const refiner *r, voting_peak *p)
-{
-    const voting_scheme *const s = r->s;
-    const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
-    int64_t reach[3], c[3], shift2 = 0;
-    lines l;
-
-    memset(&l, 0, sizeof l);
-    for (int a = 0; a < 3; a++)
-        reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
-    for (int64_t z = lower(at[0], reach[0]); z <= upper(at[0], reach[0], length[0]); z++)
-        for (int64_t y = lower(at[1], reach[1]); y <= upper(at[1], reach[1], length[1]); y++)
-            for (int64_t x = lower(at[2], reach[2]); x <= upper(at[2], reach[2], length[2]); x++) {
-                const int64_t d[3] = { 4 * (z - at[0]) * s->scale[0], 4 * (y - at[1]) * s->scale[1],
-                                       4 * (x - at[2]) * s->scale[2] };
-                int64_t u[3];
-                const uint32_t weight = line_at(r, z, y, x, u);
-
-                if (weight != 0)
-                    add_line(s, d, u, weight, &l);
-            }
-    if (!solve(&l, s->nz == 1, c))
-        return;
-    for (int a = 0; a < 3; a++)
-        shift2 += c[a] * c[a];
-    if (shift2 > 4 * s->radius64 * s->radius64)
-        return;
-    for (int a = 0; a < 3; a++) {
-        const int64_t moved = 4 * at[a] * s->scale[a] + c[a];
-
-        if (moved < -2 * (int64_t)s->scale[a] || moved >= (4 * length[a] - 2) * s->scale[a])
-            return;
-    }
-    for (int a = 0; a < 3; a++)
-        p->at[a] = (double)(4 * at[a] * s->scale[a] + c[a]) / (double)(4 * s->scale[a]);
-}
-
 /* --- output -------------------------------------------------------------------------------- */
 
 static tc_status add_points(const an_task *task, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
@@ -366,7 +243,9 @@ static tc_status add_points(const an_task *task, size_t item_index, const voting
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const voting_params *const p = task->params;
+    const uint32_t *const votes = voting_votes_const(state);
     voting_peaks found = { 0, 0, NULL };
+    an_pool *pool = NULL;
     voting_scheme s;
     voting_levels levels;
     tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
@@ -374,17 +253,18 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
     if (st == TC_OK)
         st = voting_levels_init(p, &s, task->pixels, &levels, err);
     if (st == TC_OK)
-        st = find_peaks(&s, voting_votes_const(state), &found, err);
+        st = an_pool_create(task->threads, &pool, err);
+    if (st == TC_OK)
+        st = find_peaks(&s, votes, pool, task->threads, &found, err);
     if (st == TC_OK)
         st = voting_suppress(&s, &found, err);
     if (st == TC_OK) {
-        const refiner r = { p, &s, levels.floor, voting_votes_const(state) + s.n };
-
         apply_threshold(p, &found);
-        for (size_t i = 0; p->refine && i < found.n; i++)
-            refine_peak(&r, &found.list[i]);
+        if (p->refine)
+            voting_refine(p, &s, &levels, votes + s.n, pool, &found);
         st = add_points(task, item_index, &found, out, err);
     }
+    an_pool_destroy(&pool);
     free(found.list);
     return st;
 }

@@ -165,18 +165,19 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 
 /* --- grey levels ----------------------------------------------------------------- */
 
+/* The highest bit of the largest pixel is the highest that any has. */
 static int shift_of(const voting_scheme *s, const wu_pixels *px)
 {
-    uint32_t most = 1;
+    uint32_t bits = 1;
     int shift = 0;
 
     if (px->bits == 8)
         for (size_t i = 0; i < s->n; i++)
-            most = px->u8[i] > most ? px->u8[i] : most;
+            bits |= px->u8[i];
     else
         for (size_t i = 0; i < s->n; i++)
-            most = px->u16[i] > most ? px->u16[i] : most;
-    while (most << (shift + 1) < 65536)
+            bits |= px->u16[i];
+    while (bits << (shift + 1) < 65536)
         shift++;
     return shift;
 }

@@ -87,7 +87,8 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uin
 /* Joins the sets of nodes a and b of a tile. A larger node gets the smaller as its
  * parent; if it was no root, what was its parent and the smaller one are then to be
  * joined. Each round goes on with a smaller node, so it ends, however work-items take
- * turns. */
+ * turns. (PoCL 3.1 optimises atomic reads of local memory, atomic_or(.., 0) and the
+ * like, into wrong code; this needs none.) */
 static void unite_in_tile(volatile __local int *node, int a, int b)
 {
     while (a != b) {
@@ -503,24 +504,28 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
             link[base + k] = ~++label;
 }
 
-/* The label of every pixel, 0 for none, of rows from first_row on; along x: pixels, along y: rows. */
+/* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
+ * pixels, which have one label if both are cell; along y: rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link, __global int *labels,
                                        int nx, int ny, int stride, int first_row, int diagonal)
 {
-    const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
+    const int x = (int)get_global_id(0) * 2, y = (int)get_global_id(1) + first_row;
 
     if (x >= nx)
         return;
+    const uint pair = mask[y * stride + x / 32] >> (x & 31) & 3;
     int label = 0;
 
-    if (mask[y * stride + x / 32] >> (x & 31) & 1) {
-        int v = node_of(mask, nx, ny, stride, x, y, 1, diagonal);
+    if (pair != 0) {
+        int v = node_of(mask, nx, ny, stride, x + (pair == 2), y, 1, diagonal);
 
         while (v >= 0)
             v = link[v];
         label = ~v;
     }
-    labels[y * nx + x] = label;
+    labels[y * nx + x] = pair & 1 ? label : 0;
+    if (x + 1 < nx)
+        labels[y * nx + x + 1] = pair & 2 ? label : 0;
 }
 
 /* The first pixel of every pixel's component, -1 for none. */
@@ -542,6 +547,110 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
         }
     }
     roots[y * nx + x] = first;
+}
+
+/* --- measuring --------------------------------------------------------------------- */
+
+/* A row of the table of regions; sums are 64 bits, the low half first. */
+enum { SUM_Y, SUM_X = 2, SUM_GREY = 4, AREA = 6, Y0, X0, Y1, X1, COLUMNS };
+
+__kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
+{
+    const uint row = (uint)get_global_id(0);
+
+    if (row >= rows)
+        return;
+    for (int k = 0; k < COLUMNS; k++)
+        table[row * COLUMNS + k] = k == Y0 || k == X0 ? ~0u : 0;
+}
+
+/* 64 bits without 64-bit atomics: whoever makes the low half wrap carries. */
+static void add_wide(volatile __global uint *sum, ulong value)
+{
+    const uint low = (uint)value, before = atomic_add(&sum[0], low);
+    const uint high = (uint)(value >> 32) + (before + low < before);
+
+    if (high != 0)
+        atomic_add(&sum[1], high);
+}
+
+/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
+ * sums of coordinates count from its corner, so that all fit 32 bits. A region has
+ * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
+#define PLACES 64
+
+static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y, ulong sum_x,
+                         uint sum_grey, uint y0, uint x0, uint y1, uint x1)
+{
+    volatile __global uint *const row = table + label * COLUMNS;
+
+    add_wide(&row[SUM_Y], sum_y);
+    add_wide(&row[SUM_X], sum_x);
+    add_wide(&row[SUM_GREY], sum_grey);
+    atomic_add(&row[AREA], area);
+    atomic_min(&row[Y0], y0);
+    atomic_min(&row[X0], x0);
+    atomic_max(&row[Y1], y1);
+    atomic_max(&row[X1], x1);
+}
+
+/* Adds the regions of rows from first_row on to the table; along x: pixels, along y:
+ * stretches of TILE rows. A work-item goes down its column, and adds once for every
+ * stretch of one region. */
+__kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
+                                         volatile __global uint *table, int nx, int first_row, int end_row)
+{
+    volatile __local uint owner[PLACES], part[PLACES][COLUMNS];
+    const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
+    const int y0 = first_row + (int)get_global_id(1) * TILE, end = min(y0 + TILE, end_row);
+
+    for (int p = me; p < PLACES; p += GROUP) {
+        owner[p] = 0;
+        for (int k = 0; k < COLUMNS; k++)
+            part[p][k] = k == Y0 || k == X0 ? ~0u : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int y = y0, from = y0; x < nx && y < end; from = y) {
+        const uint label = (uint)labels[y * nx + x];
+        uint grey = 0;
+
+        do
+            grey += pixels[y * nx + x];
+        while (++y < end && (uint)labels[y * nx + x] == label);
+        if (label == 0)
+            continue;
+        const uint n = (uint)(y - from), sum = (uint)(from - y0 + y - 1 - y0) * n / 2, p = label % PLACES;
+        const uint before = atomic_cmpxchg(&owner[p], 0, label);
+
+        if (before != 0 && before != label) {
+            add_to_table(table, label, n, (ulong)y0 * n + sum, (ulong)x * n, grey, (uint)from, (uint)x, (uint)y,
+                         (uint)x + 1);
+            continue;
+        }
+        atomic_add(&part[p][SUM_Y], sum);
+        atomic_add(&part[p][SUM_X], (uint)me * n);
+        atomic_add(&part[p][SUM_GREY], grey);
+        atomic_add(&part[p][AREA], n);
+        atomic_min(&part[p][Y0], (uint)from);
+        atomic_min(&part[p][X0], (uint)x);
+        atomic_max(&part[p][Y1], (uint)y);
+        atomic_max(&part[p][X1], (uint)x + 1);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int p = me; p < PLACES; p += GROUP)
+        if (owner[p] != 0)
+            add_to_table(table, owner[p], part[p][AREA], (ulong)y0 * part[p][AREA] + part[p][SUM_Y],
+                         (ulong)x0 * part[p][AREA] + part[p][SUM_X], part[p][SUM_GREY], part[p][Y0], part[p][X0],
+                         part[p][Y1], part[p][X1]);
+}
+
+/* labels[i] becomes now[labels[i]]; now[0] is 0. */
+__kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *labels, uint first, uint end)
+{
+    const uint i = first + (uint)get_global_id(0);
+
+    if (i < end)
+        labels[i] = now[labels[i]];
 }
 
 /* --- split ------------------------------------------------------------------------- */

@@ -6,9 +6,9 @@
  *
  * FILE has WIDTH*HEIGHT bytes, cells are those that are not 0. Labels them once for
  * every line that it reads, so that whoever writes them can measure something else
- * in between, and answers with a line: milliseconds of labels (from bytes; working
- * memory and threads are made and freed in it, the labels' plane is there), of labels
- * and statistics, and the number of regions.
+ * in between, and answers with a line: milliseconds (from bytes to labels and statistics;
+ * working memory and threads are made and freed in it, the labels' plane is there), and
+ * the number of regions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +25,16 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static tc_status once(an_task *task, cc_state *state, double *label_ms, double *all_ms, int32_t *count, tc_err *err)
+static tc_status once(an_task *task, cc_state *state, double *ms, tc_err *err)
 {
+    const double start = now_ms();
+    const cc_region *regions;
+    cc_region *owned = NULL;
     void *worker = NULL;
     uint64_t units;
-    cc_region *regions;
     tc_status st;
-    double start;
 
     state->head.units_done = 0;
-    start = now_ms();
     st = cc_cpu.open(task, state, &worker, err);
     if (st == TC_OK)
         do
@@ -42,18 +42,10 @@ static tc_status once(an_task *task, cc_state *state, double *label_ms, double *
         while (st == TC_MORE);
     if (worker != NULL)
         cc_cpu.close(&worker);
-    *label_ms = now_ms() - start;
-    if (st != TC_OK)
-        return st;
-    start = now_ms();
-    *count = (int32_t)state->regions;
-    regions = malloc(((size_t)*count + 1) * sizeof *regions);
-    if (regions == NULL)
-        return tc_no_memory(err, "the regions");
-    st = cc_measure(state->plane, task->pixels, task->item->nx, task->item->ny, (size_t)*count,
-                    task->threads, regions, err);
-    *all_ms = *label_ms + now_ms() - start;
-    free(regions);
+    if (st == TC_OK)
+        st = cc_regions(task, state, &regions, &owned, err);
+    free(owned);
+    *ms = now_ms() - start;
     return st;
 }
 
@@ -73,7 +65,6 @@ int main(int argc, char **argv)
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
     an_task task = { .params = &params, .item = &item, .pixels = &pixels, .slice_ms = 50 };
-    int32_t count = 0;
     tc_err err;
     cc_state *state;
     char line[8];
@@ -91,11 +82,11 @@ int main(int argc, char **argv)
         return 2;
     state = calloc(1, task.plan.state_bytes);
     while (state != NULL && fgets(line, sizeof line, stdin) != NULL) {
-        double labels = 0, all = 0;
+        double ms = 0;
 
-        if (once(&task, state, &labels, &all, &count, &err) != TC_OK)
+        if (once(&task, state, &ms, &err) != TC_OK)
             return 3;
-        printf("%.3f %.3f %d\n", labels, all, (int)count);
+        printf("%.3f %llu\n", ms, (unsigned long long)state->regions);
         fflush(stdout);
     }
     free(state);

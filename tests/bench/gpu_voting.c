@@ -1,9 +1,11 @@
 /*
- * make bench-gpu: voting on every usable OpenCL device.
- *   gpu_voting NX NY NZ RADIUS THREADS [SLICE_MS]
- * Made-up 16-bit balls, closely packed. For each device, three times: build,
- * kernels, transfers, all from open to the state on the host. THREADS above 0: the CPU
- * as well, the ratio, and whether the state is the same, bit for bit.
+ * make bench-gpu: voting on an OpenCL device, phase by phase.
+ *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   made-up 16-bit balls, closely packed
+ *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
+ * DEVICE as for texcell. Three times: what the host does (open, with the build and the
+ * transfers; sync; finish), the kernels of each phase, and the CRC of the state.
+ * THREADS below 0: the CPU with as many threads as well, the ratio, and whether the
+ * state is the same, bit for bit; the host's part has that many threads either way.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -16,128 +18,194 @@
 #include "opencl/backends.h"
 #include "opencl/work.h"
 
-/* Runs the whole item; *ms is the time from open to the last sync. */
-static tc_status run(const an_backend *backend, const an_task *task, void *state, double *ms, tc_err *err)
+enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
+static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
+
+/* What is run: made up, or from a unit. */
+typedef struct bench {
+    an_selftest made;
+    wu_item made_item;
+    wu_job *job;
+    wu_pixels pixels;
+    void *params;
+    an_task task;
+} bench;
+
+typedef struct spent {
+    double open, steps, sync, finish;   /* wall clock, ms */
+    double phase[PHASES];               /* wall clock of the steps */
+    double kernels[PHASES];             /* the device's clock */
+} spent;
+
+static tc_status load_unit(bench *b, const char *path, tc_err *err)
 {
     const double start = ocl_clock_ms();
-    void *worker = NULL;
-    uint64_t units;
+    tc_status st = wu_job_read(path, &b->job, err);
+    const double read = ocl_clock_ms();
+
+    if (st == TC_OK)
+        st = wu_item_load(b->job, 0, &b->pixels, err);
+    if (st == TC_OK)
+        st = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
+    if (st != TC_OK)
+        return st;
+    printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start, ocl_clock_ms() - read);
+    b->task.item = &b->job->items[0];
+    return TC_OK;
+}
+
+static tc_status make_up(bench *b, char **argv, tc_err *err)
+{
+    static char name[] = "bench";
+    char text[64];
     tc_status st;
 
-    memset(state, 0, task->plan.state_bytes);
-    st = backend->open(task, state, &worker, err);
+    b->made = (an_selftest){ .nx = (uint32_t)atoi(argv[0]), .ny = (uint32_t)atoi(argv[1]),
+                             .nz = (uint32_t)atoi(argv[2]), .bits = 16 };
+    b->made_item = (wu_item){ .name = name, .is_stack = b->made.nz > 1, .n_images = b->made.nz, .bits = 16,
+                              .channels = 1, .spacing = { 1, 1, 1 }, .nx = b->made.nx, .ny = b->made.ny,
+                              .nz = b->made.nz };
+    snprintf(text, sizeof text, "{\"radius\":%.9g}", atof(argv[3]));
+    json_t *const json = json_loads(text, 0, NULL);
+    st = an_selftest_pixels(&b->made, &b->pixels, err);
     if (st == TC_OK)
-        do
-            st = backend->step(worker, state, &units, err);
-        while (st == TC_MORE);
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
-    if (worker != NULL)
-        backend->close(&worker);
-    *ms = ocl_clock_ms() - start;
+        st = an_parse(&an_voting, json, "parameters", &b->params, err);
+    json_decref(json);
+    b->task.item = &b->made_item;
     return st;
 }
 
-static unsigned long crc_of(const an_task *task, const void *state)
+/* Steps to the end; the times go to the phase that each step began in. */
+static tc_status do_steps(const bench *b, const an_backend *backend, void *worker, void *state, spent *t, tc_err *err)
 {
-    return crc32_z(crc32_z(0, NULL, 0), state, task->plan.state_bytes);
+    const ocl_device *const device = b->task.device;
+    voting_scheme s;
+    uint64_t units = 0, band;
+    tc_status st = voting_scheme_init(b->params, b->task.item, "bench", &s, err);
+
+    if (st == TC_OK)
+        st = TC_MORE;
+    while (st == TC_MORE) {
+        const double start = ocl_clock_ms(), kernels = device != NULL ? device->times.kernels : 0;
+        voting_phase phase;
+        int round;
+
+        voting_unit_at(&s, units, &phase, &round, &band);
+        st = backend->step(worker, state, &units, err);
+        t->phase[phase] += ocl_clock_ms() - start;
+        t->kernels[phase] += (device != NULL ? device->times.kernels : 0) - kernels;
+    }
+    return st;
+}
+
+static tc_status run(const bench *b, const an_backend *backend, void *state, spent *t, tc_err *err)
+{
+    wu_output output = { 0, NULL };
+    void *worker = NULL;
+    double at[5] = { ocl_clock_ms() };
+    tc_status st = backend->open(&b->task, state, &worker, err);
+
+    at[1] = ocl_clock_ms();
+    if (st == TC_OK)
+        st = do_steps(b, backend, worker, state, t, err);
+    at[2] = ocl_clock_ms();
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    at[3] = ocl_clock_ms();
+    if (st == TC_OK)
+        st = an_voting.finish(&b->task, 0, state, &output, err);
+    at[4] = ocl_clock_ms();
+    wu_output_free(&output);
+    if (worker != NULL)
+        backend->close(&worker);
+    t->open = at[1] - at[0];
+    t->steps = at[2] - at[1];
+    t->sync = at[3] - at[2];
+    t->finish = at[4] - at[3];
+    return st;
+}
+
+/* Once on one backend; *crc of the state, *ms in all. */
+static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms, tc_err *err)
+{
+    void *const state = calloc(1, b->task.plan.state_bytes);
+    spent t = { .open = 0 };
+    tc_status st = state == NULL ? tc_no_memory(err, "the state") : run(b, backend, state, &t, err);
+
+    if (st == TC_OK) {
+        *crc = crc32_z(crc32_z(0, NULL, 0), state, b->task.plan.state_bytes);
+        *ms = t.open + t.steps + t.sync + t.finish;
+        printf("  open %.0f, steps %.0f, sync %.0f, finish %.0f, in all %.0f ms; crc %08lx\n   ", t.open, t.steps, t.sync,
+               t.finish, *ms, *crc);
+        for (int i = 0; i < PHASES; i++)
+            printf(b->task.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,", phase_names[i], t.phase[i],
+                   t.kernels[i]);
+        printf("\n");
+    }
+    free(state);
+    return st;
 }
 
 /* cpu_ms: 0 where the CPU was not asked. */
-static void bench_device(const ocl_api *api, const ocl_info *info, an_task *task, unsigned long expected, double cpu_ms)
+static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expected, double cpu_ms, tc_err *err)
 {
-    void *const state = malloc(task->plan.state_bytes);
-    tc_err err = { "out of memory" };
+    tc_status st = TC_OK;
 
-    printf("%u:%u %s\n", info->platform_index, info->device_index, info->name);
-    for (int round = 0; state != NULL && round < 3; round++) {
-        ocl_device *device = NULL;
+    for (int i = 0; st == TC_OK && i < REPEATS; i++) {
+        unsigned long crc = 0;
         double ms = 0;
-        tc_status st = ocl_device_open(api, info, &device, &err);
 
-        task->device = device;
+        st = ocl_device_find(wish, &b->task.device, err);
+        if (st == TC_OK && i == 0)
+            printf("%s\n", b->task.device->info.name);
         if (st == TC_OK)
-            st = run(ocl_backend("voting"), task, state, &ms, &err);
-        if (st != TC_OK) {
-            printf("  %s\n", err.message);
-        } else {
-            const ocl_times *const t = &device->times;
-            const unsigned long crc = crc_of(task, state);
+            st = run_once(b, ocl_backend("voting"), &crc, &ms, err);
+        if (st == TC_OK) {
+            const ocl_times *const t = &b->task.device->times;
 
-            printf("  build %.0f ms, kernels %.1f ms, transfers %.1f ms (%.1f MB), in all %.1f ms, crc %08lx", t->build,
-                   t->kernels, t->transfers, (double)t->bytes * 1e-6, ms, crc);
+            printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms (%.1f MB)", t->build,
+                   t->kernels, t->longest, t->transfers, (double)t->bytes * 1e-6);
             if (cpu_ms > 0)
                 printf("; %.1f times the CPU (kernels: %.1f); %s", cpu_ms / (ms - t->build), cpu_ms / t->kernels,
                        crc == expected ? "same bits" : "OTHER BITS");
             printf("\n");
         }
-        ocl_device_close(&device);
+        ocl_device_close(&b->task.device);
     }
-    free(state);
-}
-
-static tc_status cpu(an_task *task, unsigned long *crc, double *ms, tc_err *err)
-{
-    void *const state = malloc(task->plan.state_bytes);
-    tc_status st = state == NULL ? tc_no_memory(err, "the state") : run(&voting_cpu, task, state, ms, err);
-
-    if (st == TC_OK) {
-
-        *crc = crc_of(task, state);
-        printf("CPU, %u threads: %.0f ms, crc %08lx\n", task->threads, *ms, *crc);
-    }
-    free(state);
     return st;
 }
 
 int main(int argc, char **argv)
 {
-    char name[] = "bench", text[64];
-    an_selftest made = { .bits = 16 };
-    wu_item item = { .name = name, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
-    wu_pixels px = { 0 };
-    an_task task = { .item = &item, .pixels = &px, .slice_ms = argc > 6 ? atof(argv[6]) : 50 };
-    ocl_info *list = NULL;
-    size_t count = 0;
-    void *params = NULL;
+    bench b = { .task = { .pixels = &b.pixels } };
+    const bool unit = argc == 4 || argc == 5;
+    ocl_wish wish = { .kind = OCL_WISH_ANY };
     unsigned long crc = 0;
     double cpu_ms = 0;
     tc_err err = { "" };
-    ocl_api api;
     tc_status st;
 
-    if (argc < 6) {
-        fprintf(stderr, "usage: gpu_voting NX NY NZ RADIUS THREADS [SLICE_MS]\n");
+    if (!(unit || argc == 7 || argc == 8) || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+        fprintf(stderr, "usage: gpu_voting DEVICE THREADS (UNIT.zip | NX NY NZ RADIUS) [SLICE_MS]\n%s\n", err.message);
         return 1;
     }
-    item.nx = made.nx = (uint32_t)atoi(argv[1]);
-    item.ny = made.ny = (uint32_t)atoi(argv[2]);
-    item.nz = made.nz = (uint32_t)atoi(argv[3]);
-    item.is_stack = item.nz > 1;
-    item.n_images = item.nz;
-    task.threads = (unsigned)atoi(argv[5]);
-    snprintf(text, sizeof text, "{\"radius\":%.9g}", atof(argv[4]));
-    json_t *const json = json_loads(text, 0, NULL);
-    st = an_selftest_pixels(&made, &px, &err);
+    b.task.threads = (unsigned)abs(atoi(argv[2]));
+    b.task.slice_ms = argc == 5 || argc == 8 ? atof(argv[argc - 1]) : 50;
+    st = unit ? load_unit(&b, argv[3], &err) : make_up(&b, argv + 3, &err);
     if (st == TC_OK)
-        st = an_parse(&an_voting, json, "parameters", &params, &err);
+        st = an_voting.plan(b.params, b.task.item, &b.task.plan, &err);
+    b.task.params = b.params;
+    if (st == TC_OK && argv[2][0] == '-') {
+        printf("CPU, %u threads\n", b.task.threads);
+        st = run_once(&b, &voting_cpu, &crc, &cpu_ms, &err);
+    }
     if (st == TC_OK)
-        st = an_voting.plan(params, &item, &task.plan, &err);
-    task.params = params;
-    if (st == TC_OK && task.threads > 0)
-        st = cpu(&task, &crc, &cpu_ms, &err);
-    if (st == TC_OK)
-        st = ocl_load(&api, &err);
-    if (st == TC_OK)
-        st = ocl_enumerate(&api, &list, &count, &err);
-    for (size_t i = 0; st == TC_OK && i < count; i++)
-        if (list[i].refusal[0] == '\0')
-            bench_device(&api, &list[i], &task, crc, cpu_ms);
+        st = run_device(&b, &wish, crc, cpu_ms, &err);
     if (st != TC_OK)
         fprintf(stderr, "gpu_voting: %s\n", err.message);
-    free(list);
-    an_params_free(&an_voting, &params);
-    wu_pixels_free(&px);
-    json_decref(json);
+    if (b.params != NULL)
+        an_params_free(&an_voting, &b.params);
+    wu_pixels_free(&b.pixels);
+    wu_job_destroy(&b.job);
     return st == TC_OK ? 0 : 1;
 }

@@ -4,7 +4,6 @@ several threads, suspend, power cut, a host that is lost, one that forges, a
 task that the server cancels, refused uploads, a server that is away; upload,
 report, and then the project's side: texcell-validate and texcell-assimilate as
 BOINC's daemons call them."""
-import concurrent.futures
 import contextlib
 import io
 import os
@@ -19,7 +18,7 @@ import zlib
 import numpy as np
 
 import tap
-from harness import Client, Server, Timeout, until
+from harness import Client, Server, Timeout, together, until
 from project import Project
 from work import PICTURES, pack, suited_workunit
 
@@ -227,14 +226,6 @@ def story(folder, project, upload_server):
         for host in hosts.values():
             host.close()
     tap.note("%.0f s" % (time.monotonic() - begin))
-
-
-def together(*stories):
-    """Each in a thread; the first failure, when all are over."""
-    with concurrent.futures.ThreadPoolExecutor(len(stories)) as pool:
-        futures = [pool.submit(s) for s in stories]
-    for f in futures:
-        f.result()
 
 
 def main():

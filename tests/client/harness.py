@@ -15,6 +15,7 @@ to attach to (project.py). The upload handler is a small HTTP server in this
 process. Every wait has a limit; close() ends what was started and nothing else,
 and should this process die, the client dies with it and its task notices.
 """
+import concurrent.futures
 import contextlib
 import hashlib
 import http.server
@@ -43,6 +44,14 @@ def until(seconds, condition, what):
         if time.monotonic() > end:
             raise Timeout("waited %g s in vain: %s" % (seconds, what))
         time.sleep(0.2)
+
+
+def together(*stories):
+    """Each in a thread; the first failure, when all are over."""
+    with concurrent.futures.ThreadPoolExecutor(len(stories)) as pool:
+        futures = [pool.submit(s) for s in stories]
+    for f in futures:
+        f.result()
 
 
 class Process:
@@ -179,11 +188,13 @@ class Client:
     """One data folder and the client that runs in it, one after another."""
 
     CPUS = 2  # as the client is told, whatever the machine has
-    GPU = ""  # of a type that the client does not look for by itself
     PLATFORM = "x86_64-pc-linux-gnu"
 
-    def __init__(self, folder, server, **env):
+    def __init__(self, folder, server, gpu="", **env):
+        """gpu: the type of one that the client is told of, since it does not look
+        for such."""
         self.dir = folder
+        self.gpu = gpu
         self.env = env             # more environment for the client and its tasks
         self.url = "http://127.0.0.1:%d/proj/" % server.port
         self.upload_url = "http://127.0.0.1:%d/proj_cgi/file_upload_handler" % server.port
@@ -198,12 +209,18 @@ class Client:
 
     # --- what the project "sent" ---------------------------------------------
 
-    def add_app(self, name, program, ncpus=1):
+    def add_app(self, name, program, ncpus=1, gpu="", plan_class=""):
+        """gpu: the type of one that each task wants whole."""
         self._app_name = name
         shutil.copy(program, os.path.join(self.project_dir, name))
         main = xml_lines("file_ref", "<file_name>%s</file_name>" % name, "<main_program/>")
         version = ["<app_name>%s</app_name>" % name, "<version_num>100</version_num>",
-                   "<api_version>7.20.5</api_version>", "<avg_ncpus>%d</avg_ncpus>" % ncpus]
+                   "<api_version>7.20.5</api_version>", "<avg_ncpus>%g</avg_ncpus>" % ncpus]
+        self._plan_class = plan_class
+        if plan_class:
+            version.append("<plan_class>%s</plan_class>" % plan_class)
+        if gpu:
+            version.append(xml_lines("coproc", "<type>%s</type>" % gpu, "<count>1</count>"))
         self._write(os.path.join(self.project_dir, "app_info.xml"), xml_lines(
             "app_info", xml_lines("app", "<name>%s</name>" % name),
             xml_lines("file_info", "<name>%s</name>" % name, "<executable/>"),
@@ -240,6 +257,7 @@ class Client:
             "result", "<name>%s_0</name>" % name, "<final_cpu_time>0</final_cpu_time>",
             "<exit_status>0</exit_status>", "<state>2</state>",
             "<platform>%s</platform>" % self.PLATFORM, "<version_num>100</version_num>",
+            "<plan_class>%s</plan_class>" % self._plan_class,
             "<wu_name>%s</wu_name>" % name, "<report_deadline>%d.0</report_deadline>" % (time.time() + 86400),
             "<received_time>%d.0</received_time>" % time.time(),
             *(["<suspended_via_gui/>"] if suspended else []),
@@ -274,8 +292,20 @@ class Client:
                       "<report_results_immediately>1</report_results_immediately>",
                       "<dont_contact_ref_site>1</dont_contact_ref_site>",
                       "<no_info_fetch>1</no_info_fetch>", "<no_priority_change>1</no_priority_change>", "<ncpus>%d</ncpus>" % self.CPUS,
-                      self.GPU or "<no_gpus>1</no_gpus>")))
+                      self._gpu_option())))
         self._write(os.path.join(self.dir, "gui_rpc_auth.cfg"), secrets.token_hex(16))
+
+    def _gpu_option(self):
+        if not self.gpu:
+            return "<no_gpus>1</no_gpus>"
+        return xml_lines("coproc", "<type>%s</type>" % self.gpu, "<count>1</count>",
+                         "<peak_flops>1e10</peak_flops>", "<device_nums>0</device_nums>")
+
+    def app_config(self, content):
+        """The volunteer's app_config.xml, as it stands in docs/volunteer.md."""
+        self._write(os.path.join(self.project_dir, "app_config.xml"), content)
+        if self.process:
+            self.command("--read_cc_config")
 
     def _as_if_sent(self):
         """What the state file has of a project that sent its work."""

@@ -5,12 +5,16 @@
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
 # beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
-TARGETS="job npz checkpoint"
+TARGETS="job npz checkpoint validate"
 extra_sources()
 {
     case $1 in
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
+    validate)
+        echo tests/fuzz/fuzz_zip.c validator/check.c validator/items.c validator/verify.c validator/compare.c \
+            validator/difference.c
+        (cd "$src" && echo app/analysis/*.c) ;;
     esac
 }
 

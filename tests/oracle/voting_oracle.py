@@ -223,8 +223,22 @@ def above_threshold(scheme, kept):
     return []
 
 
+def positive_definite(m):
+    """By elimination, in fractions: all pivots are positive."""
+    from fractions import Fraction
+    m = [[Fraction(e) for e in row] for row in m]
+    for i in range(len(m)):
+        if m[i][i] <= 0:
+            return False
+        for j in range(i + 1, len(m)):
+            ratio = m[j][i] / m[i][i]
+            m[j] = [a - ratio * b for a, b in zip(m[j], m[i])]
+    return True
+
+
 def refined(scheme, g, weight, at):
-    """Least squares in whole numbers, solved with fractions."""
+    """Least squares in whole numbers, solved with fractions; None where the lines
+    do not cross."""
     from fractions import Fraction
     nz = scheme.shape[0]
     span = [range(max(0, a - (5 * scheme.radius // (4 * s) if n > 1 else 0)),
@@ -255,16 +269,19 @@ def refined(scheme, g, weight, at):
     while (trace * (1 if nz > 1 else 2)) >> shift >= 1 << 34:   # in 2D z takes the trace
         shift += 1
     cut = lambda e: abs(e) // (1 << shift) * (1 if e >= 0 else -1)
+    whole = cut(trace)
     m = [[cut(m[a][b]) for b in axes] for a in axes]
     v = [cut(v[a]) for a in axes]
+    total = sum(m[a][a] for a in range(len(m))) + (0 if nz > 1 else whole)
+    if not positive_definite([[(96 if nz > 1 else 40) * m[a][b] - (total if a == b else 0)
+                               for b in range(len(m))] for a in range(len(m))]):
+        return None
 
     def det(q):
         if len(q) == 2:
             return q[0][0] * q[1][1] - q[0][1] * q[1][0]
         return sum(q[0][i] * (q[1][(i + 1) % 3] * q[2][(i + 2) % 3] - q[1][(i + 2) % 3] * q[2][(i + 1) % 3])
                    for i in range(3))
-    if det(m) <= 0:
-        return [float(a) for a in at]
     move = [0] * (3 - len(v))
     for a in range(len(v)):
         q = Fraction(det([[v[r] if c == a else m[r][c] for c in range(len(v))] for r in range(len(v))]), det(m))
@@ -294,7 +311,12 @@ def run(image, parameters, spacing=None):
         if i + 1 < len(s.cos2):
             directions = turn(s, directions, weight, rounds[-1], cos2)
     kept = above_threshold(s, peaks(s, rounds[-1]))
-    points = [refined(s, g, weight, at) if s.p["refine"] else [float(a) for a in at] for _, at in kept]
+    if s.p["refine"]:
+        points = [refined(s, g, weight, at) for _, at in kept]
+        kept = [k for k, p in zip(kept, points) if p is not None]
+        points = [p for p in points if p is not None]
+    else:
+        points = [[float(a) for a in at] for _, at in kept]
     return {"blurred": blurred, "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
             "scores": np.array([k[0] for k in kept], np.int64)}

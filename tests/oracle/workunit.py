@@ -59,8 +59,8 @@ def write(path, analysis, parameters, items):
         described.append(entry)
     job = {"format": "texcell-workunit", "version": 1, "analysis": analysis,
            "parameters": parameters, "items": described}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
-        z.writestr("job.json", json.dumps(job))
-        for name, data in members:
-            z.writestr(name, data)
+    with zipfile.ZipFile(path, "w") as z:
+        for name, data in [("job.json", json.dumps(job))] + members:
+            # of 1980: the same unit is the same file
+            z.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return path

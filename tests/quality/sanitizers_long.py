@@ -15,8 +15,8 @@ def threads():
 
 if __name__ == "__main__":
     if builds.have("clang", "clang++"):
-        sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py tests/wu_tools.py",
-                         "CC=clang", "CXX=clang++")
+        sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py tests/wu_tools.py "
+                         "tests/assimilate_test.py", "CC=clang", "CXX=clang++")
         threads()
     else:
         tap.skip("clang's sanitizers", "no clang")

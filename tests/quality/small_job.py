@@ -67,6 +67,8 @@ def good(w):
         w.step("run %s.zip" % unit, 0, "texcell", "run", unit + ".zip", "-o", unit + ".npz", "--device", "cpu",
                "--threads", 3)
         w.step("check %s.npz" % unit, 0, "texcell-validate", "check", unit + ".zip", unit + ".npz")
+        w.step("verify %s.npz" % unit, 0, "texcell-validate", "verify", "--fraction", "0.1", "--threads", "2", unit + ".zip",
+               unit + ".npz")
     for polls in (2, 5):
         w.step("interrupted at %d" % polls, 3, "texcell", "run", "u.zip", "-o", "again.npz", "--device", "cpu",
                "--threads", 3, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls), TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
@@ -74,6 +76,8 @@ def good(w):
            TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
     w.same("the same result", "u.npz", "again.npz")
     w.step("compare equals", 0, "texcell-validate", "compare", "u.npz", "again.npz")
+    w.step("as scripts: try later", 3, "texcell-validate", "script-init", "u.npz")
+    w.step("as scripts: a match", 0, "texcell-validate", "script-compare", "u.npz", "again.npz")
     w.step("compare others", 4, "texcell-validate", "compare", "u.npz", "stack.npz")
     w.step("show a result", 0, "texcell-wu", "show", "u.npz")
     w.step("export", 0, "texcell-wu", "export", "u.npz", "-o", "exported")

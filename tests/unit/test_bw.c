@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/unit/scratch.h"
 #include "wrapper/bw.h"
 
 /* In the child cmocka is out of reach: say what failed, exit with a code that
@@ -32,14 +33,13 @@ enum { CHILD_FAILED = 99 };
         }                                                                                  \
     } while (0)
 
-static char folder[64];
+static char *folder;
 
 /* Runs body in a child; the wait status. The folder is left for the parent to
  * look at; remove_folder ends the test. */
 static int in_child(void (*body)(void))
 {
-    strcpy(folder, "/tmp/texcell-test-bw-XXXXXX");
-    assert_non_null(mkdtemp(folder));
+    folder = make_folder();
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -52,21 +52,6 @@ static int in_child(void (*body)(void))
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return status;
-}
-
-static const char *const left_behind[] = {
-    "init_data.xml", "stderr.txt", "boinc_lockfile", "boinc_temporary_exit",
-    "boinc_finish_called", "workunit", "out",
-};
-
-static void remove_folder(void)
-{
-    char path[128];
-    for (size_t i = 0; i < sizeof left_behind / sizeof *left_behind; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, left_behind[i]);
-        unlink(path);
-    }
-    assert_int_equal(rmdir(folder), 0);
 }
 
 static void assert_exits(void (*body)(void), int code)
@@ -83,19 +68,16 @@ static void assert_killed(void (*body)(void), int number)
     assert_int_equal(WTERMSIG(status), number);
 }
 
-static void write_file(const char *name, const char *text)
+static void write_text(const char *name, const char *text)
 {
-    FILE *f = fopen(name, "w");
-    CHECK(f);
-    fputs(text, f);
-    CHECK(fclose(f) == 0);
+    write_file(name, text, strlen(text));
 }
 
 static void assert_file_is(const char *name, const char *text)
 {
-    char path[128], content[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *path = join_path(folder, name), content[512];
     FILE *f = fopen(path, "r");
+    free(path);
     assert_non_null(f);
     content[fread(content, 1, sizeof content - 1, f)] = 0;
     fclose(f);
@@ -141,7 +123,7 @@ static void test_nothing_assigned(void **state)
 {
     (void)state;
     assert_exits(nothing_assigned, 0);
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void quits_at_the_third_poll(void)
@@ -169,7 +151,7 @@ static void test_quit_after_polls(void **state)
     (void)state;
     assert_exits(quits_into_a_file, tc_exit_code(TC_TRY_LATER));
     assert_file_is("out", "kept");
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void killed_at_the_second_poll(void)
@@ -184,7 +166,7 @@ static void test_kill_after_polls(void **state)
 {
     (void)state;
     assert_killed(killed_at_the_second_poll, SIGKILL);
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void refuses_odd_numbers(void)
@@ -203,7 +185,7 @@ static void test_odd_numbers(void **state)
 {
     (void)state;
     assert_exits(refuses_odd_numbers, 0);
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void checkpoints_every_third_call(void)
@@ -240,11 +222,11 @@ static void test_checkpoints(void **state)
 {
     (void)state;
     assert_exits(checkpoints_every_third_call, 0);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(checkpoints_by_the_clock, 0);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(checkpoints_each_minute, 0);
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void one_signal_asks_to_quit(void)
@@ -275,11 +257,11 @@ static void test_signals(void **state)
 {
     (void)state;
     assert_exits(one_signal_asks_to_quit, tc_exit_code(TC_TRY_LATER));
-    remove_folder();
+    remove_folder(folder);
     assert_killed(two_signals_end_it, SIGINT);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(nohup_stays, 0);
-    remove_folder();
+    remove_folder(folder);
 }
 
 static void finishes(void)
@@ -298,9 +280,9 @@ static void test_ends(void **state)
 {
     (void)state;
     assert_exits(finishes, 2);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(leaves_for_a_while, tc_exit_code(TC_TRY_LATER));
-    remove_folder();
+    remove_folder(folder);
 }
 
 /* --- which side ------------------------------------------------------------- */
@@ -313,7 +295,7 @@ static const char slot_file[] =
 
 static void command_in_a_slot(void)
 {
-    write_file("init_data.xml", slot_file);
+    write_text("init_data.xml", slot_file);
     start(0);
     CHECK(access("boinc_lockfile", F_OK) != 0);
     CHECK(access("stderr.txt", F_OK) != 0);
@@ -332,9 +314,9 @@ static void test_no_client(void **state)
 {
     (void)state;
     assert_exits(command_in_a_slot, 0);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(no_command_outside_a_slot, 0);
-    remove_folder();
+    remove_folder(folder);
 }
 
 #ifdef BW_WITH_BOINC
@@ -342,8 +324,8 @@ static void test_no_client(void **state)
  * slot's files. */
 static void start_in_a_slot(void)
 {
-    write_file("init_data.xml", slot_file);
-    write_file("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
+    write_text("init_data.xml", slot_file);
+    write_text("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
     setenv("TEXCELL_TEST_QUIT_AFTER_POLLS", "1", 1); /* not for tasks */
     const bw_options options = { .standalone_command = false };
     CHECK(bw_init(&options, NULL) == TC_OK);
@@ -397,18 +379,18 @@ static void test_slot(void **state)
 {
     (void)state;
     assert_exits(reads_the_slot, 0);
-    remove_folder();
+    remove_folder(folder);
     assert_exits(task_leaves_for_a_while, 0);
     assert_file_is("boinc_temporary_exit", "90\nthe device is busy\n");
-    remove_folder();
+    remove_folder(folder);
     assert_exits(task_gives_no_reason, 0);
     assert_file_is("boinc_temporary_exit", "5\nno reason given\n");
-    remove_folder();
+    remove_folder(folder);
     assert_exits(task_finishes, 2);
     assert_file_is("boinc_finish_called", "2\nwu.zip: job.json: \"analysis\" is missing \n\n");
-    remove_folder();
+    remove_folder(folder);
     assert_killed(task_gets_a_signal, SIGTERM);
-    remove_folder();
+    remove_folder(folder);
 }
 #endif
 

@@ -59,6 +59,7 @@
 #undef AN_CORE_H
 
 #include "app/analysis/glcm.h"
+#include "tests/unit/scratch.h"
 
 typedef unsigned __int128 u128;
 
@@ -256,12 +257,11 @@ enum { ASKED = 1000 };
 static void ask(const char *formula, const uint64_t *values, size_t n, u128 *answers)
 {
     const char *const python = getenv("PYTHON") != NULL ? getenv("PYTHON") : "python3";
-    char folder[] = "/tmp/texcell-test-XXXXXX", path[64], command[512];
+    char *const folder = make_folder(), *const path = join_path(folder, "values");
+    char command[1024];
     size_t got = 0;
     FILE *file;
 
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/values", folder);
     file = fopen(path, "w");
     assert_non_null(file);
     for (size_t i = 0; i < n; i++)
@@ -286,8 +286,8 @@ static void ask(const char *formula, const uint64_t *values, size_t n, u128 *ans
         answers[got] = (u128)hi << 64 | lo;
     }
     pclose(file);
-    remove(path);
-    remove(folder);
+    free(path);
+    remove_folder(folder);
     if (got != n)
         fail_msg("%s gives no values: has it mpmath?", python);
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <tiffio.h>
 
+#include "tests/unit/scratch.h"
 #include "workunits/job.h"
 #include "workunits/picture.h"
 #include "workunits/png_io.h"
@@ -27,8 +28,7 @@ void wu_note(const char *format, ...)
 enum { NX = 7, NY = 5, PAGES = 3 };
 
 typedef struct fixture {
-    char folder[64];
-    char path[96];
+    char *folder, *path;
 } fixture;
 
 static int setup(void **state)
@@ -36,10 +36,8 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
     if (f == NULL)
         return -1;
-    snprintf(f->folder, sizeof f->folder, "/tmp/texcell-picture-XXXXXX");
-    if (mkdtemp(f->folder) == NULL)
-        return -1;
-    snprintf(f->path, sizeof f->path, "%s/picture", f->folder);
+    f->folder = make_folder();
+    f->path = join_path(f->folder, "picture");
     *state = f;
     return 0;
 }
@@ -47,18 +45,10 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     fixture *f = *state;
-    unlink(f->path);
-    rmdir(f->folder);
+    remove_folder(f->folder);
+    free(f->path);
     free(f);
     return 0;
-}
-
-static void write_bytes(const fixture *f, const void *data, size_t n)
-{
-    FILE *file = fopen(f->path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* One page of a TIFF: 16 bits, values from `first` on. */
@@ -167,7 +157,7 @@ static void test_tiff_cut(void **state)
         tc_err err = { "" };
         wu_picture *picture = NULL;
         uint16_t got[NX * NY];
-        write_bytes(f, bytes, n);
+        write_file(f->path, bytes, n);
         tc_status status = wu_picture_open(f->path, &picture, &err);
         if (status == TC_OK)
             status = wu_picture_next(picture, got, &err);
@@ -181,12 +171,11 @@ static void test_refused(void **state)
 {
     const fixture *f = *state;
     assert_int_equal(open_fails(f, "No such file"), TC_BAD_INPUT);
-    write_bytes(f, "", 0);
+    write_file(f->path, "", 0);
     assert_int_equal(open_fails(f, "empty"), TC_BAD_INPUT);
-    write_bytes(f, "BM picture", 10);
+    write_file(f->path, "BM picture", 10);
     assert_int_equal(open_fails(f, "is not a PNG, JPEG or TIFF"), TC_BAD_INPUT);
-    fixture folder = *f;
-    snprintf(folder.path, sizeof folder.path, "%s", f->folder);
+    const fixture folder = { .folder = f->folder, .path = f->folder };
     assert_int_equal(open_fails(&folder, "not a regular file"), TC_BAD_INPUT);
 }
 

@@ -246,6 +246,31 @@ static void passes_faults_of_the_source_on(void **state)
     }
 }
 
+static void allocates_what_was_declared(void **state)
+{
+    const uint64_t one = 1, table[2] = { WU_ANY_LENGTH, 3 }, huge[2] = { WU_ANY_LENGTH, (uint64_t)1 << 40 };
+    wu_output out = { 0, NULL };
+    (void)state;
+    assert_int_equal(wu_output_declare(&out, WU_ROWS, "count", WU_I64, 0, 1, &one, &err), TC_OK);
+    assert_int_equal(wu_output_declare(&out, WU_ROWS, "table", WU_F64, 0, 2, table, &err), TC_OK);
+    assert_int_equal(wu_output_declare(&out, WU_OWN, "text", WU_STR, 0, 1, &one, &err), TC_INTERNAL);
+    assert_int_equal(out.n, 2);
+    assert_null(wu_output_data(&out, "table"));
+    assert_int_equal(wu_output_allocate(&out, 5, &err), TC_OK);
+    assert_int_equal(wu_output_find(&out, "count")->info.shape[0], 1);
+    assert_int_equal(wu_output_find(&out, "table")->info.shape[0], 5);
+    ((double *)wu_output_data(&out, "table"))[14] = 1;
+    assert_null(wu_output_find(&out, "tables"));
+    wu_output_free(&out);
+    assert_int_equal(wu_output_declare(&out, WU_ROWS, "huge", WU_F64, 0, 2, huge, &err), TC_OK);
+    assert_int_equal(wu_output_allocate(&out, (uint64_t)1 << 40, &err), TC_INTERNAL);
+    wu_output_free(&out);
+    assert_int_equal(wu_output_declare(&out, WU_ROWS, "none", WU_F64, 0, 2, table, &err), TC_OK);
+    assert_int_equal(wu_output_allocate(&out, 0, &err), TC_OK);
+    assert_null(wu_output_data(&out, "none"));
+    wu_output_free(&out);
+}
+
 static void refuses_wrong_constants(void **state)
 {
     fixture *f = *state;
@@ -270,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adds_zeroed_arrays),
         cmocka_unit_test(refuses_bad_arrays),
+        cmocka_unit_test(allocates_what_was_declared),
         IN_FOLDER(puts_items_together),
         IN_FOLDER(is_the_same_each_time),
         IN_FOLDER(loads_no_more_than_needed),

@@ -1,5 +1,6 @@
 """The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
 shell is ever used: names are arguments."""
+import argparse
 import hashlib
 import os
 import re
@@ -23,6 +24,13 @@ class Problem(Exception):
         self.code = code
 
 
+class Parser(argparse.ArgumentParser):
+    """A bad command line is a Problem like any other."""
+
+    def error(self, message):
+        raise Problem("%s; see %s --help" % (message, self.prog), USAGE)
+
+
 def report(program, error):
     """Prints a Problem as all of texcell's programs do; returns the exit code."""
     text = "".join(c if c.isprintable() else "?" for c in str(error))
@@ -42,11 +50,11 @@ def guarded(program, main):
         return report(program, Problem("interrupted; the same command goes on", TRY_LATER))
 
 
-def run(argv, folder=None, **options):
+def run(argv, folder=None):
     """Runs a program with nothing to read; text of both streams together."""
     try:
         done = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, **options)
+                              stderr=subprocess.STDOUT)
     except OSError as error:
         raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
     return done.returncode, done.stdout.decode(errors="replace")

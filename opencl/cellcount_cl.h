@@ -1,0 +1,76 @@
+/* The parts of cellcount's OpenCL backend: the worker, and its launches. */
+#ifndef OCL_CELLCOUNT_CL_H
+#define OCL_CELLCOUNT_CL_H
+
+#include "app/analysis/cellcount.h"
+#include "opencl/program.h"
+
+enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };
+/* Columns of the kernels' table. */
+enum { SUM_Y, SUM_X = 2, SUM_GREY = 4, AREA = 6, Y0, X0, Y1, X1, COLUMNS };
+
+/* Phases of the device. */
+typedef enum cc_stage {
+    HISTOGRAM, MASK,
+    GROUND_TILES, GROUND_ROWS, GROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
+    TILES, JOIN_ROWS, JOIN_COLUMNS,
+    COUNT,
+    NUMBER, PAINT, TABLE, MEASURE, RELABEL, READ_LABELS,    /* when the device does it all */
+    ROOTS, READ_ROOTS,                                      /* when the host goes on */
+    DISTANCE_COLUMNS, DISTANCE_ROWS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
+    STAGES
+} cc_stage;
+
+typedef struct cc_cl_worker {
+    const an_task *task;
+    const cc_params *params;
+    ocl_device *device;
+    void *host;                /* a worker of cc_cpu */
+    size_t group;
+    ocl_kernel kernel[STAGES];
+    ocl_buffer pixels, mask, link, other, histogram, counts, border, table, now;
+    ocl_slice slice[STAGES];
+    uint32_t nx, ny;
+    uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
+    uint32_t strip_rows;       /* ny: the whole picture is on the device */
+    uint32_t y0, rows;         /* the strip */
+    uint32_t threshold;
+    cc_stage stage;
+    uint64_t done;             /* work of the stage */
+    size_t table_rows;         /* 1 + regions, if the device measures them */
+    bool too_many;             /* regions to measure on the device, and some are to be left out */
+    bool host_only;
+    double label_ms, measure_ms;    /* for the bench (cc_opencl_times) */
+} cc_cl_worker;
+
+static inline bool in_strips(const cc_cl_worker *w)
+{
+    return w->strip_rows < w->ny;
+}
+
+static inline uint32_t up_to(uint64_t n, uint64_t unit)
+{
+    return (uint32_t)((n + unit - 1) / unit);
+}
+
+static inline uint64_t strip_pixels(const cc_cl_worker *w)
+{
+    return (uint64_t)w->nx * w->rows;
+}
+
+/* Whether a stage's components are connected by 8: the ground's are where cells' are not. */
+static inline bool diagonal(const cc_cl_worker *w, cc_stage s)
+{
+    return w->params->diagonal != (s >= GROUND_TILES && s <= FILL);
+}
+
+/* The nodes of a strip's components. */
+static inline uint64_t strip_nodes(const cc_cl_worker *w)
+{
+    return w->params->diagonal ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+}
+
+/* Queues some of the worker's stage, from `first` of its work on (stage_work). */
+tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Makes a GPU of any OpenCL device, for texcell under a client that was told of a GPU
+ * of the type "NVIDIA" (TEXCELL_OPENCL_LIBRARY). While the file named
+ * by GPU_SHIM_LOST is there, the GPU is lost: no launch succeeds.
+ */
+#define _GNU_SOURCE
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REAL(name) __typeof__(&name) const real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *found)
+{
+    REAL(clGetDeviceIDs);
+
+    return real(platform, type & CL_DEVICE_TYPE_GPU ? CL_DEVICE_TYPE_ALL : type, n, ids, found);
+}
+
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value, size_t *needed)
+{
+    static const cl_device_type type = CL_DEVICE_TYPE_GPU;
+    static const char vendor[] = "NVIDIA Corporation";
+    REAL(clGetDeviceInfo);
+    const void *const answer = what == CL_DEVICE_TYPE ? (const void *)&type : what == CL_DEVICE_VENDOR ? vendor : NULL;
+    const size_t length = what == CL_DEVICE_TYPE ? sizeof type : sizeof vendor;
+
+    if (answer == NULL)
+        return real(device, what, size, value, needed);
+    if (needed != NULL)
+        *needed = length;
+    if (value != NULL && size < length)
+        return CL_INVALID_VALUE;
+    if (value != NULL)
+        memcpy(value, answer, length);
+    return CL_SUCCESS;
+}
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+                              const size_t *global, const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
+{
+    const char *const lost = getenv("GPU_SHIM_LOST");
+    REAL(clEnqueueNDRangeKernel);
+
+    if (lost != NULL && access(lost, F_OK) == 0)
+        return CL_OUT_OF_RESOURCES;
+    return real(queue, kernel, dimensions, offset, global, local, n, wait, event);
+}

@@ -1,0 +1,195 @@
+"""A GPU task in the real BOINC client. The client is told of an NVIDIA GPU, and
+gpu_shim.c makes one of PoCL: the client does what it does with GPU tasks, and
+texcell finds the device that it was given. The task is suspended, and the GPU
+lost; the result is the CPU's. Then the app_config.xml examples of
+docs/volunteer.md, as the client takes them."""
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import tap
+from harness import Client, Server, Timeout, together, until
+from work import pack, run_alone
+
+LIMIT = 240         # seconds after which the whole script gives up
+WORK = tap.scratch()
+LOST = os.path.join(WORK, "lost")
+ENVIRONMENT = {"POCL_CACHE_DIR": os.path.join(WORK, "pocl"), "GPU_SHIM_LOST": LOST}
+
+
+def make_gpu():
+    """Whether there is a device to make one of."""
+    library = os.path.join(WORK, "gpu_shim.so")
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
+                    os.path.join(tap.SRC, "tests", "client", "gpu_shim.c"),
+                    "-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl"])
+    if made.returncode != 0:
+        tap.skip("a GPU task", "no OpenCL to link with: " + made.stderr.strip().replace("\n", " "))
+        return False
+    ENVIRONMENT["TEXCELL_OPENCL_LIBRARY"] = library
+    unit = os.path.join(WORK, "tiny.zip")
+    pack(unit, ["coins"], 4)
+    p = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "0:0"],
+                env=dict(os.environ, **ENVIRONMENT))
+    if p.returncode != 0:
+        tap.skip("a GPU task", "no OpenCL device: " + p.stderr.strip())
+    return p.returncode == 0          # and the kernels are in PoCL's cache now
+
+
+@contextlib.contextmanager
+def a_client(name, server, tasks, gpu="", **app):
+    """A client with some tasks of one work unit each."""
+    client = Client(os.path.join(WORK, name), server, gpu, **ENVIRONMENT)
+    try:
+        client.add_app("texcell", tap.TEXCELL, gpu=gpu, **app)
+        for task, unit in tasks:
+            client.add_task(task, unit)
+        client.preferences(leave_in_memory=1, checkpoint_seconds=1)
+        yield client
+    except Timeout as e:
+        raise Timeout("%s\n%s%s" % (e, client.slot_stderr(), client.log_tail())) from e
+    finally:
+        client.close()
+
+
+def executing(client):
+    return [t for t in client.tasks().values() if t.get("active_task_state") == "EXECUTING"]
+
+
+# --- a GPU task -------------------------------------------------------------------------
+
+def is_suspended(client, task):
+    """Whatever the preferences say, a GPU is given back."""
+    process = client.task_process(task)
+    until(60, lambda: client.fraction(task) > 0.05, "the GPU task is at work")
+    tap.ok("glcm on pthread" in client.stderr_of(task), "the GPU task runs on the device that the client gave",
+           client.stderr_of(task))
+    slot = client.slot_of(task)
+    client.tell(task, "suspend")
+    until(20, lambda: not process.alive(), "a suspended GPU task leaves")
+    with open(os.path.join(slot, "stderr.txt")) as f:
+        said = f.read()
+    tap.ok("texcell: the client asked to quit" in said and os.path.exists(os.path.join(slot, "checkpoint")),
+           "suspended: it gives the GPU back, says so, and leaves a checkpoint", said)
+    client.tell(task, "resume")
+
+
+def loses_its_gpu(client, task):
+    process = client.task_process(task)
+    until(60, lambda: "going on from the checkpoint" in client.stderr_of(task), "it goes on after a suspension")
+    open(LOST, "w").close()
+    until(20, lambda: not process.alive(), "a task that lost its GPU leaves")
+    until(20, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
+    line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
+    tap.ok(re.search(r"Task %s postponed for 300 seconds: (\S.*): launch of kernel \w+: CL_OUT_OF_RESOURCES" % task, line)
+           and line.count("pthread-") == 1, "GPU lost: the client waits, and says why", line)
+    os.remove(LOST)
+    client.quit()              # a new client waits no longer
+    client.start()
+
+
+def gpu_story(server):
+    unit = os.path.join(WORK, "long.zip")
+    pack(unit, ["camera", "brick", "moon"], 50)
+    run_alone(unit, unit + ".npz", 2)
+    with a_client("gpu", server, [("w1", unit)], gpu="NVIDIA", ncpus=0.1) as client:
+        client.start()
+        is_suspended(client, "w1_0")
+        loses_its_gpu(client, "w1_0")
+        until(90, lambda: "w1_0_0" in server.uploads, "the result is uploaded")
+        with open(unit + ".npz", "rb") as f:
+            tap.ok(server.uploads["w1_0_0"] == f.read(), "the GPU task's result is the CPU's")
+
+
+# --- the volunteer's app_config.xml ----------------------------------------------------------
+
+def example(words):
+    """The one example of the page that has these words."""
+    with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
+        blocks = [b for b in re.findall(r"```xml\n(.*?)```", f.read(), re.S) if words in b]
+    if len(blocks) != 1:
+        raise RuntimeError("%d examples have %s" % (len(blocks), words))
+    return blocks[0]
+
+
+@contextlib.contextmanager
+def configured(server, name, words, gpu="", version="", edit=lambda text: text, ncpus=1):
+    """A client with two tasks and an example of the page in force, started. The
+    client would not believe in OpenCL on a GPU that it did not find itself, so
+    the version of that name has another here."""
+    unit = os.path.join(WORK, "endless.zip")
+    plan_class = version.replace("_opencl_", "_gpu_")
+    with a_client(name, server, [(name + "1", unit), (name + "2", unit)], gpu=gpu, plan_class=plan_class,
+                  ncpus=ncpus) as client:
+        client.app_config(edit(example(words)).replace("_opencl_", "_gpu_"))
+        client.start()
+        bad = [x for x in client.log_tail(200).splitlines() if "app_config" in x and "Found" not in x]
+        tap.ok(not bad, "%s: the client has no objection to the example" % words, "\n".join(bad))
+        yield client
+
+
+def runs(client):
+    """Waits for a task; its name."""
+    return until(60, lambda: executing(client), "a task runs")[0]["name"]
+
+
+def one_at_a_time(server):
+    with configured(server, "one", "max_concurrent") as client:
+        runs(client)
+        tap.ok(len(executing(client)) == 1, "max_concurrent 1: one task at a time", executing(client))
+
+
+def two_on_a_gpu(server):
+    with configured(server, "half", "gpu_usage", gpu="NVIDIA") as client:
+        until(30, lambda: len(executing(client)) == 2, "two tasks run")
+        tap.ok("0.5 NVIDIA GPU" in executing(client)[0]["resources"], "gpu_usage 0.5: two tasks on one GPU",
+               executing(client))
+
+
+def one_thread(server):
+    with configured(server, "threads", "--nthreads", version="texcell_mt", ncpus=2) as client:
+        process = client.task_process(runs(client))
+        until(30, lambda: process.threads() == 2, "one thread, and BOINC's")
+        tap.ok(len(executing(client)) == 2, "--nthreads 1, avg_ncpus 1: a thread each, and two tasks on two CPUs",
+               executing(client))
+
+
+def that_device(server):
+    with configured(server, "device", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia") as client:
+        task = runs(client)
+        until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
+        tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device", client.stderr_of(task))
+
+
+def a_slip(server):
+    """An option that is none costs no task."""
+    with configured(server, "slip", "--nthreads", version="texcell_mt",
+                    edit=lambda text: text.replace("--nthreads", "--ntreads")) as client:
+        until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
+        tap.ok("_0 postponed for 300 seconds: unknown option \"--ntreads\"" in client.log_tail(),
+               "a slip in app_config.xml: the task waits, and the client says why", client.log_tail())
+
+
+def main():
+    def give_up(*_):
+        raise Timeout("the whole test takes more than %d s" % LIMIT)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LIMIT)
+    if make_gpu():
+        with Server() as server:
+            try:
+                gpu_story(server)
+                pack(os.path.join(WORK, "endless.zip"), ["camera", "brick", "moon", "gravel", "grass"], 140)
+                together(*[lambda story=story: story(server) for story in
+                           (one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip)])
+            except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
+                tap.ok(False, "the story goes on", e)
+    tap.done()
+
+
+main()

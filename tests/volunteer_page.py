@@ -1,0 +1,86 @@
+"""docs/volunteer.md and the sources say the same: every message that the page
+explains is one that the program can print, and every one that it can print to
+a volunteer is explained."""
+import glob
+import os
+import re
+
+import tap
+
+# A task's own part. What the readers of work units and the analyses say of a
+# work unit is the project's business, and in the page one sentence.
+SOURCES = ["app/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c", "opencl/device.c", "opencl/loader.c",
+           "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
+# Said at a command line only, of tests' variables, and by "texcell devices".
+NOT_A_TASKS = ["is the work unit and cannot be written too", "no work unit is given", "no result is named",
+               "the same command goes on from here", "devices: takes no arguments", "selftest: takes only",
+               "unknown command", "no BOINC client has started", "is not a whole number from 1 on",
+               "interrupted by TEXCELL_TEST", "the list of devices could not be written", "\\033[K"]
+LITERAL = r'"(?:[^"\\]|\\.)*"'
+LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
+STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
+PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
+          r'fprintf\(stderr,\s*(%s)' % LITERALS,
+          r'\bsay\(\w+,\s*(%s)' % LITERALS,
+          r'refuse\(&?\w+,\s*(%s)' % LITERALS,
+          r'\bwhy = (%s);' % LITERALS,
+          r'return ("(?:is|its?) [^"]*");',
+          r'snprintf\(why_buffer, sizeof why_buffer, (%s)' % LITERALS,
+          r'boinc_side_temporary_exit\(\d+,\s*(%s)' % LITERALS]
+
+
+def text_of(literals):
+    """The characters of C string literals that stand beside each other."""
+    text = "".join(x[1:-1] for x in re.findall(LITERAL, literals))
+    return text.replace('\\"', '"').replace("\\n", " ").strip()
+
+
+def messages():
+    """What the sources can say."""
+    found = set()
+    for pattern in SOURCES:
+        for path in glob.glob(os.path.join(tap.SRC, pattern)):
+            with open(path) as f:
+                source = f.read()
+            found.update(text_of(x) for place in PLACES for x in re.findall(place, source))
+    found -= {m for m in found if any(words in m for words in NOT_A_TASKS)}
+    ways = [m.replace("this %s computes", "this %s computes" % w) for m in found for w in ("device", "program")]
+    return {m for m in ways if len(re.sub("[^a-z]|texcell|error", "", re.sub("%.?[a-z]", "", m))) >= 4}
+
+
+def plain(message):
+    """With a % for whatever is filled in: formats in the sources; capitals, N and P:D
+    in the page."""
+    message = re.sub(r"item%s", "items", message)
+    message = re.sub(r"%[-+#0.]*\d*(?:ll|z)?[a-zA-Z]", "%", message)
+    message = re.sub(r"\b(?:P:D|[A-Z]{3,}|N)\b", "%", message).replace("%:%", "%").replace("%%%", "%")
+    return re.sub(r"^texcell: (?:error: )?", "", message)
+
+
+def cores(message):
+    """A message, and what is left where its beginning or end is another's text."""
+    text = plain(message)
+    return {text, re.sub("^%: ", "", text), re.sub(": %$", "", text)}
+
+
+def rows():
+    with open(os.path.join(tap.SRC, "docs", "volunteer.md")) as f:
+        page = f.read()
+    part = page[page.index("## Troubleshooting"):page.index("## More")]
+    cells = [line if "starts over" in line else line.split(" | ")[0] for line in part.splitlines()
+             if line.startswith("| ")]
+    return re.findall(r"`([^`]+)`", " ".join(cells + [part[part.index("Why a task ends"):].replace("\n", " ")]))
+
+
+def main():
+    said, page = messages(), rows()
+    tap.ok(len(said) > 60 and len(page) > 60, "there are messages in both", "%d, %d" % (len(said), len(page)))
+    sources, explained = (set().union(*map(cores, texts)) for texts in (said, page))
+    for row in page:
+        tap.ok(cores(row) & sources, "in the sources: " + row, plain(row))
+    for message in sorted(said):
+        tap.ok(cores(message) & explained, "in the page: " + message, plain(message))
+    tap.done()
+
+
+main()
