@@ -560,6 +560,33 @@ static inline void find_pieces(const line *l)
     end_run(l, &e, l->n);
 }
 
+/* What the envelopes give: with `last` the bits of phi, else squared distances. */
+static inline void write_line(const line *l, __global tc_u32 *restrict out, tc_u32 last)
+{
+    edt_piece p = { 0, EDT_FAR, 0 };
+    tc_u32 before = 2, next = NO_PIECE, place = 0;
+
+    for (tc_u32 u = 0; u < l->n; u++) {
+        const tc_u32 inside = l->side[IN_LINE(l, u)];
+        tc_u32 d2;
+
+        if (inside != before) {
+            p.site = u;
+            p.height = EDT_FAR;
+            place = u;
+            next = l->pieces[IN_LINE(l, u)];
+            before = inside;
+        }
+        if (next >> 16 == u) {
+            p = piece_at(l, next, inside);
+            place++;
+            next = place < l->n ? l->pieces[IN_LINE(l, place)] : NO_PIECE;
+        }
+        d2 = edt_value(p.height, p.site, u);
+        out[IN_LINE(l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
+    }
+}
+
 /* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
  * phi as it is where there is no interface or the evolution has ended; else it
  * is the next d. It may be phi, not d. */
@@ -593,27 +620,5 @@ void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 
         return;
     }
     find_pieces(&l);
-
-    edt_piece p = { 0, EDT_FAR, 0 };
-    tc_u32 before = 2, next = NO_PIECE, place = 0;
-
-    for (tc_u32 u = 0; u < l.n; u++) {
-        const tc_u32 inside = side[IN_LINE(&l, u)];
-        tc_u32 d2;
-
-        if (inside != before) {
-            p.site = u;
-            p.height = EDT_FAR;
-            place = u;
-            next = pieces[IN_LINE(&l, u)];
-            before = inside;
-        }
-        if (next >> 16 == u) {
-            p = piece_at(&l, next, inside);
-            place++;
-            next = place < l.n ? pieces[IN_LINE(&l, place)] : NO_PIECE;
-        }
-        d2 = edt_value(p.height, p.site, u);
-        out[IN_LINE(&l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
-    }
+    write_line(&l, out, last);
 }
