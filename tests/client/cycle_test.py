@@ -67,11 +67,12 @@ def is_cancelled(host, task):
 
 
 def forge(content):
-    """Another last bit in the last feature, with every checksum of the ZIP
-    right and nothing else changed."""
+    """Another last bit in the last feature's mean, which only computing it again
+    can tell, with every checksum of the ZIP right and nothing else changed."""
     with zipfile.ZipFile(io.BytesIO(content)) as z:
         before = z.read("features.npy")          # stored, not deflated
-    after = before[:-8] + bytes([before[-8] ^ 1]) + before[-7:]
+    mean = len(before) - 5 * 8                   # mean, range, sd, min, max
+    after = before[:mean] + bytes([before[mean] ^ 1]) + before[mean + 1:]
     old, new = (zlib.crc32(x).to_bytes(4, "little") for x in (before, after))
     return content.replace(before, after).replace(old, new)
 
