@@ -13,6 +13,7 @@ static const struct {
     { "cellcount", &cc_opencl },
     { "levelset", &levelset_opencl },
     { "voting", &voting_opencl },
+    { "volume", &vol_opencl },
     { NULL, NULL }
 };
 

@@ -23,5 +23,10 @@ extern const an_backend cc_opencl;
 void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms);
 extern const an_backend levelset_opencl;
 extern const an_backend voting_opencl;
+extern const an_backend vol_opencl;
+/* For the bench: without what is done for whole blocks; and device milliseconds that
+ * a worker of either has spent from voxels to labels, both in device memory. */
+extern const an_backend vol_opencl_plain;
+double vol_opencl_label_ms(const void *worker);
 
 #endif

@@ -113,6 +113,8 @@ static tc_status compute(const val_verifier *v, const an_task *task, size_t inde
     st = an_task_run(a, a->cpu, task, state, v->deadline, err);
     if (st == TC_OK)
         st = a->finish(task, index, state, out, err);
+    if (st == TC_OK)
+        st = wu_output_keep(out, err);
     free(state);
     return st;
 }

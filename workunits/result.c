@@ -42,6 +42,8 @@ tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name
 static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
 {
     int ok = 0;
+    if (array->lent)
+        return TC_OK;
     if (array->info.shape[0] == WU_ANY_LENGTH)
         array->info.shape[0] = rows;
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
@@ -72,6 +74,30 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
     return st;
 }
 
+void wu_output_lend(wu_out_array *array, const void *data)
+{
+    array->data = (void *)(uintptr_t)data;
+    array->lent = true;
+}
+
+tc_status wu_output_keep(wu_output *out, tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        wu_out_array *array = &out->arrays[i];
+        const void *from = array->data;
+        if (!array->lent)
+            continue;
+        array->lent = false;
+        array->data = NULL;
+        const tc_status st = allocate(array, 0, err);
+        if (st != TC_OK)
+            return st;
+        int ok = 0;
+        memcpy(array->data, from, (size_t)wu_array_bytes(&array->info, &ok));
+    }
+    return TC_OK;
+}
+
 tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
 {
     tc_status st = TC_OK;
@@ -98,7 +124,8 @@ void wu_output_free(wu_output *out)
 {
     for (size_t i = 0; i < out->n; i++) {
         free(out->arrays[i].info.name);
-        free(out->arrays[i].data);
+        if (!out->arrays[i].lent)
+            free(out->arrays[i].data);
     }
     free(out->arrays);
     memset(out, 0, sizeof *out);

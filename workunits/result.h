@@ -21,7 +21,8 @@ typedef enum wu_array_kind {
 typedef struct wu_out_array {
     wu_array_info info;
     wu_array_kind kind;
-    void *data;             /* owned */
+    void *data;             /* owned, unless lent */
+    bool lent;
 } wu_out_array;
 
 typedef struct wu_output {
@@ -43,13 +44,18 @@ tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err);
-/* Gives every declared array its data, zeroed (NULL for an empty array), and
+/* Gives a declared array its data, which stay the caller's and must be there until
+ * the output is freed. */
+void wu_output_lend(wu_out_array *array, const void *data);
+/* Gives every other declared array its data, zeroed (NULL for an empty array), and
  * those of WU_ANY_LENGTH `rows` rows. */
 tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err);
 /* The array of that name, or NULL. */
 wu_out_array *wu_output_find(const wu_output *out, const char *name);
 /* Its data; the array must be there. */
 void *wu_output_data(const wu_output *out, const char *name);
+/* Copies what is lent, so that it need not stay. */
+tc_status wu_output_keep(wu_output *out, tc_err *err);
 void wu_output_free(wu_output *out);
 
 /* Fetches the output of item `index` again (from the spool) while a result is

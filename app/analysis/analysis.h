@@ -140,5 +140,6 @@ extern const an_analysis an_glcm;
 extern const an_analysis an_cellcount;
 extern const an_analysis an_levelset;
 extern const an_analysis an_voting;
+extern const an_analysis an_volume;
 
 #endif

@@ -1,6 +1,7 @@
 /* cellcount on the CPU: thresholding, and filling holes. */
 #include <string.h>
 
+#include "app/analysis/bits.h"
 #include "app/analysis/cellcount_cpu.h"
 
 /* --- pixels to bits ------------------------------------------------------------- */
@@ -28,48 +29,6 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* 64 bytes of 0 or 1 to as many bits: each multiplication gathers eight. */
-static uint64_t gather(const uint8_t *flags)
-{
-    uint64_t word = 0;
-
-    for (size_t i = 0; i < 8; i++) {
-        uint64_t eight;
-
-        memcpy(&eight, flags + 8 * i, 8);
-        word |= (eight * 0x0102040810204080u >> 56) << 8 * i;
-    }
-    return word;
-}
-
-/* Pixels below the threshold, 1 <= n <= 64 of them. */
-static uint64_t below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
-{
-    uint8_t flags[64] = { 0 };
-
-    if (px->u16 != NULL) {
-        if (n == 64)
-            for (unsigned i = 0; i < 64; i++)
-                flags[i] = px->u16[at + i] < threshold;
-        else
-            for (unsigned i = 0; i < n; i++)
-                flags[i] = px->u16[at + i] < threshold;
-        return gather(flags);
-    }
-    if (threshold > 255)
-        return ~(uint64_t)0 >> (64 - n);
-    if (n == 64) {
-        const uint8_t t = (uint8_t)threshold;
-
-        for (unsigned i = 0; i < 64; i++)
-            flags[i] = px->u8[at + i] < t;
-    } else {
-        for (unsigned i = 0; i < n; i++)
-            flags[i] = px->u8[at + i] < threshold;
-    }
-    return gather(flags);
-}
-
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->task->pixels;
@@ -82,7 +41,7 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
         for (size_t i = 0; i < w->picture.stride; i++) {
             const unsigned n = w->nx - i * 64 < 64 ? (unsigned)(w->nx - i * 64) : 64;
-            const uint64_t dark = below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
+            const uint64_t dark = an_bits_below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
 
             words[i] = w->params->bright ? ~dark & ~(uint64_t)0 >> (64 - n) : dark;
         }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/bits.h"
 #include "app/analysis/cellcount.h"
 
 /* A stretch [a, b) of row y of one region. */
@@ -33,24 +34,6 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
             sums[i + 1] = sum += px->u16[at + i];
 }
 
-/* Where the label changes from one pixel to the next, of 64 pixels from row[1]
- * on: bit i for row[i] != row[i + 1]. */
-static uint64_t changes(const int32_t *row)
-{
-    uint8_t flags[64];
-    uint64_t word = 0;
-
-    for (int i = 0; i < 64; i++)
-        flags[i] = row[i] != row[i + 1];
-    for (size_t i = 0; i < 8; i++) {
-        uint64_t eight;
-
-        memcpy(&eight, flags + 8 * i, 8);
-        word |= (eight * 0x0102040810204080u >> 56) << 8 * i;
-    }
-    return word;
-}
-
 /* The run that ends before x. Returns x. */
 static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
                                cc_region *table)
@@ -67,7 +50,7 @@ static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_regi
 
     sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
     for (; x + 64 < m->nx; x += 64)
-        for (uint64_t ends = changes(row + x); ends != 0; ends &= ends - 1)
+        for (uint64_t ends = an_bits_changes(row + x); ends != 0; ends &= ends - 1)
             a = end_run(row, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), sums, table);
     for (; x + 1 < m->nx; x++)
         if (row[x] != row[x + 1])

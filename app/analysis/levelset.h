@@ -10,6 +10,7 @@
 #define LEVELSET_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/gauss.h"
 #include "app/analysis/levelset_core.h"
 #include "app/analysis/pool.h"
 
@@ -17,7 +18,7 @@ enum {
     LS_MAX_ITERATIONS = 10000000,
     LS_MIN_BAND = 3,            /* the list of blocks is renewed often enough for that */
     LS_MAX_BAND = 1000,
-    LS_MAX_SMOOTH = 20
+    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
 };
 
 typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;

@@ -3,62 +3,18 @@
  * point, the data term and the factor that stops at edges. Both backends use
  * what this makes, so it needs to be the same bits on every CPU only.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "app/analysis/levelset.h"
 
-/* Grey values are kept in 2^-8, weights of the filter in 2^-16. */
+/* Grey values are kept in 2^-8. */
 #define GREY_ONE 256u
-#define WEIGHT_BITS 16
-enum { MAX_RADIUS = 3 * LS_MAX_SMOOTH, ROW_VOXELS = 1 << 16 };
-
-typedef struct blur {
-    int radius;
-    uint32_t weight[MAX_RADIUS + 1];    /* weight[0] + 2 * the others = 2^16 */
-} blur;
-
-/* e^-t for t >= 0, from sums and products in double precision: libm's exp is
- * not the same everywhere. */
-static double exp_minus(double t)
-{
-    const int halvings = 10;
-    const double x = -t / (1 << halvings);
-    double term = 1, sum = 1;
-
-    if (t > 50)
-        return 0;
-    for (int n = 1; n <= 12; n++) {
-        term = term * x / n;
-        sum += term;
-    }
-    for (int n = 0; n < halvings; n++)
-        sum *= sum;
-    return sum;
-}
-
-static blur blur_of(double sigma)
-{
-    blur b = { .radius = (int)ceil(3 * sigma) };
-    double value[MAX_RADIUS + 1], sum = 0;
-    uint32_t rest = (uint32_t)1 << WEIGHT_BITS;
-
-    for (int k = b.radius; k >= 0; k--) {
-        value[k] = exp_minus((double)k * k / (2 * sigma * sigma));
-        sum += k > 0 ? 2 * value[k] : value[k];
-    }
-    for (int k = b.radius; k > 0; k--) {
-        b.weight[k] = (uint32_t)(value[k] / sum * (1 << WEIGHT_BITS) + 0.5);
-        rest -= 2 * b.weight[k];
-    }
-    b.weight[0] = rest;
-    return b;
-}
+enum { ROW_VOXELS = 1 << 16 };
 
 typedef struct work {
     const ls_params *p;
     const wu_pixels *px;
-    blur blur;
+    an_gauss blur;
     unsigned axis;              /* of the blur */
     const uint32_t *from;
     uint32_t *to;
@@ -92,7 +48,7 @@ static void blur_row(const work *w, uint32_t y, uint32_t z)
     const size_t at = row_at(w, y, z);
 
     for (uint32_t x = 0; x < px->nx; x++) {
-        uint64_t sum = (uint64_t)w->from[at + x] * w->blur.weight[0] + (1u << (WEIGHT_BITS - 1));
+        uint64_t sum = (uint64_t)w->from[at + x] * w->blur.weight[0] + (1u << (AN_GAUSS_BITS - 1));
 
         for (int k = 1; k <= w->blur.radius; k++) {
             const int64_t lower[3] = { (int64_t)x - k, (int64_t)y - k, (int64_t)z - k };
@@ -111,7 +67,7 @@ static void blur_row(const work *w, uint32_t y, uint32_t z)
             }
             sum += ((uint64_t)a + b) * w->blur.weight[k];
         }
-        w->to[at + x] = (uint32_t)(sum >> WEIGHT_BITS);
+        w->to[at + x] = (uint32_t)(sum >> AN_GAUSS_BITS);
     }
 }
 
@@ -190,7 +146,7 @@ tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_
     all_rows(&w, pool);
     if (p->smooth > 0) {
         w.row = blur_row;
-        w.blur = blur_of(p->smooth);
+        w.blur = an_gauss_make(p->smooth);
         for (w.axis = 0; w.axis < (px->nz > 1 ? 3 : 2); w.axis++) {
             uint32_t *const done = a;
 

@@ -8,6 +8,7 @@ const an_analysis *const an_table[] = {
     &an_cellcount,
     &an_levelset,
     &an_voting,
+    &an_volume,
     NULL
 };
 

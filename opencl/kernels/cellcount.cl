@@ -31,6 +31,7 @@
 #include "app/analysis/core.h"
 #include "app/analysis/cellcount_core.h"
 #include "app/analysis/edt_core.h"
+#include "opencl/union_find.h"
 
 #define TILE 32
 #define TILE_LOG 5
@@ -83,52 +84,6 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uin
 }
 
 /* --- components ------------------------------------------------------------------- */
-
-/* Joins the sets of nodes a and b of a tile. A larger node gets the smaller as its
- * parent; if it was no root, what was its parent and the smaller one are then to be
- * joined. Each round goes on with a smaller node, so it ends, however work-items take
- * turns. (PoCL 3.1 optimises atomic reads of local memory, atomic_or(.., 0) and the
- * like, into wrong code; this needs none.) */
-static void unite_in_tile(volatile __local int *node, int a, int b)
-{
-    while (a != b) {
-        const int larger = max(a, b), smaller = min(a, b);
-
-        a = atomic_min(&node[larger], smaller);
-        b = a == larger ? a : smaller;
-    }
-}
-
-/* A link that others may change. */
-static int parent_of(volatile __global int *link, int i)
-{
-    return atomic_or(&link[i], 0);
-}
-
-/* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
- * gets a root as its parent. Only the larger node climbs: two that have the same root
- * meet there and don't read it, as all work-items would. It ends as above. */
-static void unite(volatile __global int *link, int a, int b)
-{
-    while (a != b) {
-        const int larger = max(a, b);
-        int smaller = min(a, b), parent = parent_of(link, larger);
-
-        if (parent == larger) {
-            int next = parent_of(link, smaller);
-
-            while (next != smaller) {
-                smaller = next;
-                next = parent_of(link, smaller);
-            }
-            parent = atomic_min(&link[larger], smaller);
-            if (parent == larger)
-                return;
-        }
-        a = parent;
-        b = smaller;
-    }
-}
 
 /* The root of a node, or what is < 0 at the end of its way. */
 static int root_of(__global const int *link, int i)
@@ -574,11 +529,7 @@ static void add_wide(volatile __global uint *sum, ulong value)
         atomic_add(&sum[1], high);
 }
 
-/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
- * sums of coordinates count from its corner, so that all fit 32 bits. A region has
- * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
-#define PLACES 64
-
+/* A part of a region, added to its row. */
 static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y, ulong sum_x,
                          uint sum_grey, uint y0, uint x0, uint y1, uint x1)
 {
@@ -593,6 +544,11 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
     atomic_max(&row[Y1], y1);
     atomic_max(&row[X1], x1);
 }
+
+/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
+ * sums of coordinates count from its corner, so that all fit 32 bits. A region has
+ * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
+#define PLACES 64
 
 /* Adds the regions of rows from first_row on to the table; along x: pixels, along y:
  * stretches of TILE rows. A work-item goes down its column, and adds once for every

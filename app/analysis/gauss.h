@@ -1,0 +1,21 @@
+/*
+ * A Gaussian in fixed point: weights that are the same on every computer.
+ */
+#ifndef AN_GAUSS_H
+#define AN_GAUSS_H
+
+#include <stdint.h>
+
+enum { AN_GAUSS_BITS = 16, AN_GAUSS_MAX_SIGMA = 20, AN_GAUSS_MAX_RADIUS = 3 * AN_GAUSS_MAX_SIGMA };
+
+/* weight[k] is that of a pixel k to either side. weight[0] + 2 * the others is
+ * 2^AN_GAUSS_BITS. */
+typedef struct an_gauss {
+    int radius;                /* 3 sigma, rounded up */
+    uint32_t weight[AN_GAUSS_MAX_RADIUS + 1];
+} an_gauss;
+
+/* 0 < sigma <= AN_GAUSS_MAX_SIGMA, in pixels. */
+an_gauss an_gauss_make(double sigma);
+
+#endif

@@ -1,0 +1,405 @@
+/*
+ * The device's part of volume, for a stack or a slab of one: nx * ny * nz voxels,
+ * fewer than 2^30, numbered in the raster's order.
+ *
+ * The mask has a bit for each voxel that is no membrane: voxel x is bit x % 32 of word
+ * x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0.
+ *
+ * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. Each component
+ * of a tile is a part; part 0 is the outside, and the others have numbers in
+ * whatever order tiles come. plane[i] is the part of voxel i, -1 for membrane, and is
+ * not changed until the end. Parts are then joined where tiles meet; the tables of parts
+ * are small beside the plane:
+ *   link[p]   union-find; then the least voxel of the cell, where p is its root
+ *   first[p]  the part's first voxel; then what its voxels are given
+ *   root[p]
+ * The first voxels of cells are marked in the bits of the mask, which is done with:
+ * the number of bits before it is a cell's label.
+ *
+ * GROUP is the size of a work-group (64 to 256, a power of 2); PIXEL the type of a
+ * grey value, PIXEL8 of eight.
+ */
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL8=uchar8
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL8=ushort8
+#ifndef GROUP
+#define GROUP 256
+#endif
+#ifndef PIXEL
+#define PIXEL uchar
+#define PIXEL8 uchar8
+#endif
+#include "app/analysis/core.h"
+#include "opencl/union_find.h"
+
+#define TX 32                             /* a tile; rows of it are numbered z * TY + y */
+#define TY 8
+#define TZ 8
+#define TX_LOG 5
+#define TY_LOG 3
+#define ROWS (TY * TZ)
+#define CHUNK 128                         /* words whose bits are counted together */
+#define PER_ITEM 16                       /* voxels of a work-item that paints */
+#define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+
+/* Eight bits of the mask; along x: bytes of a row, along y: rows. pixels: from row 0
+ * of the launch on, which is first_row of the mask. */
+__kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx, int stride,
+                                       uint first_row, uint threshold)
+{
+    const int at = (int)get_global_id(0), x0 = at * 8, n = min(8, nx - x0);
+    const size_t row = get_global_id(1);
+    __global const PIXEL *const from = pixels + row * nx + x0;
+    uint bits = 0;
+
+    if (at >= 4 * stride)
+        return;
+    if ((nx & 7) == 0 && n == 8) {
+        const PIXEL8 v = *(__global const PIXEL8 *)from;
+
+        bits = (v.s0 < threshold) | (v.s1 < threshold) << 1 | (v.s2 < threshold) << 2 | (v.s3 < threshold) << 3 |
+               (v.s4 < threshold) << 4 | (v.s5 < threshold) << 5 | (v.s6 < threshold) << 6 | (v.s7 < threshold) << 7;
+    } else {
+        for (int k = 0; k < n; k++)
+            bits |= (uint)(from[k] < threshold) << k;
+    }
+    mask[(first_row + row) * 4 * stride + at] = (uchar)bits;
+}
+
+/* --- parts ------------------------------------------------------------------------ */
+
+/* The first bit of the run of ones that bit x of a word is in. */
+static int run_start(uint word, int x)
+{
+    const uint gaps = ~word & ((1u << x) - 1);
+
+    return gaps != 0 ? 32 - (int)clz(gaps) : 0;
+}
+
+/* The first bits of the runs of ones. */
+static uint starts_of(uint word)
+{
+    return word & ~(word << 1);
+}
+
+static int lowest(uint word)
+{
+    return 31 - (int)clz(word & -word);
+}
+
+/*
+ * Tiles: along x, y, z, from tile layer first_layer on. used: parts that there are,
+ * of at most `room`; those beyond are counted, but not written. z_before, z_all: slices of the
+ * stack before this slab, and in all. through: slices are connected. blocks: tiles
+ * without or full of membrane are done as a whole.
+ */
+__kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane, volatile __global int *used,
+                                        __global int *link, __global int *first, int room, int nx, int ny, int nz,
+                                        int stride, int first_layer, int z_before, int z_all, int through, int blocks)
+{
+    volatile __local int node[1 + TX * ROWS];
+    __local uint rows[ROWS];
+    volatile __local int parts, some, gaps;
+    __local int base;
+    const int me = (int)get_local_id(0);
+    const int x0 = (int)get_group_id(0) * TX, y0 = (int)get_group_id(1) * TY;
+    const int z0 = ((int)get_group_id(2) + first_layer) * TZ;
+    const int right = nx - 1 - x0;        /* the bit of the border, if < 32 */
+
+    if (me == 0)
+        parts = some = gaps = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int row = me; row < ROWS; row += GROUP) {
+        const int y = y0 + (row & (TY - 1)), z = z0 + (row >> TY_LOG);
+        const uint word = y < ny && z < nz ? mask[((size_t)z * ny + y) * stride + get_group_id(0)] : 0;
+
+        rows[row] = word;
+        if (word != 0)
+            atomic_or(&some, 1);
+        if (word != ~0u)
+            atomic_or(&gaps, 1);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    /* Node 1 + 32 row + x is the run that starts at x, node 0 the outside. A work-item
+     * has a byte of a row. */
+    const int plain = blocks && (!some || (!gaps && through)), bytes = plain ? 0 : 4 * ROWS;
+
+    for (int k = me; k < bytes; k += GROUP) {
+        const int row = k >> 2, y = y0 + (row & (TY - 1)), z = z_before + z0 + (row >> TY_LOG);
+        const uint word = rows[row];
+        const int edge = y == 0 || y == ny - 1 || (through && (z == 0 || z == z_all - 1));
+        const int last = right < TX && word >> right & 1 ? run_start(word, right) : -1;
+
+        for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+            const int x = lowest(left);
+
+            node[1 + 32 * row + x] = edge || x == last || x0 + x == 0 ? 0 : 1 + 32 * row + x;
+        }
+    }
+    if (me == 0)
+        node[0] = 0;
+    if (me == 0 && plain)
+        node[1] = x0 == 0 || right < TX || y0 == 0 || y0 + TY == ny || z_before + z0 == 0 ||
+                  z_before + z0 + TZ == z_all ? 0 : 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    /* With the row above and the row before. (Two calls instead of a loop come out wrong
+     * with PoCL 3.1.) Once for each stretch that two rows share. */
+    for (int k = me; k < bytes; k += GROUP) {
+        const int row = k >> 2;
+
+        for (int d = 0; d < 2; d++) {
+            const int other = d == 0 ? row - 1 : row - TY;
+            const int there = d == 0 ? (row & (TY - 1)) > 0 : through && row >= TY;
+            uint left = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
+
+            for (; left != 0; left &= left - 1) {
+                const int x = lowest(left);
+
+                unite_in_tile(node, 1 + 32 * row + run_start(rows[row], x),
+                              1 + 32 * other + run_start(rows[other], x));
+            }
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    /* Roots get numbers, which are < 0 as no link is. */
+    for (int k = me; k < (plain ? some : bytes); k += GROUP)
+        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+            const int i = 1 + 32 * (k >> 2) + lowest(left);
+
+            if (node[i] == i)
+                node[i] = ~atomic_inc(&parts);
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me == 0)
+        base = parts > 0 ? atomic_add(used, parts) : 0;
+    if (me + x0 + y0 + z0 == 0)
+        link[0] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = me; k < TX * ROWS; k += GROUP) {
+        const int row = k >> TX_LOG, x = k & (TX - 1), y = y0 + (row & (TY - 1)), z = z0 + (row >> TY_LOG);
+        const size_t at = ((size_t)z * ny + y) * nx + x0 + x;
+        int part = -1;
+
+        if (x0 + x >= nx || y >= ny || z >= nz)
+            continue;
+        if (rows[row] >> x & 1) {
+            const int start = plain ? 1 : 1 + 32 * row + run_start(rows[row], x);
+            int i = start;
+
+            while (i > 0 && node[i] >= 0)
+                i = node[i];
+            part = i == 0 ? 0 : base + ~node[i];
+            /* The tile's raster is not the stack's, but the order within it is the same. */
+            if (i == 1 + k && part < room) {
+                link[part] = part;
+                first[part] = (int)at;
+            }
+        }
+        plane[at] = part;
+    }
+}
+
+/* --- where tiles meet --------------------------------------------------------------- */
+
+/* A word of the mask's row y in slice z. */
+static uint word_of(__global const uint *mask, int ny, int stride, int word, int y, int z)
+{
+    return mask[((size_t)z * ny + y) * stride + word];
+}
+
+/*
+ * Joins parts across the faces of tiles, those to the left, above and before; along x:
+ * words of a row, along y: rows, along z: slices from first_z on. Once for each
+ * stretch of voxels that have a neighbour across the face, unless the row above or
+ * before in the same tile has the same stretch beginning.
+ */
+__kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
+                                       volatile __global int *link, int nx, int ny, int stride, int first_z,
+                                       int through)
+{
+    const int at = (int)get_global_id(0), z = first_z + (int)get_global_id(1);
+    const int y = at / stride, tile = at - y * stride;
+
+    if (y >= ny)
+        return;
+    const uint here = word_of(mask, ny, stride, tile, y, z);
+    const int above = (y & (TY - 1)) > 0, before = through && (z & (TZ - 1)) > 0;
+
+    for (int d = 0; d < 3; d++) {
+        const int dx = d == 0, dy = d == 1, dz = d == 2;
+        const int there = d == 0 ? tile > 0 : d == 1 ? !above && y > 0 : through && !before && z > 0;
+        uint both = 0;
+
+        if (!there)
+            continue;
+        /* Voxels with one across the face; then less those whose neighbours join the same. */
+        if (d == 0)
+            both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
+        else
+            both = starts_of(here & word_of(mask, ny, stride, tile, y - dy, z - dz));
+        if (both != 0 && above) {
+            const uint up = word_of(mask, ny, stride, tile, y - 1, z);
+
+            both &= ~(up & (d == 0 ? word_of(mask, ny, stride, tile - 1, y - 1, z) >> 31
+                                   : word_of(mask, ny, stride, tile, y - 1, z - dz)));
+        }
+        if (both != 0 && before) {
+            const uint back = word_of(mask, ny, stride, tile, y, z - 1);
+
+            both &= ~(back & (d == 0 ? word_of(mask, ny, stride, tile - 1, y, z - 1) >> 31
+                                     : word_of(mask, ny, stride, tile, y - dy, z - 1)));
+        }
+        for (; both != 0; both &= both - 1) {
+            const size_t i = ((size_t)z * ny + y) * nx + 32 * tile + lowest(both);
+
+            unite(link, plane[i], plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
+        }
+    }
+}
+
+/* --- labels ------------------------------------------------------------------------- */
+
+__kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *root, int parts)
+{
+    const int p = (int)get_global_id(0);
+    int i = p;
+
+    if (p >= parts)
+        return;
+    while (link[i] != i)
+        i = link[i];
+    root[p] = i;
+}
+
+/* Clears the links of parts, and words of the mask. */
+__kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask, int parts, uint words)
+{
+    const size_t i = get_global_id(0);
+
+    if (i < parts)
+        link[i] = INT_MAX;
+    if (i < words)
+        mask[i] = 0;
+}
+
+__kernel GROUP_ATTRIBUTE void vol_least(volatile __global int *least, __global const int *first,
+                                        __global const int *root, int parts)
+{
+    const int p = (int)get_global_id(0);
+
+    if (p > 0 && p < parts && root[p] > 0)
+        atomic_min(&least[root[p]], first[p]);
+}
+
+__kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const int *root,
+                                       volatile __global uint *mask, int parts)
+{
+    const int p = (int)get_global_id(0);
+
+    if (p > 0 && p < parts && root[p] == p)
+        atomic_or(&mask[least[p] >> 5], 1u << (least[p] & 31));
+}
+
+/* Bits in CHUNK words, a work-item each. */
+__kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words, int chunks)
+{
+    const int chunk = (int)get_global_id(0);
+    uint sum = 0;
+
+    if (chunk >= chunks)
+        return;
+    for (uint i = chunk * CHUNK; i < min(words, (uint)(chunk + 1) * CHUNK); i++)
+        sum += popcount(mask[i]);
+    counts[chunk] = (int)sum;
+}
+
+/* Counts become what is before; counts[chunks] becomes all. One work-group. */
+__kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
+{
+    __local int sums[2][GROUP];
+    const int me = (int)get_local_id(0), each = (chunks + GROUP - 1) / GROUP;
+    const int begin = min(me * each, chunks), end = min(begin + each, chunks);
+    int sum = 0, from = 0;
+
+    for (int i = begin; i < end; i++)
+        sum += counts[i];
+    sums[0][me] = sum;
+    for (int step = 1; step < GROUP; step *= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        sums[1 - from][me] = sums[from][me] + (me >= step ? sums[from][me - step] : 0);
+        from = 1 - from;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int before = sums[from][me] - sum;
+
+    for (int i = begin; i < end; i++) {
+        const int here = counts[i];
+
+        counts[i] = before;
+        before += here;
+    }
+    if (me == GROUP - 1)
+        counts[chunks] = before;
+}
+
+/*
+ * given[p] becomes what the voxels of a part get. numbers >= 0: the slab begins
+ * after so many voxels of its stack, and they get ~(1 + the cell's least voxel), ~0 for the
+ * outside; else they get the cell's label, and `outside` for the outside.
+ */
+__kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const int *root,
+                                       __global const uint *mask, __global const int *counts, __global int *given,
+                                       int parts, int numbers, int outside)
+{
+    const int p = (int)get_global_id(0);
+
+    if (p >= parts)
+        return;
+    if (p == 0 || root[p] == 0) {
+        given[p] = numbers >= 0 ? ~0 : outside;
+        return;
+    }
+    const int at = least[root[p]], chunk = at / (32 * CHUNK);
+
+    if (numbers >= 0) {
+        given[p] = ~(1 + numbers + at);
+        return;
+    }
+    int label = counts[chunk] + 1 + (int)popcount(mask[at >> 5] & ((1u << (at & 31)) - 1));
+
+    for (int word = chunk * CHUNK; word < at >> 5; word++)
+        label += (int)popcount(mask[word]);
+    given[p] = label;
+}
+
+/* Voxels [first, end) are given what their parts are; membrane 0. totals: membrane and
+ * outside. */
+__kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *given, volatile __global int *totals,
+                                        uint first, uint end, int outside)
+{
+    volatile __local int sums[2];
+    const int me = (int)get_local_id(0);
+    const uint base = first + (uint)get_group_id(0) * GROUP * PER_ITEM + me;
+    int membrane = 0, out = 0;
+
+    if (me < 2)
+        sums[me] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint k = 0; k < PER_ITEM; k++) {
+        const uint i = base + k * GROUP;
+
+        if (i < end) {
+            const int part = plane[i], value = part < 0 ? 0 : given[part];
+
+            membrane += part < 0;
+            out += part >= 0 && value == outside;
+            plane[i] = value;
+        }
+    }
+    if (membrane > 0)
+        atomic_add(&sums[0], membrane);
+    if (out > 0)
+        atomic_add(&sums[1], out);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (me < 2 && sums[me] > 0)
+        atomic_add(&totals[me], sums[me]);
+}

@@ -1,0 +1,135 @@
+"""Labels of a 256^3 stack: texcell's and those of scipy.ndimage.label with the same
+connectivity, in turn in the same run, and what texcell's treatment of whole blocks is
+worth. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
+
+    volume.py [DEVICE [SIDE]]
+
+Processor time of one thread, wall time of two. Memory for the labels is fresh each time. On a
+device both have voxels and labels in device memory, and transfers do not count.
+Environment: TEXCELL_BUILD; BENCH_ROUNDS (7)."""
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap                         # noqa: E402
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))
+IN_SLICES = np.zeros((3, 3, 3), int)
+IN_SLICES[1] = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
+STRUCTURES = {"3d": None, "slices": IN_SLICES}
+
+
+def smooth(a, size):
+    for axis in (0, 1, 2, 0, 1, 2):
+        total = a.copy()
+        for shift in range(1, size):
+            total += np.roll(a, shift, axis)
+        a = total / size
+    return a
+
+
+def stacks(n):
+    """Some stacks of at most 256^3 voxels, repeated to n^3."""
+    block = min(n, 256)
+    for name, mask in blocks(block):
+        yield name, np.tile(mask, (n // block,) * 3)
+
+
+def blocks(n):
+    """Membranes: shells in rows; a foam (walls where two of many seeds are equally far);
+    crumpled sheets; and noise, which no membrane is."""
+    z, y, x = np.ogrid[:n, :n, :n]
+    cell = [(v % 64 - 32) ** 2 for v in (z, y, x)]
+    far = sum(cell)
+    yield "shells", (far < 28 ** 2) & (far >= 25 ** 2)
+    rng = np.random.default_rng(1)
+    nearest = np.full((2, n, n, n), np.inf, np.float32)
+    for seed in rng.random((40, 3), np.float32) * n:
+        d = np.sqrt(sum((v - s) ** 2 for v, s in zip((z, y, x), seed))).astype(np.float32)
+        nearest[1] = np.minimum(nearest[1], np.maximum(nearest[0], d))
+        nearest[0] = np.minimum(nearest[0], d)
+    yield "foam", nearest[1] - nearest[0] < 4
+    noise = rng.random((n, n, n), np.float32)
+    sheets = smooth(noise, 9)
+    yield "sheets", np.abs(sheets - sheets.mean()) < 0.15 * sheets.std()
+    yield "noise, 50%", noise < 0.5
+
+
+def ours(path, n, mode, device="cpu", threads=1, rounds=1):
+    run = subprocess.run([os.path.join(tap.BUILD, "tests", "bench", "volume_bench"), device, str(n), str(n), str(n),
+                          mode, str(threads), str(rounds), path], stdout=subprocess.PIPE, universal_newlines=True)
+    if run.returncode != 0:
+        sys.exit("volume_bench: exit %d" % run.returncode)
+    labels, plain, everything, cells, same = run.stdout.split()
+    if same != "same":
+        sys.exit("the labels differ: %s" % run.stdout)
+    return np.array([float(labels), float(plain), float(everything)]), int(cells)
+
+
+def on_cpu(name, path, mask, n):
+    from scipy import ndimage
+    empty = ~mask
+    for mode, structure in STRUCTURES.items():
+        best, peer = np.full(3, np.inf), np.inf
+        for _ in range(ROUNDS):
+            best = np.minimum(best, ours(path, n, mode)[0])
+            start = time.process_time()
+            ndimage.label(empty, structure)
+            peer = min(peer, 1e3 * (time.process_time() - start))
+        two = min(ours(path, n, mode, threads=2)[0][0] for _ in range(3))
+        print("%-12s %-6s %9.1f %12.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], best[2], two, peer,
+                                                                     peer / best[0]))
+        sys.stdout.flush()
+
+
+def cupy_ms(mask, structure):
+    try:
+        import cupy
+        from cupyx.scipy import ndimage
+    except ImportError:
+        return None
+    on_device = cupy.asarray(~mask)
+    best = np.inf
+    for _ in range(10):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        ndimage.label(on_device, structure)
+        end.record()
+        end.synchronize()
+        best = min(best, cupy.cuda.get_elapsed_time(start, end))
+    return best
+
+
+def on_device(name, path, mask, n, device):
+    for mode, structure in STRUCTURES.items():
+        t, cells = ours(path, n, mode, device, 16, 3)
+        peer = cupy_ms(mask, structure)
+        print("%-12s %-6s %9.3f %12.3f %9.1f %8s %6s  %d cells, those of the CPU" % (
+            name, mode, t[0], t[1], t[2], "-" if peer is None else "%.2f" % peer,
+            "-" if peer is None else "%.2f" % (peer / t[0]), cells))
+        sys.stdout.flush()
+
+
+def main():
+    device = sys.argv[1] if len(sys.argv) > 1 else None
+    n = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+    path = os.path.join(tap.scratch(), "raw")
+    print("%d^3 voxels, milliseconds" % n)
+    if device is None:
+        print("%-12s %-6s %9s %12s %9s %9s %8s %6s" % ("stack", "mode", "labels", "no blocks", "and table",
+                                                       "2 threads", "scipy", "ratio"))
+    else:
+        print("%-12s %-6s %9s %12s %9s %8s %6s" % ("stack", "mode", "labels", "no blocks", "all of it", "CuPy", "ratio"))
+    for name, mask in stacks(n):
+        mask.astype(np.uint8).tofile(path)
+        if device is None:
+            on_cpu(name, path, mask, n)
+        else:
+            on_device(name, path, mask, n, device)
+
+
+main()

@@ -1,0 +1,151 @@
+/*
+ * Times the labels of volume: a raw stack of bytes in memory to labels, through
+ * the same backends that a task uses, with and without what they do for whole
+ * blocks of voxels.
+ *
+ *     volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE
+ *
+ * DEVICE is an argument of --device; MODE "3d" or "slices". FILE has a byte for each
+ * voxel, membrane is 1. Prints the best times in milliseconds of REPEATS,
+ *
+ *     LABELS PLAIN EVERYTHING CELLS SAME
+ *
+ * On the CPU LABELS has memory and threads made and freed, and the plane of labels
+ * allocated; with one thread it is processor time, which other programs disturb less. On
+ * a device it is that of its kernels alone, from voxels to labels in
+ * device memory. PLAIN is the same without blocks. EVERYTHING is labels and tables (on
+ * a device with transfers and compilation). SAME says whether all states were the
+ * CPU's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/analysis/volume.h"
+#include "opencl/backends.h"
+
+typedef struct times {
+    double labels, everything;
+} times;
+
+static double seconds(const an_task *task)
+{
+    return task->device == NULL && task->threads == 1 ? (double)clock() / CLOCKS_PER_SEC : tc_seconds();
+}
+
+static tc_status once(const an_backend *backend, const an_task *task, vol_state *state, times *t, tc_err *err)
+{
+    const double start = seconds(task);
+    wu_output out = { 0, NULL };
+    void *worker = NULL;
+    uint64_t units;
+    tc_status st = backend->open(task, state, &worker, err);
+
+    if (st == TC_OK)
+        do
+            st = backend->step(worker, state, &units, err);
+        while (st == TC_MORE);
+    if (st == TC_OK)
+        st = backend->sync(worker, state, err);
+    t->labels = task->device != NULL && worker != NULL ? vol_opencl_label_ms(worker) : 0;
+    if (worker != NULL)
+        backend->close(&worker);
+    if (task->device == NULL)
+        t->labels = 1e3 * (seconds(task) - start);
+    if (st == TC_OK)
+        st = vol_finish(task, 0, state, &out, err);
+    t->everything = 1e3 * (seconds(task) - start);
+    wu_output_free(&out);
+    return st;
+}
+
+/* The best of some; the state is made anew for each. *state: that of the last. */
+static tc_status best_of(int repeats, const an_backend *backend, const an_task *task, vol_state **state, times *best,
+                         tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    *best = (times){ 1e30, 1e30 };
+    *state = NULL;
+    for (int i = 0; st == TC_OK && i < repeats; i++) {
+        times t = { 0, 0 };
+
+        free(*state);
+        *state = calloc(1, task->plan.state_bytes);
+        st = *state == NULL ? tc_no_memory(err, "the state") : once(backend, task, *state, &t, err);
+        best->labels = t.labels < best->labels ? t.labels : best->labels;
+        best->everything = t.everything < best->everything ? t.everything : best->everything;
+    }
+    return st;
+}
+
+static tc_status bench(an_task *task, ocl_device *device, int repeats, tc_err *err)
+{
+    const size_t bytes = task->plan.state_bytes;
+    vol_state *cpu = NULL, *blocks = NULL, *plain = NULL;
+    times t, u;
+    tc_status st = best_of(device == NULL ? repeats : 1, &vol_cpu, task, &cpu, &t, err);
+
+    task->device = device;
+    if (st == TC_OK && device != NULL)
+        st = best_of(repeats, &vol_opencl, task, &blocks, &t, err);
+    if (st == TC_OK)
+        st = best_of(repeats, device != NULL ? &vol_opencl_plain : &vol_cpu_plain, task, &plain, &u, err);
+    if (st == TC_OK)
+        printf("%.3f %.3f %.1f %llu %s\n", t.labels, u.labels, t.everything, (unsigned long long)cpu->cells,
+               memcmp(cpu, plain, bytes) == 0 && (blocks == NULL || memcmp(cpu, blocks, bytes) == 0) ? "same"
+                                                                                                     : "DIFFERENT");
+    free(cpu);
+    free(blocks);
+    free(plain);
+    return st;
+}
+
+static tc_status read_file(const char *path, void *to, size_t n, tc_err *err)
+{
+    FILE *const f = fopen(path, "rb");
+    const bool good = f != NULL && fread(to, 1, n, f) == n;
+
+    if (f != NULL)
+        fclose(f);
+    return good ? TC_OK : tc_fail(err, TC_IO, "%s: cannot be read", path);
+}
+
+int main(int argc, char **argv)
+{
+    char name[] = "stack";
+    vol_params params = { .membrane = 1, .min_voxels = 1, .max_voxels = INT64_MAX };
+    wu_item item = { .name = name, .is_stack = true, .bits = 8, .channels = 1, .spacing = { 1, 1, 1 } };
+    wu_pixels pixels = { .bits = 8 };
+    an_task task = { .params = &params, .item = &item, .pixels = &pixels, .slice_ms = 50 };
+    ocl_wish wish = { 0 };
+    ocl_device *device = NULL;
+    tc_err err = { "" };
+    tc_status st;
+    size_t n;
+
+    if (argc != 9 || ocl_wish_parse(argv[1], &wish, &err) != TC_OK) {
+        fprintf(stderr, "volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE\n%s\n", err.message);
+        return 1;
+    }
+    pixels.nx = item.nx = (uint32_t)strtoul(argv[2], NULL, 10);
+    pixels.ny = item.ny = (uint32_t)strtoul(argv[3], NULL, 10);
+    pixels.nz = item.nz = (uint32_t)strtoul(argv[4], NULL, 10);
+    params.through = strcmp(argv[5], "3d") == 0;
+    task.threads = (unsigned)strtoul(argv[6], NULL, 10);
+    n = (size_t)item.nx * item.ny * item.nz;
+    pixels.u8 = malloc(n);
+    st = pixels.u8 == NULL ? tc_no_memory(&err, "the stack") : read_file(argv[8], pixels.u8, n, &err);
+    if (st == TC_OK)
+        st = an_volume.plan(&params, &item, &task.plan, &err);
+    if (st == TC_OK)
+        st = ocl_device_find(&wish, &device, &err);
+    if (st == TC_OK)
+        st = bench(&task, device, atoi(argv[7]), &err);
+    if (st != TC_OK)
+        fprintf(stderr, "volume_bench: %s\n", err.message);
+    ocl_device_close(&device);
+    free(pixels.u8);
+    return tc_exit_code(st);
+}

@@ -1,0 +1,168 @@
+"""The same work unit gives the same bytes: on the CPU with 1, 2, 3 and 7 threads, on an
+OpenCL device (PoCL will do), on a device too small for the stack, and when it is stopped on
+one and goes on with the other. On the device the answers are those of the oracle too."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import numpy as np
+from scipy import ndimage
+
+import tap
+from oracle import volume_check, workunit
+from oracle.workunit import item
+
+FOLDER = tap.scratch()
+os.environ.setdefault("POCL_CACHE_DIR", os.path.join(FOLDER, "pocl"))
+
+
+def grey(membrane, kind=np.uint8):
+    noise = (np.arange(membrane.size).reshape(membrane.shape) * 7919) % 100
+    return (np.where(membrane, 128 + noise, noise) * (257 if kind == np.uint16 else 1)).astype(kind)
+
+
+def foam(shape, seed, kind=np.uint8):
+    rng = np.random.default_rng(seed)
+    blurred = ndimage.gaussian_filter(rng.random(shape), 4)
+    return grey(np.abs(blurred - blurred.mean()) < 0.5 * blurred.std(), kind)
+
+
+def balls(n, count):
+    z, y, x = ((np.arange(n * c) % n - n // 2) ** 2 for c in count)
+    d = np.sqrt(z[:, None, None] + y[:, None] + x)
+    return grey((d >= n * 0.36) & (d < n * 0.36 + 1.8))
+
+
+def stacks():
+    rng = np.random.default_rng(3)
+    return [item("foam", list(foam((45, 90, 131), 1))), item("balls", list(balls(32, (2, 3, 4)))),
+            item("noise", list(grey(rng.random((20, 70, 65)) < 0.5))),
+            item("sparse", list(grey(rng.random((33, 70, 65)) < 0.1))),
+            item("walls", list(grey(np.pad(np.zeros((30, 46, 94), bool), 1, constant_values=True)))),
+            item("row", list(grey(rng.random((1, 1, 65)) < 0.5)), stack=True),
+            item("column", list(grey(rng.random((40, 1, 1)) < 0.5))),
+            item("none", list(grey(np.zeros((9, 33, 40), bool)))), item("all", list(grey(np.ones((9, 33, 40), bool))))]
+
+
+def deep():
+    return [item("deep", list(foam((30, 50, 70), 4, np.uint16)), spacing=[0.3, 0.1, 0.1])]
+
+
+JOBS = {
+    "3d": ({"membrane": 128, "labels": True}, stacks),
+    "slices": ({"membrane": 128, "mode": "slices", "labels": True}, stacks),
+    "filtered": ({"membrane": 128, "mode": "slices", "min_voxels": 7, "exclude_border": True, "labels": True}, stacks),
+    "repaired": ({"membrane": 128, "repair": {"sigma": 1.2, "threshold": 90}, "max_voxels": 9000, "labels": True}, stacks),
+    "repaired slices": ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1, "threshold": 120}, "labels": True},
+                        stacks),
+    "16 bits": ({"membrane": 128 * 257, "min_voxels": 3, "labels": True}, deep),
+}
+
+
+def bytes_of(unit, device, threads, memory=None):
+    result = os.path.join(FOLDER, "r.npz")
+    env = {"TEXCELL_TEST_CL_MEMORY": str(memory)} if memory else {}
+    run = volume_check.texcell(unit, result, threads, device, **env)
+    if run.returncode != 0:
+        tap.note("exit %d: %s" % (run.returncode, run.stderr))
+        return None
+    with open(result, "rb") as f:
+        return f.read()
+
+
+def has_device():
+    return "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout)
+
+
+def everywhere(device):
+    for name, (parameters, items) in JOBS.items():
+        unit = workunit.write(os.path.join(FOLDER, "u.zip"), "volume", parameters, items())
+        first = bytes_of(unit, "cpu", 1)
+        for threads in (2, 3, 7):
+            tap.ok(first is not None and bytes_of(unit, "cpu", threads) == first,
+                   "%s: %d threads give the bytes of one" % (name, threads))
+        # The foam has 530,000 voxels: two slabs, many, slabs of fewer slices than a tile.
+        for memory in (None, 2000000, 700000, 200000):
+            title = "%s: OpenCL%s gives the same bytes" % (name, " with %d bytes" % memory if memory else "")
+            if device:
+                tap.ok(first is not None and bytes_of(unit, "opencl", 2, memory) == first, title)
+            else:
+                tap.skip(title, "no OpenCL device")
+
+
+def crossing(device):
+    """States bit for bit when work is handed on after every few steps, and bytes of
+    results when the program is stopped again and again."""
+    program = os.path.join(tap.BUILD, "tests", "unit", "state_of")
+    big = foam((96, 220, 220), 8)
+    parameters = {"membrane": 128, "repair": {"sigma": 1.5, "threshold": 100}, "min_voxels": 4, "labels": True}
+    unit = workunit.write(os.path.join(FOLDER, "big.zip"), "volume", parameters,
+                          [item("a", list(big)), item("b", list(big[::-1]))])
+    devices = "cpu,opencl" if device else "cpu"
+    states = []
+    for where, steps in (("cpu", []), (devices, ["1000"])):
+        out = os.path.join(FOLDER, "state")
+        run = tap.run([program, unit, "0", where, "2", out] + steps)
+        with open(out, "rb") as f:
+            states.append(f.read() if run.returncode == 0 else run.stderr)
+    tap.ok(states[0] == states[1] and len(states[0]) > big.size * 4, "the state is the same on %s" % devices)
+    first = bytes_of(unit, "cpu", 2)
+    result, where = os.path.join(FOLDER, "x.npz"), os.path.join(FOLDER, "checkpoints")
+    os.mkdir(where)
+    kills, turns = 0, 0
+    while not os.path.exists(result) and turns < 40:
+        turns += 1
+        backend = "opencl" if device and turns % 2 else "cpu"
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", backend, "--threads", str(turns % 3 + 1),
+                              "--checkpoint-dir", where, "--checkpoint-every", "0.01", "--quiet"],
+                             stderr=subprocess.PIPE)
+        try:
+            p.wait(timeout=0.25 + 0.15 * turns)
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGTERM if turns % 4 else signal.SIGKILL)
+            p.wait()
+            kills += 1
+        p.stderr.close()
+    with open(result, "rb") as f:
+        again = f.read()
+    tap.ok(first is not None and again == first and kills > 0,
+           "stopped %d times, %s, it gives the same bytes" % (kills, "on both backends in turn" if device else "on the CPU"))
+
+
+def oracle(device):
+    if not device:
+        return tap.skip("the oracle agrees with the device", "no OpenCL device")
+    for name, (parameters, items) in JOBS.items():
+        small = [it for it in items() if it["name"] not in ("noise", "foam")] if "repair" in parameters else items()
+        volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2, "opencl")
+
+
+def oclgrind():
+    """The kernels interpreted: no races, nothing uninitialized is used, no index is out of
+    range."""
+    title = "Oclgrind: "
+    program = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
+    if shutil.which("oclgrind") is None or not os.path.exists(program):
+        return tap.skip(title + "the kernels", "oclgrind or backend_try is not here")
+    for parameters, bits, memory in (('{"membrane":110}', "8", None), ('{"membrane":30000,"mode":"slices"}', "16", None),
+                                     ('{"membrane":110}', "8", "9000"),
+                                     ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None)):
+        env = dict(os.environ, **({"TEXCELL_TEST_CL_MEMORY": memory} if memory else {}))
+        # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
+        watched = [] if "repair" in parameters else ["--uninitialized"]
+        run = tap.run(["oclgrind", "--data-races", "--check-api"] + watched +
+                      [program, "volume", parameters, "35", "18", "11", bits, "0"], env=env)
+        lines = [l for l in (run.stdout + run.stderr).splitlines() if l.strip()]
+        tap.ok(run.returncode == 0 and len(lines) == 1,
+               title + "%s bits, %s%s" % (bits, parameters, ", slabs" if memory else ""),
+               "exit %d\n%s" % (run.returncode, "\n".join(lines[:20])))
+
+
+device = has_device()
+everywhere(device)
+oracle(device)
+oclgrind()
+crossing(device)
+tap.done()
