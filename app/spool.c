@@ -38,7 +38,7 @@ static const char magic[4] = "TXSP";
 
 static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
 {
-    return (uint32_t)crc32_z(crc, data, n);
+    return n == 0 ? crc : (uint32_t)crc32_z(crc, data, n);   /* zlib starts anew at NULL */
 }
 
 tc_status spool_open(const char *path, spool **out, tc_err *err)
@@ -190,52 +190,67 @@ static size_t record_bytes(const wu_output *output)
     return bytes;
 }
 
-static unsigned char *put(unsigned char *p, const void *data, size_t n)
-{
-    if (n > 0)
-        memcpy(p, data, n);
-    return p + n;
-}
+/* Hands the bytes of a record behind its head to `take`, piece by piece. */
+typedef bool (*take_fn)(void *user, const void *data, size_t n);
 
-static void pack_record(const wu_output *output, unsigned char *p)
+static bool each_piece(const wu_output *output, take_fn take, void *user)
 {
-    for (size_t i = 0; i < output->n; i++) {
+    bool good = true;
+
+    for (size_t i = 0; good && i < output->n; i++) {
         const wu_out_array *const a = &output->arrays[i];
         const array_head head = {
             .kind = (uint8_t)a->kind, .dtype = (uint8_t)a->info.dtype, .ndim = (uint8_t)a->info.ndim,
             .width = a->info.width, .name_length = (uint32_t)strlen(a->info.name)
         };
 
-        p = put(p, &head, sizeof head);
-        p = put(p, a->info.name, head.name_length);
-        p = put(p, a->info.shape, a->info.ndim * sizeof(uint64_t));
-        p = put(p, a->data, data_bytes(&a->info));
+        good = take(user, &head, sizeof head) && take(user, a->info.name, head.name_length) &&
+               take(user, a->info.shape, a->info.ndim * sizeof(uint64_t)) &&
+               take(user, a->data, data_bytes(&a->info));
     }
+    return good;
+}
+
+static bool add_to_crc(void *user, const void *data, size_t n)
+{
+    uint32_t *const crc = user;
+
+    *crc = crc_more(*crc, data, n);
+    return true;
+}
+
+/* Where the next piece goes, and the CRC of the file up to there. */
+typedef struct spool_end {
+    int fd;
+    uint64_t size;
+    uint32_t crc;
+} spool_end;
+
+static bool write_piece(void *user, const void *data, size_t n)
+{
+    spool_end *const end = user;
+
+    if (!tc_write_at(end->fd, end->size, data, n))
+        return false;
+    end->size += n;
+    return add_to_crc(&end->crc, data, n);
 }
 
 tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
 {
-    const size_t bytes = record_bytes(output);
-    unsigned char *const block = malloc(sizeof(record_head) + bytes);
-    record_head head = { .n_arrays = (uint32_t)output->n, .bytes = bytes };
+    record_head head = { .n_arrays = (uint32_t)output->n, .bytes = record_bytes(output) };
+    spool_end end = { s->fd, s->size, s->crc };
     tc_status st;
 
-    if (block == NULL)
-        return tc_no_memory(err, "the spool");
-    pack_record(output, block + sizeof head);
     memcpy(head.magic, magic, sizeof magic);
-    head.crc = crc_more(0, block + sizeof head, bytes);
-    memcpy(block, &head, sizeof head);
-    if (!tc_write_at(s->fd, s->size, block, sizeof head + bytes)) {
-        st = tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
-    } else {
-        st = add_index(s, s->size, err);
-    }
+    each_piece(output, add_to_crc, &head.crc);
+    if (!write_piece(&end, &head, sizeof head) || !each_piece(output, write_piece, &end))
+        return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
+    st = add_index(s, s->size, err);
     if (st == TC_OK) {
-        s->crc = crc_more(s->crc, block, sizeof head + bytes);
-        s->size += sizeof head + bytes;
+        s->crc = end.crc;
+        s->size = end.size;
     }
-    free(block);
     return st;
 }
 
@@ -248,19 +263,20 @@ tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
     return TC_OK;
 }
 
-/* A reader over a block that never runs past its end. */
+/* Reads a record in order, never past its end. */
 typedef struct cursor {
-    const unsigned char *p;
-    size_t left;
+    const spool *s;
+    uint64_t at, left;
+    uint32_t crc;              /* of what was read */
 } cursor;
 
-static bool take(cursor *c, void *out, size_t n)
+static bool next_bytes(cursor *c, void *out, size_t n)
 {
-    if (n > c->left)
+    if (n > c->left || !read_at(c->s, c->at, out, n))
         return false;
-    memcpy(out, c->p, n);
-    c->p += n;
+    c->at += n;
     c->left -= n;
+    c->crc = crc_more(c->crc, out, n);
     return true;
 }
 
@@ -274,11 +290,11 @@ static bool unpack_array(cursor *c, wu_output *output)
     void *data;
     int ok;
 
-    if (!take(c, &head, sizeof head) || head.kind > WU_ONCE || head.dtype > WU_STR || head.ndim < 1 || head.ndim > WU_MAX_NDIM ||
-        head.name_length >= sizeof name || !take(c, name, head.name_length))
+    if (!next_bytes(c, &head, sizeof head) || head.kind > WU_ONCE || head.dtype > WU_STR || head.ndim < 1 || head.ndim > WU_MAX_NDIM ||
+        head.name_length >= sizeof name || !next_bytes(c, name, head.name_length))
         return false;
     name[head.name_length] = '\0';
-    if (!take(c, shape, head.ndim * sizeof shape[0]))
+    if (!next_bytes(c, shape, head.ndim * sizeof shape[0]))
         return false;
     memcpy(info.shape, shape, sizeof shape);
     info.dtype = (wu_dtype)head.dtype;
@@ -290,31 +306,26 @@ static bool unpack_array(cursor *c, wu_output *output)
         wu_output_add(output, (wu_array_kind)head.kind, name, info.dtype, info.width,
                       info.ndim, shape, &data, NULL) != TC_OK)
         return false;
-    return data == NULL || take(c, data, (size_t)bytes);
+    return data == NULL || next_bytes(c, data, (size_t)bytes);
 }
 
 tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)
 {
     const spool *const s = user;
-    unsigned char *block = NULL;
     record_head head;
-    cursor c;
+    cursor c = { .s = s };
     bool good;
 
     memset(output, 0, sizeof *output);
     good = index < s->items && read_at(s, s->at[index], &head, sizeof head) &&
            head.bytes <= s->size - s->at[index] - sizeof head;
     if (good) {
-        block = malloc((size_t)head.bytes + 1);
-        if (block == NULL)
-            return tc_no_memory(err, "the spool");
-        good = read_at(s, s->at[index] + sizeof head, block, (size_t)head.bytes) &&
-               crc_more(0, block, (size_t)head.bytes) == head.crc;
+        c.at = s->at[index] + sizeof head;
+        c.left = head.bytes;
     }
-    c = (cursor){ block, good ? (size_t)head.bytes : 0 };
     for (uint32_t i = 0; good && i < head.n_arrays; i++)
         good = unpack_array(&c, output);
-    free(block);
+    good = good && c.left == 0 && c.crc == head.crc;
     if (good)
         return TC_OK;
     wu_output_free(output);
