@@ -585,7 +585,7 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    ocl_batch batch = { NULL, NULL, 0 };
+    ocl_batch batch = { 0 };
     double ms = 0;
     tc_status st = ocl_write(w->device, &w->work, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
 
@@ -636,7 +636,7 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
         OCL_ARG(matrix_size)
     };
     uint64_t *const matrix = malloc(matrix_size * sizeof *matrix);
-    ocl_batch batch = { NULL, NULL, 0 };
+    ocl_batch batch = { 0 };
     double ms = 0;
     tc_status st = matrix == NULL ? tc_no_memory(err, "glcm")
                  : ocl_write(w->device, &w->work, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);

@@ -14,25 +14,26 @@
 extern const ocl_source ocl_source_levelset;
 
 /* As in the kernels. */
-enum {
-    CTL_MOST = 0, CTL_CHANGE = 2, CTL_BAD = 3, CTL_WORDS = 8,
-    GROUP = 64, CHUNK = 256,
-    TILE_X = 32,
-    SLAB = 32                   /* slices that a group of a dense step goes through */
-};
+enum { CTL_MOST = 0, CTL_CHANGE = 2, CTL_BAD = 3, CTL_LISTED = 5, CTL_WORDS = 8, GROUP = 64 };
+#define NOT_LISTED UINT32_MAX
 /* Voxels of one launch, at most (or a slice): a slow device takes some 50 ms. */
 #define LAUNCH_VOXELS ((size_t)1 << 24)
 
 typedef enum kernel_id {
-    K_STEP, K_APPLY, K_BAND_STEP, K_BAND_APPLY, K_NEAR, K_LIST_COUNT, K_LIST_SCAN, K_LIST_FILL,
-    K_EDT_BEGIN, K_EDT_X, K_EDT_LINE, KERNELS
+    K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS
 } kernel_id;
 
 static const char *const kernel_names[KERNELS] = {
-    "levelset_step", "levelset_apply", "levelset_band_step", "levelset_band_apply", "levelset_near",
-    "levelset_list_count", "levelset_list_scan", "levelset_list_fill",
-    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_line"
+    "levelset_step", "levelset_apply", "levelset_band_apply", "levelset_list",
+    "levelset_edt_begin", "levelset_edt_x", "levelset_edt_lines"
 };
+
+/* What a kernel's argument was set to last; 0 bytes: not known. */
+typedef struct set_arg {
+    size_t bytes;
+    unsigned char value[8];
+} set_arg;
+enum { MAX_ARGS = 24 };
 
 typedef struct cl_worker {
     const an_task *task;
@@ -41,9 +42,11 @@ typedef struct cl_worker {
     ls_size size;
     ls_head head;
     ocl_kernel kernels[KERNELS];
-    size_t tile_y;
+    set_arg args[KERNELS][MAX_ARGS];
+    size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
     ocl_buffer field[3];        /* phi and two to work in; field[0] is phi */
-    ocl_buffer data, stop, ctl, near, list, counts;
+    ocl_buffer data, stop, sides, ctl, near, list;
+    cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
     size_t band_groups;         /* that share the list of blocks */
     ocl_slice slice;
     ocl_batch batch;
@@ -54,10 +57,32 @@ typedef struct cl_worker {
 
 /* --- launches --------------------------------------------------------------------- */
 
+/* Most arguments are the same at every launch; to set them all again would take
+ * longer than a small kernel does. */
+static tc_status set_changed_args(cl_worker *w, kernel_id k, const ocl_arg *args, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        set_arg *const old = &w->args[k][i];
+
+        if (args[i].value != NULL && old->bytes == args[i].bytes
+            && memcmp(old->value, args[i].value, args[i].bytes) == 0)
+            continue;
+        st = ocl_set_arg(w->device, &w->kernels[k], i, &args[i], err);
+        old->bytes = 0;
+        if (st == TC_OK && args[i].value != NULL && args[i].bytes <= sizeof old->value) {
+            memcpy(old->value, args[i].value, args[i].bytes);
+            old->bytes = args[i].bytes;
+        }
+    }
+    return st;
+}
+
 static tc_status launch(cl_worker *w, kernel_id k, const ocl_arg *args, size_t n, const size_t global[3],
                         const size_t local[3], tc_err *err)
 {
-    tc_status st = ocl_set_args(w->device, &w->kernels[k], args, n, err);
+    tc_status st = set_changed_args(w, k, args, n, err);
 
     if (st == TC_OK)
         st = ocl_launch(w->device, &w->kernels[k], 3, NULL, global, local, &w->batch, err);
@@ -72,12 +97,9 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Slices of one launch. */
-static size_t launch_slices(const cl_worker *w)
+static size_t quotient_up(size_t a, size_t b)
 {
-    const size_t n = LAUNCH_VOXELS / ((size_t)w->nx * w->ny);
-
-    return n > 0 ? n : 1;
+    return (a + b - 1) / b;
 }
 
 static void swap(ocl_buffer *a, ocl_buffer *b)
@@ -88,26 +110,33 @@ static void swap(ocl_buffer *a, ocl_buffer *b)
     *b = t;
 }
 
+/* U, or the next phi, in the tiles from `first` on: `groups` of them, or those of
+ * the list. */
+static tc_status step_tiles(cl_worker *w, cl_uint first, size_t groups, cl_uint listed, cl_uint move, cl_uint done,
+                            tc_err *err)
+{
+    const cl_uint across = (cl_uint)quotient_up(w->nx, w->tile[0]), down = (cl_uint)quotient_up(w->ny, w->tile[1]);
+    const size_t global[3] = { groups * w->tile[0], w->tile[1], 1 }, local[3] = { w->tile[0], w->tile[1], 1 };
+    const ocl_arg args[] = {
+        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
+        OCL_BUFFER(w->ctl), OCL_BUFFER(w->list), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(across),
+        OCL_ARG(down), OCL_ARG(first), OCL_ARG(listed), OCL_ARG(w->beta), OCL_ARG(w->dt), OCL_ARG(w->has_stop),
+        OCL_ARG(move), OCL_ARG(done), OCL_ARG(w->stop_after)
+    };
+
+    return LAUNCH(w, K_STEP, args, global, local, err);
+}
+
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
     const cl_uint move = !w->cfl;
-    const size_t slices = launch_slices(w), local[3] = { TILE_X, w->tile_y, 1 };
+    const size_t tiles = quotient_up(w->nx, w->tile[0]) * quotient_up(w->ny, w->tile[1])
+                       * quotient_up(w->nz, w->tile[2]);
+    const size_t each = LAUNCH_VOXELS / (w->tile[0] * w->tile[1] * w->tile[2]);
     tc_status st = TC_OK;
 
-    for (size_t z = 0; st == TC_OK && z < w->nz; z += slices) {
-        const cl_uint first = (cl_uint)z, last = (cl_uint)smaller(z + slices, w->nz);
-        const cl_uint slab = last - first < SLAB ? last - first : SLAB;
-        const size_t global[3] = { ocl_round_up(w->nx, TILE_X), ocl_round_up(w->ny, w->tile_y),
-                                   (last - first + slab - 1) / slab };
-        const ocl_arg args[] = {
-            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
-            OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(first), OCL_ARG(last),
-            OCL_ARG(slab), OCL_ARG(w->beta), OCL_ARG(w->dt), OCL_ARG(w->has_stop), OCL_ARG(move), OCL_ARG(done),
-            OCL_ARG(w->stop_after)
-        };
-
-        st = LAUNCH(w, K_STEP, args, global, local, err);
-    }
+    for (size_t at = 0; st == TC_OK && at < tiles; at += each)
+        st = step_tiles(w, (cl_uint)at, smaller(each, tiles - at), NOT_LISTED, move, done, err);
     if (move)
         swap(&w->field[0], &w->field[1]);
     return st;
@@ -135,58 +164,39 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
-    const cl_uint chunks = (cl_uint)((w->size.blocks + CHUNK - 1) / CHUNK);
-    const size_t global[3] = { (size_t)chunks * GROUP, 1, 1 };
-    const ocl_arg count[] = { OCL_BUFFER(w->near), OCL_BUFFER(w->counts), OCL_ARG(w->bx), OCL_ARG(w->by),
-                              OCL_ARG(w->bz) };
-    const ocl_arg scan[] = { OCL_BUFFER(w->counts), OCL_BUFFER(w->ctl), OCL_ARG(chunks) };
-    const ocl_arg fill[] = { OCL_BUFFER(w->near), OCL_BUFFER(w->counts), OCL_BUFFER(w->list), OCL_ARG(w->bx),
-                             OCL_ARG(w->by), OCL_ARG(w->bz) };
-    tc_status st = LAUNCH(w, K_LIST_COUNT, count, global, group_64, err);
+    const cl_uint listed = w->other;
+    const size_t global[3] = { ocl_round_up(w->size.blocks, GROUP), 1, 1 };
+    const ocl_arg args[] = { OCL_BUFFER(w->near), OCL_BUFFER(w->list), OCL_BUFFER(w->ctl), OCL_ARG(w->bx),
+                             OCL_ARG(w->by), OCL_ARG(w->bz), OCL_ARG(listed) };
 
-    if (st == TC_OK)
-        st = LAUNCH(w, K_LIST_SCAN, scan, group_64, group_64, err);
-    if (st == TC_OK)
-        st = LAUNCH(w, K_LIST_FILL, fill, global, group_64, err);
-    return st;
+    w->other = w->listed;
+    w->listed = listed;
+    return LAUNCH(w, K_LIST, args, global, group_64, err);
 }
 
-static tc_status near_all(cl_worker *w, cl_uint done, tc_err *err)
+/* Moves phi in the listed blocks, and with `renew` makes the list anew; with `all`
+ * nothing moves, and all blocks are looked at. */
+static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
-    const size_t global[3] = { smaller(w->size.blocks, 4 * w->band_groups) * GROUP, 1, 1 };
+    const size_t global[3] = { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 };
+    const size_t local[3] = { LS_BX, LS_BY, 1 };
     const ocl_arg args[] = {
-        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny),
-        OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by), OCL_ARG(w->bz), OCL_ARG(w->band), OCL_ARG(done),
-        OCL_ARG(w->stop_after)
+        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->list),
+        OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by),
+        OCL_ARG(w->bz), OCL_ARG(w->listed), OCL_ARG(w->other), OCL_ARG(all), OCL_ARG(w->cfl), OCL_ARG(w->dt),
+        OCL_ARG(w->band), OCL_ARG(renew), OCL_ARG(done), OCL_ARG(w->stop_after)
     };
-    const tc_status st = LAUNCH(w, K_NEAR, args, global, group_64, err);
+    const tc_status st = LAUNCH(w, K_BAND_APPLY, args, global, local, err);
 
-    return st == TC_OK ? list_blocks(w, err) : st;
+    return st == TC_OK && renew ? list_blocks(w, err) : st;
 }
 
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const cl_uint renew = (done + 1) % LS_REFLAG == 0;
-    const size_t global[3] = { smaller(w->size.blocks, w->band_groups) * GROUP, 1, 1 };
-    const ocl_arg step[] = {
-        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->data), OCL_BUFFER(w->stop), OCL_BUFFER(w->field[1]),
-        OCL_BUFFER(w->ctl), OCL_BUFFER(w->list), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx),
-        OCL_ARG(w->by), OCL_ARG(w->bz), OCL_ARG(w->beta), OCL_ARG(w->has_stop), OCL_ARG(done),
-        OCL_ARG(w->stop_after)
-    };
-    const ocl_arg apply[] = {
-        OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl), OCL_BUFFER(w->list),
-        OCL_BUFFER(w->near), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(w->bx), OCL_ARG(w->by),
-        OCL_ARG(w->bz), OCL_ARG(w->cfl), OCL_ARG(w->dt), OCL_ARG(w->band), OCL_ARG(renew), OCL_ARG(done),
-        OCL_ARG(w->stop_after)
-    };
-    tc_status st = LAUNCH(w, K_BAND_STEP, step, global, group_64, err);
+    const size_t groups = smaller(w->size.blocks, w->band_groups);
+    const tc_status st = step_tiles(w, 0, groups, w->listed, 0, done, err);
 
-    if (st == TC_OK)
-        st = LAUNCH(w, K_BAND_APPLY, apply, global, group_64, err);
-    if (st == TC_OK && renew)
-        st = list_blocks(w, err);
-    return st;
+    return st == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : st;
 }
 
 /* --- re-initialisation ------------------------------------------------------------------- */
@@ -200,46 +210,52 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     for (size_t at = 0; st == TC_OK && at < rows; at += each) {
         const cl_ulong first = at;
         const size_t global[3] = { smaller(each, rows - at) * GROUP, 1, 1 };
-        const ocl_arg args[] = { OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->ctl),
-                                 OCL_ARG(w->nx), OCL_ARG(first), OCL_LOCAL(((size_t)w->nx + 31) / 32 * 4) };
+        const ocl_arg args[] = { OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[1]), OCL_BUFFER(w->sides),
+                                 OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(first),
+                                 OCL_LOCAL(((size_t)w->nx + 31) / 32 * 4) };
 
         st = LAUNCH(w, K_EDT_X, args, global, group_64, err);
     }
     return st;
 }
 
-/* A pass along y or z from field[from] to field[to]. */
-static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done, tc_err *err)
+/* The pass along y (axis 1) or z (2) over distances in *d; the last one makes phi
+ * of them. field[2] is its scratch memory. */
+static tc_status edt_lines(cl_worker *w, cl_uint axis, const ocl_buffer *d, const ocl_buffer *out, cl_uint last,
+                           cl_uint done, tc_err *err)
 {
-    const size_t slices = launch_slices(w);
+    const size_t others = axis == 1 ? w->nz : w->ny, n = axis == 1 ? w->ny : w->nz;
+    const size_t each = LAUNCH_VOXELS / ((size_t)w->nx * n) + 1;
     tc_status st = TC_OK;
 
-    for (size_t z = 0; st == TC_OK && z < w->nz; z += slices) {
-        const cl_uint first = (cl_uint)z;
-        const size_t global[3] = { ocl_round_up(w->nx, GROUP), w->ny, smaller(slices, w->nz - z) };
+    for (size_t at = 0; st == TC_OK && at < others; at += each) {
+        const cl_uint first = (cl_uint)at;
+        const size_t global[3] = { ocl_round_up(w->nx, GROUP), smaller(each, others - at), 1 };
         const ocl_arg args[] = {
-            OCL_BUFFER(w->field[0]), OCL_BUFFER(w->field[from]), OCL_BUFFER(w->field[to]), OCL_BUFFER(w->field[to]),
-            OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz), OCL_ARG(first), OCL_ARG(axis),
-            OCL_ARG(last), OCL_ARG(done), OCL_ARG(w->stop_after)
+            OCL_BUFFER(*d), OCL_BUFFER(w->sides), OCL_BUFFER(w->field[2]), OCL_BUFFER(w->field[0]),
+            OCL_BUFFER(*out), OCL_BUFFER(w->ctl), OCL_ARG(w->nx), OCL_ARG(w->ny), OCL_ARG(w->nz),
+            OCL_ARG(first), OCL_ARG(axis), OCL_ARG(last), OCL_ARG(done), OCL_ARG(w->stop_after)
         };
 
-        st = LAUNCH(w, K_EDT_LINE, args, global, group_64, err);
+        st = LAUNCH(w, K_EDT_LINES, args, global, group_64, err);
     }
     return st;
 }
 
+/* The sides are kept apart, so phi's own memory can take distances in between. */
 static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
 {
     const bool deep = w->nz > 1;
     tc_status st = edt_rows(w, err);
 
     if (st == TC_OK)
-        st = edt_lines(w, 1, 1, 2, !deep, done, err);
-    if (st == TC_OK && deep)
-        st = edt_lines(w, 2, 2, 1, 1, done, err);
-    swap(&w->field[0], &w->field[deep ? 1 : 2]);
+        st = edt_lines(w, 1, &w->field[1], &w->field[0], !deep, done, err);
+    if (st == TC_OK && deep) {
+        st = edt_lines(w, 2, &w->field[0], &w->field[1], 1, done, err);
+        swap(&w->field[0], &w->field[1]);
+    }
     if (st == TC_OK && w->p->band > 0)
-        st = near_all(w, done, err);
+        st = band_apply(w, 1, 1, done, err);
     return st;
 }
 
@@ -274,23 +290,34 @@ static void cl_close(void **worker)
         ocl_buffer_free(w->device, &w->field[i]);
     ocl_buffer_free(w->device, &w->data);
     ocl_buffer_free(w->device, &w->stop);
+    ocl_buffer_free(w->device, &w->sides);
     ocl_buffer_free(w->device, &w->ctl);
     ocl_buffer_free(w->device, &w->near);
     ocl_buffer_free(w->device, &w->list);
-    ocl_buffer_free(w->device, &w->counts);
     free(w);
+}
+
+/* A group's tile: a block of the band; without one wide along x, as memory is
+ * read, where the device has groups and local memory (17 KiB) for that. */
+static void choose_tile(cl_worker *w)
+{
+    const ocl_info *const info = &w->device->info;
+    const bool wide = w->p->band == 0 && info->max_group >= 256 && info->local_bytes >= 32768;
+
+    w->tile[0] = wide ? 32 : LS_BX;
+    w->tile[1] = LS_BY;
+    w->tile[2] = w->nz > 1 ? LS_BZ : 1;
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const uint64_t diagonal2 = (uint64_t)w->nx * w->nx + (uint64_t)w->ny * w->ny + (uint64_t)w->nz * w->nz;
     char defines[64];
     cl_program program = NULL;
     tc_status st;
 
-    w->tile_y = w->device->info.max_group >= 256 ? 8 : w->device->info.max_group >= 128 ? 4 : 2;
-    snprintf(defines, sizeof defines, "-DTILE_X=%d -DTILE_Y=%zu%s", TILE_X, w->tile_y,
-             diagonal2 < INT32_MAX ? " -DPACKED" : "");
+    choose_tile(w);
+    snprintf(defines, sizeof defines, "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1],
+             w->tile[2]);
     st = ocl_program_build(w->device, &ocl_source_levelset, defines, true, &program, err);
     for (int i = 0; st == TC_OK && i < KERNELS; i++)
         st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);
@@ -316,13 +343,13 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     if (st == TC_OK)
         st = make_field(w, w->has_stop ? field : sizeof(float), "the edges", &w->stop, err);
     if (st == TC_OK)
+        st = make_field(w, w->size.voxels, "the sides", &w->sides, err);
+    if (st == TC_OK)
         st = make_field(w, CTL_WORDS * sizeof(cl_uint), "control", &w->ctl, err);
     if (st == TC_OK)
         st = make_field(w, blocks, "the blocks", &w->near, err);
     if (st == TC_OK)
         st = make_field(w, blocks * sizeof(cl_uint), "the list of blocks", &w->list, err);
-    if (st == TC_OK)
-        st = make_field(w, (blocks / CHUNK + 1) * sizeof(cl_uint), "the list of blocks", &w->counts, err);
     return st;
 }
 
@@ -378,7 +405,9 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     w->band = (float)w->p->band;
     w->has_stop = w->p->edge_stop > 0;
     w->stop_after = (cl_uint)w->p->stop_after;
-    w->band_groups = 32 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
+    w->listed = CTL_LISTED;
+    w->other = CTL_LISTED + 1;
+    w->band_groups = 16 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
     ocl_slice_init(&w->slice, task->slice_ms, 1, 1 << 16);
     st = make_kernels(w, err);
     if (st == TC_OK)

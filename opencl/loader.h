@@ -101,6 +101,9 @@
              const size_t *global, const size_t *local, cl_uint n, const cl_event *after,        \
              cl_event *event),                                                                   \
             (queue, kernel, dimensions, start, global, local, n, after, event))                  \
+    ENQUEUE(clEnqueueMarkerWithWaitList,                                                         \
+            (cl_command_queue queue, cl_uint n, const cl_event *after, cl_event *event),         \
+            (queue, n, after, event))                                                            \
     STATUS(clFlush, (cl_command_queue queue), (queue))                                           \
     STATUS(clFinish, (cl_command_queue queue), (queue))                                          \
     STATUS(clWaitForEvents, (cl_uint n, const cl_event *events), (n, events))                    \

@@ -98,40 +98,44 @@ tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
 
 /* --- launches ------------------------------------------------------------------ */
 
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
+                      tc_err *err)
+{
+    const cl_int code =
+        device->api.clSetKernelArg(kernel->handle, (cl_uint)index, arg->bytes, arg->value);
+    if (code != CL_SUCCESS)
+        return tc_fail(err, TC_DEVICE, "%s: argument %zu of kernel %s: %s", device->info.name,
+                       index, kernel->name, ocl_error_name(code));
+    return TC_OK;
+}
+
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        const cl_int code = device->api.clSetKernelArg(kernel->handle, (cl_uint)i, args[i].bytes,
-                                                       args[i].value);
-        if (code != CL_SUCCESS)
-            return tc_fail(err, TC_DEVICE, "%s: argument %zu of kernel %s: %s", device->info.name,
-                           i, kernel->name, ocl_error_name(code));
-    }
-    return TC_OK;
+    tc_status status = TC_OK;
+    for (size_t i = 0; status == TC_OK && i < count; i++)
+        status = ocl_set_arg(device, kernel, i, &args[i], err);
+    return status;
 }
 
 tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimensions,
                      const size_t *start, const size_t *global, const size_t *local,
                      ocl_batch *batch, tc_err *err)
 {
-    cl_event event = NULL;
+    const bool first = batch->first == NULL;
     for (cl_uint i = 0; i < dimensions; i++)
         if (global[i] == 0)
             return TC_OK;
-    const cl_int code = device->api.clEnqueueNDRangeKernel(
-        device->queue, kernel->handle, dimensions, start, global, local, 0, NULL, &event);
+    const cl_int code =
+        device->api.clEnqueueNDRangeKernel(device->queue, kernel->handle, dimensions, start, global,
+                                           local, 0, NULL, first ? &batch->first : NULL);
     if (code != CL_SUCCESS)
         return tc_fail(err, TC_DEVICE, "%s: launch of kernel %s: %s", device->info.name,
                        kernel->name, ocl_error_name(code));
-    if (batch->first == NULL) {
-        batch->first = event;
+    if (first)
         batch->queued_ms = ocl_clock_ms();
-        return TC_OK;
-    }
-    if (batch->last != NULL)
-        device->api.clReleaseEvent(batch->last);
-    batch->last = event;
+    else
+        batch->more = true;
     return TC_OK;
 }
 
@@ -178,11 +182,19 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
                          tc_err *err)
 {
     tc_status status = TC_OK;
-    const cl_event last = batch->last != NULL ? batch->last : batch->first;
 
     *ms = 0;
-    if (last == NULL)
+    if (batch->first == NULL)
         return TC_OK;
+    if (batch->more) {
+        const cl_int code =
+            device->api.clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &batch->last);
+        if (code != CL_SUCCESS) {
+            ocl_batch_drop(device, batch);
+            return ocl_fail(device, "clEnqueueMarkerWithWaitList", code, err);
+        }
+    }
+    const cl_event last = batch->more ? batch->last : batch->first;
     if (expected_ms >= 2 && !(device->info.type & CL_DEVICE_TYPE_CPU))
         doze(device, last, expected_ms);
     const cl_int code = device->api.clWaitForEvents(1, &last);

@@ -66,15 +66,21 @@ typedef struct ocl_arg {
 #define OCL_BUFFER(buffer) {sizeof(cl_mem), &(buffer).memory}
 #define OCL_LOCAL(size) {(size), NULL}
 
+/* Sets one argument. */
+tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index, const ocl_arg *arg,
+                      tc_err *err);
 /* Sets the first count arguments, in order. */
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
 
 /* Launches that are timed together, from the first's start to the last's end.
+ * Only the first has an event, and when the batch is waited for a marker behind
+ * the last: an event for each costs some drivers as much as a short kernel.
  * Zeroed means none. */
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms;          /* clock when the first was queued */
+    bool more;                 /* launches followed the first */
 } ocl_batch;
 
 /*

@@ -1,6 +1,9 @@
 """levelset on real pictures: the ventricle of a proton-density slice and the
-brain of Colin27, with the parameters that docs/analyses/levelset.md gives."""
+brain of Colin27, with the parameters that docs/analyses/levelset.md gives.
+
+--table: Dice where one parameter at a time is changed, or the start moved."""
 import os
+import sys
 
 import numpy as np
 
@@ -13,6 +16,9 @@ BRAIN = {"target": 97, "epsilon": 35, "alpha": 0.0185, "smooth": 1, "reinit_ever
 FOLDER = tap.scratch()
 
 
+HALF = dict(BRAIN, smooth=0.5, init={"type": "ball", "cx": 45, "cy": 54, "cz": 45, "r": 25}, iterations=600)
+
+
 def mask_of(image, parameters):
     unit = ls.write(os.path.join(FOLDER, "u.zip"), image, parameters)
     data, why = ls.state(unit, os.path.join(FOLDER, "s"), threads=2)
@@ -20,6 +26,25 @@ def mask_of(image, parameters):
         tap.note(why)
         return np.zeros(image.shape, bool)
     return ls.phi_of(data, image.shape) < 0
+
+
+def ventricle_data():
+    """(picture, truth), or None."""
+    picture, model = (tap.data("levelset/itk_" + n) for n in
+                      ("BrainProtonDensitySlice.png", "VentricleModel.png"))
+    if picture is None or model is None:
+        return None
+    import skimage.io
+    return skimage.io.imread(picture)[None], skimage.io.imread(model)[None]
+
+
+def brain_data():
+    head, truth = (tap.data("levelset/colin27_%s.nii.gz" % n) for n in ("ch2", "ch2bet"))
+    return None if head is None or truth is None else (ls.nifti(head), ls.nifti(truth))
+
+
+def every_second(volume):
+    return np.ascontiguousarray(volume[::2, ::2, ::2])
 
 
 def compare(name, image, truth, parameters, bar):
@@ -31,37 +56,69 @@ def compare(name, image, truth, parameters, bar):
 
 
 def ventricle():
-    picture, model = (tap.data("levelset/itk_" + n) for n in
-                      ("BrainProtonDensitySlice.png", "VentricleModel.png"))
-    if picture is None or model is None:
+    data = ventricle_data()
+    if data is None:
         return tap.skip("the ventricle", "the picture is not here")
-    import skimage.io
-    image, truth = skimage.io.imread(picture)[None], skimage.io.imread(model)[None]
-    dense = compare("ventricle, dense", image, truth, VENTRICLE, 0.94)
+    dense = compare("ventricle, dense", *data, VENTRICLE, 0.94)
     for band in (6, 10):
-        mask = compare("ventricle, band %d" % band, image, truth, dict(VENTRICLE, band=band), 0.94)
+        mask = compare("ventricle, band %d" % band, *data, dict(VENTRICLE, band=band), 0.94)
         tap.ok(ls.dice(dense, mask) > 0.98, "band %d gives the dense mask to 98%%" % band,
                ls.dice(dense, mask))
 
 
 def brain():
-    head, truth = (tap.data("levelset/colin27_%s.nii.gz" % n) for n in ("ch2", "ch2bet"))
-    if head is None or truth is None:
+    data = brain_data()
+    if data is None:
         return tap.skip("the brain", "Colin27 is not here")
-    head, truth = ls.nifti(head), ls.nifti(truth)
     whole = dict(BRAIN, init={"type": "ball", "cx": 90, "cy": 108, "cz": 90, "r": 50})
-    compare("brain, band 6", np.ascontiguousarray(head), truth,
-            dict(whole, band=6, iterations=300), 0.85)
+    compare("brain, band 6", *data, dict(whole, band=6, iterations=300), 0.85)
     # Every second voxel, to the end.
-    head, truth = np.ascontiguousarray(head[::2, ::2, ::2]), truth[::2, ::2, ::2]
-    half = dict(BRAIN, smooth=0.5, init={"type": "ball", "cx": 45, "cy": 54, "cz": 45, "r": 25},
-                iterations=600)
-    dense = compare("brain at half size, dense", head, truth, half, 0.95)
-    band = compare("brain at half size, band 6", head, truth, dict(half, band=6), 0.95)
+    head, truth = (every_second(a) for a in data)
+    dense = compare("brain at half size, dense", head, truth, HALF, 0.95)
+    band = compare("brain at half size, band 6", head, truth, dict(HALF, band=6), 0.95)
     tap.ok(ls.dice(dense, band) > 0.99, "band 6 gives the dense mask to 99%", ls.dice(dense, band))
 
 
+# --- how much the parameters matter --------------------------------------------------
+
+def moved(p, key, by):
+    return dict(p, init=dict(p["init"], **{key: p["init"][key] + by}))
+
+
+def variations(p, step):
+    """(what is changed, parameters): each by 20% (the target also by 5%), and the
+    start by `step` pixels along each axis."""
+    yield "nothing", p
+    for key in ("target", "epsilon", "alpha", "smooth", "edge_stop", "reinit_every"):
+        for percent in (-20, -5, 5, 20) if key == "target" else (-20, 20):
+            if key in p:
+                value = p[key] * (100 + percent) / 100
+                yield "`%s` %+d%%" % (key, percent), dict(p, **{key: round(value) if key == "reinit_every" else value})
+    for percent in (-20, 20):
+        yield "radius of the start %+d%%" % percent, moved(p, "r", p["init"]["r"] * percent / 100)
+    for key in ("cx", "cy", "cz"):
+        for by in (-step, step):
+            if key in p["init"]:
+                yield "start at %s %+d" % (key[1], by), moved(p, key, by)
+
+
+def table():
+    for name, data, p, step in (("ventricle", ventricle_data(), VENTRICLE, 3),
+                                ("brain at half size, band 6", brain_data(), dict(HALF, band=6), 5)):
+        if data is None:
+            print("%s: the picture is not here" % name)
+            continue
+        image, truth = (every_second(a) for a in data) if "half" in name else data
+        print("| %s | Dice |\n|---|---|" % name)
+        for what, changed in variations(p, step):
+            print("| %s | %.3f |" % (what, ls.dice(mask_of(image, changed), truth)))
+            sys.stdout.flush()
+        print()
+
+
 def main():
+    if "--table" in sys.argv:
+        return table()
     ventricle()
     brain()
     tap.done()

@@ -309,6 +309,8 @@ def validator_arguments(place):
         p = tap.run([tap.TEXCELL_VALIDATE] + argv)
         tap.ok(p.returncode in (USAGE, BAD_INPUT) and "match" not in p.stdout and "valid\n" not in p.stdout,
                "odd arguments are no match: %s" % [os.path.basename(a) for a in argv], "exit %d %s" % (p.returncode, p.stdout))
+    p = tap.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.unit])
+    tap.ok(p.returncode == BAD_INPUT and "is a work unit, not a result" in p.stderr, "a work unit in place of a result", p.stderr)
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:
             code = subprocess.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.out], stdout=full).returncode

@@ -76,7 +76,7 @@ def command_line(unit, result):
     expect("no such work unit", 2, validate("check", path("no.zip"), result), "^$", "no.zip: cannot open")
     expect("no such result", 2, validate("check", unit, path("no.npz")), "^$", "no.npz: cannot open")
     expect("a folder for a result", 2, validate("check", unit, FOLDER), "^$", "is a folder")
-    expect("a result for a work unit", 2, validate("check", result, result), "^$", "job.json")
+    expect("a result for a work unit", 2, validate("check", result, result), "^$", "is a result, not a work unit")
     with open("/dev/full", "w") as full:
         run = tap.subprocess.run([tap.TEXCELL_VALIDATE, "check", unit, result], stdout=full)
     tap.ok(run.returncode == 3, "an answer that cannot be written: try later")

@@ -30,15 +30,11 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
     return tc_fail(err, st, "%.600s: %.300s", ds->path, ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
 }
 
-tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
+/* Takes over the text: sqlite3_malloc, NULL if there was no memory. */
+static tc_status execute(const val_dataset *ds, char *text, tc_err *err)
 {
-    va_list ap;
-    char *text;
     tc_status st = TC_OK;
 
-    va_start(ap, format);
-    text = sqlite3_vmprintf(format, ap);
-    va_end(ap);
     if (text == NULL)
         return tc_no_memory(err, ds->path);
     if (sqlite3_exec(ds->db, text, NULL, NULL, NULL) != SQLITE_OK)
@@ -47,17 +43,20 @@ tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
     return st;
 }
 
+tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    return execute(ds, text, err);
+}
+
 tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
 {
-    char *const text = sqlite3_str_finish(built);
-    tc_status st = TC_OK;
-
-    if (text == NULL)
-        return tc_no_memory(err, ds->path);
-    if (sqlite3_exec(ds->db, text, NULL, NULL, NULL) != SQLITE_OK)
-        st = val_sql_fault(ds, err);
-    sqlite3_free(text);
-    return st;
+    return execute(ds, sqlite3_str_finish(built), err);
 }
 
 tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...)

@@ -446,6 +446,8 @@ static tc_status read_members(job_reader *r)
     const wu_archive *a = r->job->archive;
     json_t *json = NULL;
     const long member = wu_archive_find(a, JOB_JSON);
+    if (member < 0 && wu_archive_find(a, "result.json") >= 0)
+        return tc_fail(r->err, TC_BAD_INPUT, "%s: is a result, not a work unit", a->path);
     if (member < 0)
         return tc_fail(r->err, TC_BAD_INPUT, "%s: no member \"" JOB_JSON "\" in the archive", a->path);
     r->heads = calloc(a->n, sizeof *r->heads);

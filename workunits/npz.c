@@ -597,6 +597,8 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->array_of_member = calloc(n + 1, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
+    if (wu_archive_find(r->archive, "job.json") >= 0 && wu_archive_find(r->archive, RESULT_JSON) < 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", r->archive->path);
     tc_status st = wu_unzip_open(r->archive, &r->idle, err);
     for (size_t i = 0; i < n && st == TC_OK; i++)
         st = read_member(r, i, err);

@@ -72,7 +72,7 @@ static tc_status read_header(wu_picture *picture, tc_err *err)
 {
     png_state *state = picture->state;
     png_structp png = state->png;
-    png_set_user_limits(png, WU_MAX_SIDE, WU_MAX_SIDE);
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);   /* ours have a better message */
     png_init_io(png, picture->file);
     png_read_info(png, state->info);
 

@@ -36,13 +36,28 @@ TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
     return v < EDT_FAR ? (tc_u32)v : EDT_FAR;
 }
 
-/* First place where the parabola of a later site u is not above that of i < u.
- * The numerator is not negative where the caller has removed hidden pieces. */
-TC_INLINE tc_u64 edt_cross(tc_u32 i, tc_u32 gi, tc_u32 u, tc_u32 gu)
+/* Whether the parabola of a later site u hides a piece: at the piece's start it
+ * is lower already. */
+TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_piece piece)
 {
-    const tc_u64 top = ((tc_u64)u - i) * ((tc_u64)u + i) + gu - gi;
+    const tc_u64 a = piece.start > piece.site ? piece.start - piece.site : piece.site - piece.start;
+    const tc_u64 b = piece.start > u ? piece.start - u : u - piece.start;
 
-    return top / (2 * ((tc_u64)u - i)) + 1;
+    return piece.height + a * a > height + b * b ? 1u : 0u;
+}
+
+/* First place where the parabola of a later site u is below that of the last
+ * piece that it does not hide: where (x-u)^2 + height < (x-i)^2 + g, i and g
+ * the piece's. The numerator is not negative. */
+TC_INLINE tc_u64 edt_cross(edt_piece piece, tc_u32 u, tc_u32 height)
+{
+    const tc_u32 apart = u - piece.site, twice = 2 * apart;
+    const tc_u64 top = (tc_u64)apart * ((tc_u64)u + piece.site) + height - piece.height;
+
+    /* The short division is several times faster on a GPU. */
+    if (top >> 32 == 0)
+        return (tc_u64)((tc_u32)top / twice) + 1;
+    return top / twice + 1;
 }
 
 /* Adds the parabola of site u to the envelope of `count` pieces over [first,
@@ -51,17 +66,10 @@ TC_INLINE tc_u32 edt_push(edt_piece *pieces, tc_u32 count, tc_u32 u, tc_u32 heig
 {
     tc_u64 start = first;
 
-    while (count > 0) {
-        const edt_piece last = pieces[count - 1];
-        const tc_u64 a = last.start > last.site ? last.start - last.site : last.site - last.start;
-        const tc_u64 b = last.start > u ? last.start - u : u - last.start;
-
-        if (last.height + a * a <= height + b * b)
-            break;
+    while (count > 0 && edt_hides(u, height, pieces[count - 1]))
         count--;
-    }
     if (count > 0)
-        start = edt_cross(pieces[count - 1].site, pieces[count - 1].height, u, height);
+        start = edt_cross(pieces[count - 1], u, height);
     if (start < end) {
         pieces[count].site = u;
         pieces[count].height = height;

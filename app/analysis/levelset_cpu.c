@@ -15,7 +15,8 @@
 enum {
     STRIP_ROWS = 32,            /* of a task's box, where there are slices */
     TASK_VOXELS = 1 << 18,
-    TASK_RUNS = 64              /* runs of blocks in a task */
+    TASK_RUNS = 64,             /* runs of blocks in a task */
+    BATCH = 64                  /* tasks for each thread before it waits for the others */
 };
 
 typedef enum phase {
@@ -393,7 +394,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
 /* Some tasks; ends the phase with its last one. */
 static tc_status advance(cpu_worker *w, tc_err *err)
 {
-    const size_t n = smaller(w->tasks - w->next, (size_t)w->task->threads * 16);
+    const size_t n = smaller(w->tasks - w->next, (size_t)w->task->threads * BATCH);
 
     if (n == 1)
         run_task(w, 0, 0);

@@ -96,41 +96,14 @@ static inline void swap(float **a, float **b)
 #define LS_ABS(a) __builtin_fabsf(a)
 #define LS_MAX(m, a) ((a) > (m) ? (a) : (m))
 #define LS_BELOW0(a) ((a) < 0 ? -1 : 0)
-static inline void scalar_gather(float most, float bad, int32_t changed, ls_found *found)
-{
-    found->most = LS_MAX(found->most, most);
-    found->bad |= !(bad == 0);
-    found->changed |= changed != 0;
-}
+#define LS_LANE(v, i) (v)
 #include "app/analysis/levelset_rows_body.h"
-#undef LS_TARGET
-#undef LANES
-#undef LS_REAL
-#undef LS_INT
-#undef LS_NAME
-#undef LS_C
-#undef LS_LOAD
-#undef LS_STORE
-#undef LS_SQRT
-#undef LS_POS
-#undef LS_SIGN
-#undef LS_ABS
-#undef LS_MAX
-#undef LS_BELOW0
 
 static const ls_simd scalar = { "scalar", 1, NULL, scalar_step_box, scalar_apply };
 
 /* --- vectors ------------------------------------------------------------------------ */
 
 #if defined __x86_64__
-
-#define LS_STORE(p, v) LS_PUT((p), (v))
-#define GATHER                                                                    \
-    static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_found *found) \
-    {                                                                             \
-        for (unsigned i = 0; i < LANES; i++)                                      \
-            scalar_gather(most[i], bad[i], changed[i], found);                    \
-    }
 
 /* 4 lanes: every x86-64 has them. */
 typedef int32_t int4 __attribute__((vector_size(16)));
@@ -141,29 +114,15 @@ typedef int32_t int4 __attribute__((vector_size(16)));
 #define LS_NAME(name) sse2_##name
 #define LS_C(c) _mm_set1_ps(c)
 #define LS_LOAD(p) _mm_loadu_ps(p)
-#define LS_PUT(p, v) _mm_storeu_ps(p, v)
+#define LS_STORE(p, v) _mm_storeu_ps(p, v)
 #define LS_SQRT(a) _mm_sqrt_ps(a)
 #define LS_POS(a) _mm_max_ps(a, _mm_setzero_ps())
 #define LS_SIGN(a) _mm_or_ps(LS_C(1.0f), _mm_andnot_ps(_mm_cmpgt_ps(a, _mm_setzero_ps()), LS_C(-0.0f)))
 #define LS_ABS(a) _mm_andnot_ps(LS_C(-0.0f), a)
 #define LS_MAX(m, a) _mm_max_ps(a, m)
 #define LS_BELOW0(a) ((int4)_mm_cmplt_ps(a, _mm_setzero_ps()))
-GATHER
+#define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset_rows_body.h"
-#undef LS_TARGET
-#undef LANES
-#undef LS_REAL
-#undef LS_INT
-#undef LS_NAME
-#undef LS_C
-#undef LS_LOAD
-#undef LS_PUT
-#undef LS_SQRT
-#undef LS_POS
-#undef LS_SIGN
-#undef LS_ABS
-#undef LS_MAX
-#undef LS_BELOW0
 
 /* 8 lanes. Not "fma": nothing may be contracted. */
 typedef int32_t int8 __attribute__((vector_size(32)));
@@ -174,29 +133,15 @@ typedef int32_t int8 __attribute__((vector_size(32)));
 #define LS_NAME(name) avx2_##name
 #define LS_C(c) _mm256_set1_ps(c)
 #define LS_LOAD(p) _mm256_loadu_ps(p)
-#define LS_PUT(p, v) _mm256_storeu_ps(p, v)
+#define LS_STORE(p, v) _mm256_storeu_ps(p, v)
 #define LS_SQRT(a) _mm256_sqrt_ps(a)
 #define LS_POS(a) _mm256_max_ps(a, _mm256_setzero_ps())
 #define LS_SIGN(a) _mm256_or_ps(LS_C(1.0f), _mm256_andnot_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ), LS_C(-0.0f)))
 #define LS_ABS(a) _mm256_andnot_ps(LS_C(-0.0f), a)
 #define LS_MAX(m, a) _mm256_max_ps(a, m)
 #define LS_BELOW0(a) ((int8)_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_LT_OQ))
-GATHER
+#define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset_rows_body.h"
-#undef LS_TARGET
-#undef LANES
-#undef LS_REAL
-#undef LS_INT
-#undef LS_NAME
-#undef LS_C
-#undef LS_LOAD
-#undef LS_PUT
-#undef LS_SQRT
-#undef LS_POS
-#undef LS_SIGN
-#undef LS_ABS
-#undef LS_MAX
-#undef LS_BELOW0
 
 /* 16 lanes. */
 typedef int32_t int16 __attribute__((vector_size(64)));
@@ -207,14 +152,14 @@ typedef int32_t int16 __attribute__((vector_size(64)));
 #define LS_NAME(name) avx512_##name
 #define LS_C(c) _mm512_set1_ps(c)
 #define LS_LOAD(p) _mm512_loadu_ps(p)
-#define LS_PUT(p, v) _mm512_storeu_ps(p, v)
+#define LS_STORE(p, v) _mm512_storeu_ps(p, v)
 #define LS_SQRT(a) _mm512_sqrt_ps(a)
 #define LS_POS(a) _mm512_max_ps(a, _mm512_setzero_ps())
 #define LS_SIGN(a) _mm512_mask_mov_ps(LS_C(-1.0f), _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), LS_C(1.0f))
 #define LS_ABS(a) _mm512_abs_ps(a)
 #define LS_MAX(m, a) _mm512_max_ps(a, m)
 #define LS_BELOW0(a) ((int16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
-GATHER
+#define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset_rows_body.h"
 
 static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };

@@ -1,13 +1,22 @@
 /*
  * The step in vectors of one width; levelset_rows.c includes this once for each.
  * Needs, besides the names of levelset_real.h: LANES, LS_INT (a vector of
- * int32_t), LS_LOAD, LS_STORE, LS_BELOW0(a) (all bits where a < 0), LS_ABS,
- * LS_MAX, LS_TARGET.
+ * int32_t), LS_LOAD, LS_STORE, LS_LANE(v, i), LS_BELOW0(a) (all bits where a < 0),
+ * LS_ABS, LS_MAX, LS_TARGET. All but LS_INLINE are undefined again at the end.
  *
  * Loops over faces run over the end of a row by less than a vector: into
  * scratch memory with room for it, from fields with LS_PAD floats to spare.
  */
 #include "app/analysis/levelset_real.h"
+
+static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_found *found)
+{
+    for (unsigned i = 0; i < LANES; i++) {
+        found->most = LS_LANE(most, i) > found->most ? LS_LANE(most, i) : found->most;
+        found->bad |= !(LS_LANE(bad, i) == 0);
+        found->changed |= LS_LANE(changed, i) != 0;
+    }
+}
 
 /* cx[i] = next minus previous voxel along x, of w voxels of a row from x0 on. */
 static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32_t w, uint32_t nx, float *cx)
@@ -185,3 +194,19 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
     if (i < n)
         scalar_apply(phi + i, u + i, n - i, dt, found);
 }
+
+#undef LS_TARGET
+#undef LANES
+#undef LS_REAL
+#undef LS_INT
+#undef LS_NAME
+#undef LS_C
+#undef LS_LOAD
+#undef LS_STORE
+#undef LS_LANE
+#undef LS_SQRT
+#undef LS_POS
+#undef LS_SIGN
+#undef LS_ABS
+#undef LS_MAX
+#undef LS_BELOW0

@@ -3,6 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
+typedef struct word_list {
+    char text[256];
+} word_list;
+
+/* "a", "b", "c" for a message. */
+static word_list list_of(const char *const *words)
+{
+    word_list list = { "" };
+
+    for (size_t i = 0; words[i] != NULL; i++) {
+        const size_t used = strlen(list.text);
+
+        snprintf(list.text + used, sizeof list.text - used, "%s\"%s\"", i > 0 ? ", " : "", words[i]);
+    }
+    return list;
+}
+
 tc_status an_check_keys(const json_t *object, const char *const *known, const char *where, tc_err *err)
 {
     const char *key;
@@ -16,7 +33,8 @@ tc_status an_check_keys(const json_t *object, const char *const *known, const ch
         while (known[i] != NULL && strcmp(known[i], key) != 0)
             i++;
         if (known[i] == NULL)
-            return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%.64s\"", where, key);
+            return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%.64s\"; there are %s", where, key,
+                           list_of(known).text);
     }
     return TC_OK;
 }
@@ -66,18 +84,13 @@ tc_status an_get_choice(const json_t *object, const char *key, const char *const
                         int *index, const char *where, tc_err *err)
 {
     const json_t *v = json_object_get(object, key);
-    char list[256] = "";
 
     if (v == NULL)
         return TC_OK;
-    for (int i = 0; choices[i] != NULL; i++) {
-        const size_t used = strlen(list);
-
+    for (int i = 0; choices[i] != NULL; i++)
         if (json_is_string(v) && strcmp(json_string_value(v), choices[i]) == 0) {
             *index = i;
             return TC_OK;
         }
-        snprintf(list + used, sizeof list - used, "%s\"%s\"", i > 0 ? ", " : "", choices[i]);
-    }
-    return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be one of %s", where, key, list);
+    return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be one of %s", where, key, list_of(choices).text);
 }

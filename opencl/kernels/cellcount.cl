@@ -529,11 +529,7 @@ static void add_wide(volatile __global uint *sum, ulong value)
         atomic_add(&sum[1], high);
 }
 
-/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
- * sums of coordinates count from its corner, so that all fit 32 bits. A region has
- * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
-#define PLACES 64
-
+/* A part of a region, added to its row. */
 static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y, ulong sum_x,
                          uint sum_grey, uint y0, uint x0, uint y1, uint x1)
 {
@@ -548,6 +544,11 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
     atomic_max(&row[Y1], y1);
     atomic_max(&row[X1], x1);
 }
+
+/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
+ * sums of coordinates count from its corner, so that all fit 32 bits. A region has
+ * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
+#define PLACES 64
 
 /* Adds the regions of rows from first_row on to the table; along x: pixels, along y:
  * stretches of TILE rows. A work-item goes down its column, and adds once for every

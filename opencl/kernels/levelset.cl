@@ -1,19 +1,22 @@
 /*
  * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
  *
- * Built with -DTILE_X= -DTILE_Y=: the work-group of a dense step; and with -DPACKED
- * where the square of the diagonal is below 2^31 - 1.
+ * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group of a step does at
+ * once; with a band a block of it. TILE_X * TILE_Y work-items are at least BORDER and
+ * (TILE_X + TILE_Y) * TILE_Z, which some of them do besides.
  *
  * Nothing goes through the host between the iterations of a batch: the largest
  * |U| and what was met lie in `ctl`. A kernel that follows the end of the
  * evolution leaves phi as it is.
  */
-//! check: -DTILE_X=32 -DTILE_Y=2 -DPACKED
+//! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
 #ifndef TILE_X
 #define TILE_X 32
 #define TILE_Y 8
+#define TILE_Z 4
 #endif
+#include "app/analysis/edt_core.h"
 #include "app/analysis/levelset_core.h"
 
 #define LS_REAL float
@@ -29,16 +32,11 @@
 #define CTL_MOST 0u          /* two: bits of the largest |U|, by the iteration's parity */
 #define CTL_CHANGE 2u        /* last iteration with a change of side */
 #define CTL_BAD 3u           /* first iteration after which phi was not finite */
-#define CTL_ACTIVE 4u        /* blocks in the list */
-#define CTL_SEEN 5u          /* sides seen: 1 outside, 2 inside */
+#define CTL_SEEN 4u          /* sides seen: 1 outside, 2 inside */
+#define CTL_LISTED 5u        /* two: blocks in the list */
+#define NOT_LISTED 0xffffffffu
 #define NOT_FINITE 0x7f800000u
 #define GROUP 64u
-
-/* Sizes, as the host has them. */
-typedef struct sizes {
-    tc_u32 nx, ny, nz;
-    tc_u32 bx, by, bz;
-} sizes;
 
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
@@ -86,205 +84,194 @@ static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local t
     }
 }
 
-/* --- the step over a box ------------------------------------------------------------ */
-
-/* Three planes of phi with a border of one voxel, in a ring, and the faces above
- * each voxel of the tile and below its first row and column. */
-#define PITCH(tx) ((tx) + 2)
-#define PLANE(tx, ty) (PITCH(tx) * ((ty) + 2))
-#define TILE_FLOATS(tx, ty) (3 * PLANE(tx, ty) + 2 * ((tx) + 1) * ((ty) + 1))
-
-/* The plane z (clamped) around the tile; outside the picture its border. */
-static inline void load_plane(__global const float *phi, __local float *plane, tc_i32 x0, tc_i32 y0, tc_i32 z,
-                              SIZES, const tc_i32 tx, const tc_i32 ty, tc_i32 me)
+/* The time step of the iteration after `done`. */
+static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
-    const tc_i32 at_z = clamp(z, 0, (tc_i32)nz - 1);
-    __global const float *const from = phi + (tc_u64)at_z * nx * ny;
+    return cfl ? ls_cfl(as_float(ctl[CTL_MOST + ((done + 1) & 1)])) : dt;
+}
 
-    for (tc_i32 i = me; i < PLANE(tx, ty); i += tx * ty) {
-        const tc_i32 x = clamp(x0 - 1 + i % PITCH(tx), 0, (tc_i32)nx - 1);
-        const tc_i32 y = clamp(y0 - 1 + i / PITCH(tx), 0, (tc_i32)ny - 1);
+/* --- the step ----------------------------------------------------------------------
+ *
+ * A group does a tile of TILE_X * TILE_Y * TILE_Z voxels at a time, each work-item a
+ * column of it along z. phi of the tile and a border of one voxel lies in local
+ * memory, then the faces along x and y; those along z stay with their column. */
 
-        plane[i] = from[(tc_u32)y * nx + (tc_u32)x];
+/* Floats of a row and of a plane of phi around a tile. */
+#define ROW (TILE_X + 2)
+#define PLANE (ROW * (TILE_Y + 2))
+/* Voxels of a plane's border; faces along x and y. */
+#define BORDER (2 * (TILE_X + 2) + 2 * TILE_Y)
+#define X_FACES ((TILE_X + 1) * TILE_Y * TILE_Z)
+#define Y_FACES (TILE_X * (TILE_Y + 1) * TILE_Z)
+
+/* The corner of a tile. */
+typedef struct place {
+    tc_i32 x, y, z;
+} place;
+
+static inline place tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
+{
+    place p;
+
+    p.x = (tc_i32)(i % across * TILE_X);
+    p.y = (tc_i32)(i / across % down * TILE_Y);
+    p.z = (tc_i32)(i / across / down * TILE_Z);
+    return p;
+}
+
+/* Where the column of phi that passes (x, y) of the tile at c begins; outside the
+ * picture its border. */
+static inline tc_u64 column_at(place c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
+{
+    return (tc_u64)clamp(c.y + y, 0, (tc_i32)ny - 1) * nx + (tc_u64)clamp(c.x + x, 0, (tc_i32)nx - 1);
+}
+
+/* phi in and around the tile at c: each work-item its own column, and some of
+ * them one of the border. */
+static inline void load_around(__global const float *phi, __local float *near, place c, tc_i32 lx, tc_i32 ly, SIZES)
+{
+    const tc_i32 me = ly * TILE_X + lx, k = me - 2 * (TILE_X + 2);
+    const tc_i32 bx = k < 0 ? me % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
+    const tc_i32 by = k < 0 ? me / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
+    const tc_u64 own = column_at(c, lx, ly, nx, ny), border = column_at(c, bx, by, nx, ny);
+    __local float *const at = near + (ly + 1) * ROW + lx + 1, *const border_at = near + (by + 1) * ROW + bx + 1;
+
+    for (tc_i32 z = 0; z < TILE_Z + 2; z++) {
+        const tc_u64 plane = (tc_u64)clamp(c.z + z - 1, 0, (tc_i32)nz - 1) * nx * ny;
+
+        at[z * PLANE] = phi[plane + own];
+        if (me < BORDER)
+            border_at[z * PLANE] = phi[plane + border];
     }
 }
 
-/* The face above the voxel `at` of the tile along x, y, z: 0 beyond the border
- * of the picture, which starts and ends say. low, mid, high: the planes below,
- * of and above the voxel. Central differences are 0 on the borders of their
- * axis. */
-static inline float x_face(__local const float *low, __local const float *mid, __local const float *high, tc_i32 at,
-                           const tc_i32 pitch, int here, int y_inner, int z_inner)
+/* The face between a voxel and the next one, `up` floats further. b, c: the
+ * same for the other two axes, along which central differences count if
+ * b_inner, c_inner: on the border of their axis they are 0. On the picture's own
+ * border the two voxels are the same, and the face is 0. */
+static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c, int b_inner,
+                         int c_inner)
 {
-    const tc_i32 up = at + 1;
-    const float d = mid[up] - mid[at];
-    const float c = y_inner ? (mid[at + pitch] - mid[at - pitch]) + (mid[up + pitch] - mid[up - pitch]) : 0.0f;
-    const float e = z_inner ? (high[at] - low[at]) + (high[up] - low[up]) : 0.0f;
+    const float d = at[up] - at[0];
+    const float m = b_inner ? (at[b] - at[-b]) + (at[up + b] - at[up - b]) : 0.0f;
+    const float n = c_inner ? (at[c] - at[-c]) + (at[up + c] - at[up - c]) : 0.0f;
 
-    return here ? ls_face(d, c, e) : 0.0f;
+    return ls_face(d, m, n);
 }
 
-static inline float y_face(__local const float *low, __local const float *mid, __local const float *high, tc_i32 at,
-                           const tc_i32 pitch, int here, int x_inner, int z_inner)
+static inline int within(tc_i32 i, tc_u32 n)
 {
-    const tc_i32 up = at + pitch;
-    const float d = mid[up] - mid[at];
-    const float c = x_inner ? (mid[at + 1] - mid[at - 1]) + (mid[up + 1] - mid[up - 1]) : 0.0f;
-    const float e = z_inner ? (high[at] - low[at]) + (high[up] - low[up]) : 0.0f;
-
-    return here ? ls_face(d, c, e) : 0.0f;
+    return i > 0 && i + 1 < (tc_i32)n;
 }
 
-static inline float z_face(__local const float *mid, __local const float *high, tc_i32 at, const tc_i32 pitch,
-                           int here, int x_inner, int y_inner)
+static inline __local const float *in_tile(__local const float *near, tc_i32 x, tc_i32 y, tc_i32 z)
 {
-    const float d = high[at] - mid[at];
-    const float c = x_inner ? (mid[at + 1] - mid[at - 1]) + (high[at + 1] - high[at - 1]) : 0.0f;
-    const float e = y_inner ? (mid[at + pitch] - mid[at - pitch]) + (high[at + pitch] - high[at - pitch]) : 0.0f;
-
-    return here ? ls_face(d, c, e) : 0.0f;
+    return near + (z + 1) * PLANE + (y + 1) * ROW + x + 1;
 }
 
-/* What a step needs besides the box. */
-typedef struct step_of {
-    __global const float *phi, *data, *stop;
-    __global float *out;
-    tc_u32 nx, ny, nz;
-    float beta, dt;
-    tc_u32 has_stop, move;
-} step_of;
-
-/* The tile tx * ty at (x0, y0), slices [z0, z1): every work-item of a group of
- * tx * ty calls it. *most, *flags: what this item met. */
-static inline void step_box(const step_of *s, __local float *tile, tc_i32 x0, tc_i32 y0, tc_i32 z0, tc_i32 z1,
-                            const tc_i32 tx, const tc_i32 ty, tc_i32 me, tc_u32 *most, tc_u32 *flags)
+/* The face above the voxel (x, y, z) of the tile at c, from -1 on, along x; y; z. */
+static inline float x_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 ny, tc_u32 nz)
 {
-    const tc_i32 pitch = PITCH(tx), size = PLANE(tx, ty), faces = tx + 1;
-    const tc_i32 nx = (tc_i32)s->nx, ny = (tc_i32)s->ny, nz = (tc_i32)s->nz;
-    const tc_i32 lx = me % tx, ly = me / tx, x = x0 + lx, y = y0 + ly;
-    const tc_i32 at = (ly + 1) * pitch + lx + 1;
-    /* The faces above the tile's voxels, from column and row -1 on. */
-    __local float *const fx = tile + 3 * size, *const fy = fx + (tx + 1) * (ty + 1);
-    const tc_i32 face = (ly + 1) * faces + lx + 1;
-    const int inside = x < nx && y < ny;
-    const int x_inner = x > 0 && x + 1 < nx, y_inner = y > 0 && y + 1 < ny;
-    /* tx + ty faces remain: below the first column (along x), below the first
-     * row (along y). Some work-items take one each. */
-    const int extra_x = me < ty, extra_y = me >= ty && me < ty + tx;
-    const tc_i32 ex = extra_x ? -1 : me - ty, ey = extra_x ? me : -1;
-    const tc_i32 extra_at = (ey + 1) * pitch + ex + 1;
-    const int extra_x_inner = x0 + ex > 0 && x0 + ex + 1 < nx, extra_y_inner = y0 + ey > 0 && y0 + ey + 1 < ny;
-    __local float *low = tile, *mid = tile + size, *high = tile + 2 * size;
-    const tc_u64 plane = (tc_u64)s->nx * s->ny;
-    tc_u64 index = (tc_u64)z0 * plane + (tc_u64)((tc_i64)y * nx + x);
-    float zl;
+    return face(in_tile(near, x, y, z), 1, ROW, PLANE, within(c.y + y, ny), within(c.z + z, nz));
+}
 
-    load_plane(s->phi, low, x0, y0, z0 - 1, s->nx, s->ny, s->nz, tx, ty, me);
-    load_plane(s->phi, mid, x0, y0, z0, s->nx, s->ny, s->nz, tx, ty, me);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    zl = z_face(low, mid, at, pitch, inside && z0 > 0, x_inner, y_inner);
-    for (tc_i32 z = z0; z < z1; z++, index += plane) {
-        const int z_inner = z > 0 && z + 1 < nz;
-        float xu, yu, zu, p;
+static inline float y_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 nz)
+{
+    return face(in_tile(near, x, y, z), ROW, 1, PLANE, within(c.x + x, nx), within(c.z + z, nz));
+}
 
-        load_plane(s->phi, high, x0, y0, z + 1, s->nx, s->ny, s->nz, tx, ty, me);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        xu = x_face(low, mid, high, at, pitch, inside && x + 1 < nx, y_inner, z_inner);
-        yu = y_face(low, mid, high, at, pitch, inside && y + 1 < ny, x_inner, z_inner);
-        zu = z_face(mid, high, at, pitch, inside && z + 1 < nz, x_inner, y_inner);
-        fx[face] = xu;
-        fy[face] = yu;
-        if (extra_x)
-            fx[(ey + 1) * faces] = x_face(low, mid, high, extra_at, pitch, x0 > 0 && y0 + ey < ny,
-                                          extra_y_inner, z_inner);
-        if (extra_y)
-            fy[ex + 1] = y_face(low, mid, high, extra_at, pitch, y0 > 0 && x0 + ex < nx, extra_x_inner, z_inner);
-        p = mid[at];
-        const float dxu = mid[at + 1] - p, dxl = p - mid[at - 1];
-        const float dyu = mid[at + pitch] - p, dyl = p - mid[at - pitch];
-        const float dzu = high[at] - p, dzl = p - low[at];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (inside) {
-            const float kappa = ls_curvature(xu, fx[face - 1], yu, fy[face - faces], zu, zl);
-            float speed = s->data[index] + s->beta * kappa;
-            float u;
+static inline float z_face(__local const float *near, place c, tc_i32 x, tc_i32 y, tc_i32 z, tc_u32 nx, tc_u32 ny)
+{
+    return face(in_tile(near, x, y, z), PLANE, 1, ROW, within(c.x + x, nx), within(c.y + y, ny));
+}
 
-            if (s->has_stop)
-                speed = speed * s->stop[index];
-            u = ls_motion(speed, dxu, dxl, dyu, dyl, dzu, dzl);
-            if (s->move) {
-                const float next = p + s->dt * u;
+/* The faces along x and y: above each voxel, and below the first ones, which
+ * some work-items take besides. */
+static inline void find_faces(__local const float *near, __local float *fx, __local float *fy, place c, tc_i32 lx,
+                              tc_i32 ly, SIZES)
+{
+    const tc_i32 k = ly * TILE_X + lx - TILE_X * TILE_Z;
 
-                *flags |= met(p, next);
-                s->out[index] = next;
-            } else {
-                *most = max(*most, as_uint(u) & 0x7fffffffu);
-                s->out[index] = u;
-            }
-        }
-        zl = zu;
-        __local float *const free_plane = low;
-        low = mid;
-        mid = high;
-        high = free_plane;
+    for (tc_i32 z = 0; z < TILE_Z; z++) {
+        fx[(z * TILE_Y + ly) * (TILE_X + 1) + lx + 1] = x_face(near, c, lx, ly, z, ny, nz);
+        fy[(z * (TILE_Y + 1) + ly + 1) * TILE_X + lx] = y_face(near, c, lx, ly, z, nx, nz);
     }
-    /* The next box loads over what others may still read. */
-    barrier(CLK_LOCAL_MEM_FENCE);
+    if (ly < TILE_Z)
+        fy[ly * (TILE_Y + 1) * TILE_X + lx] = y_face(near, c, lx, -1, ly, nx, nz);
+    if (k >= 0 && k < TILE_Y * TILE_Z)
+        fx[k * (TILE_X + 1)] = x_face(near, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
-/* One iteration of the dense evolution: groups along x and y are tiles, along z
- * slabs of `slab` slices from z_first on, before z_last. With `move` out is the
- * next phi, without it U, and ctl gets the largest. */
+/* One iteration in tiles: with a list those of the list (groups, a fixed number,
+ * share it), else group g does tile first + g. `out`: with `move` the next phi;
+ * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
+ * along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
 void levelset_step(__global const float *phi, __global const float *data, __global const float *stop,
-                   __global float *out, volatile __global tc_u32 *ctl, SIZES, const tc_u32 z_first,
-                   const tc_u32 z_last, const tc_u32 slab, const float beta, const float dt, const tc_u32 has_stop,
-                   const tc_u32 move, const tc_u32 done, const tc_u32 stop_after)
+                   __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
+                   const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 listed, const float beta,
+                   const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
+                   const tc_u32 stop_after)
 {
-    __local float tile[TILE_FLOATS(TILE_X, TILE_Y)];
+    __local float near[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
     __local tc_u32 word, flags, largest;
-    const tc_i32 me = (tc_i32)(get_local_id(1) * TILE_X + get_local_id(0));
-    const tc_i32 x0 = (tc_i32)get_group_id(0) * TILE_X, y0 = (tc_i32)get_group_id(1) * TILE_Y;
-    const tc_u32 z0 = z_first + (tc_u32)get_group_id(2) * slab, z1 = min(z0 + slab, z_last);
-    step_of s;
+    const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
+    const tc_u32 group = (tc_u32)get_group_id(0);
+    const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
+    const tc_u32 last = listed != NOT_LISTED ? ctl[listed] : group + 1;
     tc_u32 most = 0, mine = 0;
 
-    if (has_ended(ctl, &word, me == 0, done, stop_after)) {
-        const tc_u32 x = x0 + get_local_id(0), y = y0 + get_local_id(1);
-
-        if (move && x < nx && y < ny)
-            for (tc_u32 z = z0; z < z1; z++)
-                out[((tc_u64)z * ny + y) * nx + x] = phi[((tc_u64)z * ny + y) * nx + x];
+    if (ended && !move)
         return;
-    }
     if (me == 0)
         flags = largest = 0;
-    s.phi = phi;
-    s.data = data;
-    s.stop = stop;
-    s.out = out;
-    s.nx = nx;
-    s.ny = ny;
-    s.nz = nz;
-    s.beta = beta;
-    s.dt = dt;
-    s.has_stop = has_stop;
-    s.move = move;
-    step_box(&s, tile, x0, y0, (tc_i32)z0, (tc_i32)z1, TILE_X, TILE_Y, me, &most, &mine);
-    if (move) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (tc_u32 t = group; t < last; t += (tc_u32)get_num_groups(0)) {
+        const place c = tile_at(listed != NOT_LISTED ? list[t] : first + t, across, down);
+        const tc_u32 x = (tc_u32)(c.x + lx), y = (tc_u32)(c.y + ly);
+
+        load_around(phi, near, c, lx, ly, nx, ny, nz);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        find_faces(near, fx, fy, c, lx, ly, nx, ny, nz);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        float below = z_face(near, c, lx, ly, -1, nx, ny);
+
+        for (tc_i32 z = 0; z < TILE_Z; z++) {
+            __local const float *const at = in_tile(near, lx, ly, z);
+            __local const float *const xf = fx + (z * TILE_Y + ly) * (TILE_X + 1) + lx;
+            __local const float *const yf = fy + (z * (TILE_Y + 1) + ly) * TILE_X + lx;
+            const float above = z_face(near, c, lx, ly, z, nx, ny), p = at[0];
+
+            if (x < nx && y < ny && (tc_u32)(c.z + z) < nz) {
+                const tc_u64 i = ((tc_u64)(c.z + z) * ny + y) * nx + x;
+                const float kappa = ls_curvature(xf[1], xf[0], yf[TILE_X], yf[0], above, below);
+                float speed = data[i] + beta * kappa, u;
+
+                if (has_stop)
+                    speed = speed * stop[i];
+                u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW], at[PLANE] - p, p - at[-PLANE]);
+                if (move) {
+                    const float next = ended ? p : p + dt * u;
+
+                    mine |= met(p, next);
+                    out[i] = next;
+                } else {
+                    most = max(most, as_uint(u) & 0x7fffffffu);
+                    out[i] = u;
+                }
+            }
+            below = above;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (move && !ended) {
         note_motion(ctl, &flags, mine, me == 0, done + 1);
-    } else {
+    } else if (!move) {
         atomic_max((volatile __local tc_u32 *)&largest, most);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (me == 0)
             atomic_max(&ctl[CTL_MOST + ((done + 1) & 1)], largest);
     }
-}
-
-/* The time step of the iteration after `done`. */
-static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
-{
-    return cfl ? ls_cfl(as_float(ctl[CTL_MOST + ((done + 1) & 1)])) : dt;
 }
 
 /* phi += dt U, for voxels [first, last). */
@@ -318,269 +305,105 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
         ctl[CTL_MOST + (done & 1)] = 0;
 }
 
-/* --- narrow band ---------------------------------------------------------------------- */
+/* --- narrow band ----------------------------------------------------------------------
+ *
+ * Its blocks are the tiles of the step. Two words of ctl take turns in counting
+ * the blocks of the list: `listed` is the one in use, `other` the next. */
 
-/* The corner of a block and where it ends. */
-typedef struct block_box {
-    tc_u32 x0, y0, z0, x1, y1, z1;
-} block_box;
-
-static inline block_box box_of(tc_u32 block, SIZES, BLOCKS)
+/* phi += dt U in the listed blocks, or with `all` nothing but a look at every
+ * block; with `renew` also the blocks' bits. Groups share the blocks. */
+__kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
+void levelset_band_apply(__global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
+                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 listed,
+                         const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
+                         const tc_u32 renew, const tc_u32 done, const tc_u32 stop_after)
 {
-    block_box b;
+    __local tc_u32 word, flags, bits;
+    const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
+    const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
+    const tc_u32 count = all ? bx * by * bz : ctl[listed];
+    tc_u32 mine = 0;
 
-    b.x0 = block % bx * LS_BX;
-    b.y0 = block / bx % by * LS_BY;
-    b.z0 = block / bx / by * LS_BZ;
-    b.x1 = min(b.x0 + LS_BX, nx);
-    b.y1 = min(b.y0 + LS_BY, ny);
-    b.z1 = min(b.z0 + LS_BZ, nz);
-    (void)bz;
-    return b;
-}
-
-/* U of the listed blocks. A fixed number of groups shares the list. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_band_step(__global const float *phi, __global const float *data, __global const float *stop,
-                        __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
-                        BLOCKS, const float beta, const tc_u32 has_stop, const tc_u32 done, const tc_u32 stop_after)
-{
-    __local float tile[TILE_FLOATS(LS_BX, LS_BY)];
-    __local tc_u32 word, largest;
-    const tc_i32 me = (tc_i32)get_local_id(0);
-    const tc_u32 count = ctl[CTL_ACTIVE];
-    step_of s;
-    tc_u32 most = 0, mine = 0;
-
+    if (get_group_id(0) == 0 && me == 0)
+        ctl[other] = 0;
     if (has_ended(ctl, &word, me == 0, done, stop_after))
         return;
     if (me == 0)
-        largest = 0;
-    s.phi = phi;
-    s.data = data;
-    s.stop = stop;
-    s.out = out;
-    s.nx = nx;
-    s.ny = ny;
-    s.nz = nz;
-    s.beta = beta;
-    s.dt = 0.0f;
-    s.has_stop = has_stop;
-    s.move = 0;
+        flags = bits = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 i = (tc_u32)get_group_id(0); i < count; i += (tc_u32)get_num_groups(0)) {
-        const block_box b = box_of(list[i], nx, ny, nz, bx, by, bz);
+    for (tc_u32 t = (tc_u32)get_group_id(0); t < count; t += (tc_u32)get_num_groups(0)) {
+        const tc_u32 block = all ? t : list[t];
+        const place c = tile_at(block, bx, by);
+        const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly, depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
+        const tc_u64 at = ((tc_u64)c.z * ny + y) * nx + x;
+        float now[TILE_Z];
+        tc_u32 found = 0;
 
-        step_box(&s, tile, (tc_i32)b.x0, (tc_i32)b.y0, (tc_i32)b.z0, (tc_i32)b.z1, LS_BX, LS_BY, me, &most, &mine);
-    }
-    atomic_max((volatile __local tc_u32 *)&largest, most);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (me == 0)
-        atomic_max(&ctl[CTL_MOST + ((done + 1) & 1)], largest);
-}
+        if (x < nx && y < ny) {
+            for (tc_u32 z = 0; z < TILE_Z; z++)
+                now[z] = phi[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
+            for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
+                const float next = now[z] + step * u[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
 
-/* The bits of a block's voxels in this item's column. */
-static inline tc_u32 near_of_column(__global const float *phi, const block_box *b, tc_u32 x, tc_u32 y, SIZES,
-                                    float band)
-{
-    tc_u32 bits = 0;
-
-    if (x < b->x1 && y < b->y1)
-        for (tc_u32 z = b->z0; z < b->z1; z++)
-            if (fabs(phi[((tc_u64)z * ny + y) * nx + x]) < band)
-                bits |= ls_near_bits(x - b->x0, y - b->y0, z - b->z0, b->x1 - b->x0 - 1, b->y1 - b->y0 - 1,
-                                     b->z1 - b->z0 - 1);
-    (void)nz;
-    return bits;
-}
-
-/* phi += dt U in the listed blocks; with `renew` also their bits. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_band_apply(__global float *phi, __global const float *u, __global tc_u32 *ctl,
-                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 cfl,
-                         const float dt, const float band, const tc_u32 renew, const tc_u32 done,
-                         const tc_u32 stop_after)
-{
-    __local tc_u32 word, flags, bits;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
-    const float step = time_step(ctl, cfl, dt, done);
-    const tc_u32 count = ctl[CTL_ACTIVE];
-    tc_u32 mine = 0;
-
-    if (has_ended(ctl, &word, lid == 0, done, stop_after))
-        return;
-    if (lid == 0)
-        flags = 0;
-    for (tc_u32 i = (tc_u32)get_group_id(0); i < count; i += (tc_u32)get_num_groups(0)) {
-        const tc_u32 block = list[i];
-        const block_box b = box_of(block, nx, ny, nz, bx, by, bz);
-        const tc_u32 x = b.x0 + lid % LS_BX, y = b.y0 + lid / LS_BX;
-
-        if (x < b.x1 && y < b.y1)
-            for (tc_u32 z = b.z0; z < b.z1; z++) {
-                const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
-                const float p = phi[at], next = p + step * u[at];
-
-                phi[at] = next;
-                mine |= met(p, next);
+                mine |= met(now[z], next);
+                now[z] = next;
             }
+            for (tc_u32 z = 0; z < TILE_Z; z++) {
+                if (z < depth && !all)
+                    phi[at + z * ((tc_u64)nx * ny)] = now[z];
+                if (z < depth && renew && fabs(now[z]) < band)
+                    found |= ls_near_bits(lx, ly, z, min((tc_u32)TILE_X, nx - (tc_u32)c.x) - 1,
+                                          min((tc_u32)TILE_Y, ny - (tc_u32)c.y) - 1, depth - 1);
+            }
+        }
         if (renew) {
-            if (lid == 0)
-                bits = 0;
+            if (found != 0)
+                atomic_or((volatile __local tc_u32 *)&bits, found);
             barrier(CLK_LOCAL_MEM_FENCE);
-            atomic_or((volatile __local tc_u32 *)&bits, near_of_column(phi, &b, x, y, nx, ny, nz, band));
-            barrier(CLK_LOCAL_MEM_FENCE);
-            if (lid == 0)
+            if (me == 0) {
                 near[block] = (tc_u8)bits;
+                bits = 0;
+            }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    note_motion(ctl, &flags, mine, lid == 0, done + 1);
-    if (get_global_id(0) == 0)
+    if (all)
+        return;
+    note_motion(ctl, &flags, mine, me == 0, done + 1);
+    if (get_group_id(0) == 0 && me == 0)
         ctl[CTL_MOST + (done & 1)] = 0;
 }
 
-/* The bits of all blocks. */
+/* The active blocks, in any order: each work-item looks at one. `listed` counts
+ * them, from 0. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_near(__global const float *phi, volatile __global tc_u32 *ctl, __global tc_u8 *near, SIZES, BLOCKS,
-                   const float band, const tc_u32 done, const tc_u32 stop_after)
+void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
+                   const tc_u32 listed)
 {
-    __local tc_u32 word, bits;
-    const tc_u32 lid = (tc_u32)get_local_id(0), blocks = bx * by * bz;
-
-    if (has_ended(ctl, &word, lid == 0, done, stop_after))
-        return;
-    for (tc_u32 block = (tc_u32)get_group_id(0); block < blocks; block += (tc_u32)get_num_groups(0)) {
-        const block_box b = box_of(block, nx, ny, nz, bx, by, bz);
-
-        if (lid == 0)
-            bits = 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        atomic_or((volatile __local tc_u32 *)&bits,
-                  near_of_column(phi, &b, b.x0 + lid % LS_BX, b.y0 + lid / LS_BX, nx, ny, nz, band));
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lid == 0)
-            near[block] = (tc_u8)bits;
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-}
-
-/* The list of active blocks, in order: each group counts a chunk of blocks, one
- * group sums the counts up, each group writes its chunk. */
-#define PER_ITEM 4u
-#define CHUNK (GROUP * PER_ITEM)
-
-/* How many of this item's blocks are active. */
-static inline tc_u32 count_item(__global const tc_u8 *near, tc_u32 first, BLOCKS)
-{
-    tc_u32 n = 0;
-
-    for (tc_u32 b = first; b < first + PER_ITEM && b < bx * by * bz; b++)
-        n += ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz);
-    return n;
-}
-
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_count(__global const tc_u8 *near, __global tc_u32 *counts, BLOCKS)
-{
-    __local tc_u32 sum;
-    const tc_u32 lid = (tc_u32)get_local_id(0);
+    __local tc_u32 count, from;
+    const tc_u32 lid = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
+    const tc_u32 active = b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+    tc_u32 at = 0;
 
     if (lid == 0)
-        sum = 0;
+        count = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    atomic_add((volatile __local tc_u32 *)&sum,
-               count_item(near, (tc_u32)get_group_id(0) * CHUNK + lid * PER_ITEM, bx, by, bz));
+    if (active)
+        at = atomic_add((volatile __local tc_u32 *)&count, 1u);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid == 0)
-        counts[get_group_id(0)] = sum;
-}
-
-/* counts[i] becomes the sum of those before it; their total goes to ctl. One group. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_scan(__global tc_u32 *counts, __global tc_u32 *ctl, const tc_u32 chunks)
-{
-    __local tc_u32 part[GROUP];
-    const tc_u32 lid = (tc_u32)get_local_id(0);
-    const tc_u32 each = (chunks + GROUP - 1) / GROUP;
-    const tc_u32 first = min(lid * each, chunks), last = min(first + each, chunks);
-    tc_u32 sum = 0;
-
-    for (tc_u32 i = first; i < last; i++)
-        sum += counts[i];
-    part[lid] = sum;
+        from = atomic_add(&ctl[listed], count);
     barrier(CLK_LOCAL_MEM_FENCE);
-    sum = 0;
-    for (tc_u32 i = 0; i < lid; i++)
-        sum += part[i];
-    for (tc_u32 i = first; i < last; i++) {
-        const tc_u32 n = counts[i];
-
-        counts[i] = sum;
-        sum += n;
-    }
-    if (lid == GROUP - 1)
-        ctl[CTL_ACTIVE] = sum;
-}
-
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_list_fill(__global const tc_u8 *near, __global const tc_u32 *counts, __global tc_u32 *list, BLOCKS)
-{
-    __local tc_u32 part[GROUP];
-    const tc_u32 lid = (tc_u32)get_local_id(0);
-    const tc_u32 first = (tc_u32)get_group_id(0) * CHUNK + lid * PER_ITEM;
-    tc_u32 at = counts[get_group_id(0)];
-
-    part[lid] = count_item(near, first, bx, by, bz);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 i = 0; i < lid; i++)
-        at += part[i];
-    for (tc_u32 b = first; b < first + PER_ITEM && b < bx * by * bz; b++)
-        if (ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz))
-            list[at++] = b;
+    if (active)
+        list[from + at] = b;
 }
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * Squared distances to the other side, as app/analysis/edt.h defines them. PACKED:
- * as int, negative inside, so that a search reads one array; else the side is that
- * of phi. */
-#define FAR 0xffffffffu
-
-static inline tc_u32 side_of(__global const float *phi, tc_u32 stored, tc_u64 at)
-{
-#ifdef PACKED
-    (void)phi;
-    (void)at;
-    return stored >> 31;
-#else
-    (void)stored;
-    return phi[at] < 0.0f ? 1u : 0u;
-#endif
-}
-
-/* What is stored for a squared distance, and the distance back. */
-static inline tc_u32 pack(tc_u32 d2, tc_u32 inside)
-{
-#ifdef PACKED
-    const tc_u32 small = min(d2, 0x7fffffffu);
-
-    return inside ? 0u - small : small;
-#else
-    (void)inside;
-    return d2;
-#endif
-}
-
-static inline tc_u32 unpack(tc_u32 stored)
-{
-#ifdef PACKED
-    return abs((tc_i32)stored);
-#else
-    return stored;
-#endif
-}
+ * Squared distances to the other side, as app/analysis/edt_core.h has them: along
+ * x a group for each row, then along y and along z a work-item for each line,
+ * neighbours along x side by side so that they read and write whole lines of
+ * memory. */
 
 /* Before the others: one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
@@ -588,25 +411,51 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
     ctl[CTL_SEEN] = 0;
 }
 
-/* Along x: a group for each row (first_row and on). The row's sides become bits
- * in local memory, `words` words. */
+/* The distance from x to the nearest set bit of `bits` other than in front of
+ * (below) it, then behind it; EDT_FAR if there is none. flip: all bits are
+ * taken the other way round. */
+static inline tc_u32 nearest_below(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
+{
+    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
+
+    while (found == 0 && w > 0)
+        found = bits[--w] ^ flip;
+    return found != 0 ? x - (w * 32 + 31u - (tc_u32)clz(found)) : EDT_FAR;
+}
+
+static inline tc_u32 nearest_above(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
+{
+    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
+    const tc_u32 words = (nx + 31) / 32;
+
+    while (found == 0 && w + 1 < words)
+        found = bits[++w] ^ flip;
+    /* The lowest bit; behind the row's end there is nothing. */
+    const tc_u32 at = w * 32 + 31u - (tc_u32)clz(found & (0u - found));
+
+    return found != 0 && at < nx ? at - x : EDT_FAR;
+}
+
+/* Along x: a group for each row (first_row and on), whose sides become bits in
+ * local memory; also side[], 1 inside, and which sides there are at all. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __global tc_u32 *ctl, const tc_u32 nx,
-                    const tc_u64 first_row, __local tc_u32 *bits)
+void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u8 *side, volatile __global tc_u32 *ctl,
+                    const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
 {
     __local tc_u32 seen;
-    const tc_u32 lid = (tc_u32)get_local_id(0), words = (nx + 31) / 32;
+    const tc_u32 lid = (tc_u32)get_local_id(0);
     const tc_u64 row = (first_row + get_group_id(0)) * nx;
     tc_u32 mine = 0;
 
     if (lid == 0)
         seen = 0;
-    for (tc_u32 w = lid; w < words; w += GROUP)
+    for (tc_u32 w = lid; w < (nx + 31) / 32; w += GROUP)
         bits[w] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 x = lid; x < nx; x += GROUP) {
         const tc_u32 inside = phi[row + x] < 0.0f ? 1u : 0u;
 
+        side[row + x] = (tc_u8)inside;
         mine |= 1u << inside;
         if (inside)
             atomic_or((volatile __local tc_u32 *)&bits[x / 32], 1u << x % 32);
@@ -618,83 +467,147 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, volatile __gl
     if (lid == 0)
         atomic_or(&ctl[CTL_SEEN], seen);
     for (tc_u32 x = lid; x < nx; x += GROUP) {
-        const tc_u32 inside = bits[x / 32] >> x % 32 & 1u;
-        /* Other side: the bits that differ from this voxel's. */
-        const tc_u32 flip = inside ? FAR : 0u;
-        tc_u32 best = FAR;
+        /* Wanted are the bits that differ from this voxel's. */
+        const tc_u32 flip = bits[x / 32] >> x % 32 & 1u ? 0xffffffffu : 0u;
+        tc_u32 best = EDT_FAR;
 
-        if (both) {
-            tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
-
-            while (found == 0 && w > 0)
-                found = bits[--w] ^ flip;
-            if (found != 0)
-                best = x - (w * 32 + 31u - (tc_u32)clz(found));
-            w = x / 32;
-            found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
-            while (found == 0 && w + 1 < words)
-                found = bits[++w] ^ flip;
-            if (found != 0) {
-                /* The lowest bit; behind the row's end there is nothing. */
-                const tc_u32 at = w * 32 + 31u - (tc_u32)clz(found & (0u - found));
-
-                if (at < nx)
-                    best = min(best, at - x);
-            }
-        }
-        d[row + x] = pack(best == FAR ? FAR : best * best, inside);
+        if (both)
+            best = min(nearest_below(bits, flip, x), nearest_above(bits, flip, x, nx));
+        d[row + x] = best == EDT_FAR ? EDT_FAR : best * best;
     }
 }
 
-/* Along y (stride nx) or z: every voxel looks outward along its line, no further
- * than what it has found already, and to the first voxel of the other side. The
- * last pass makes phi of it. u: the voxel's place among the n of its line. */
-static inline tc_u32 search(__global const float *phi, __global const tc_u32 *d, tc_u64 at, tc_u64 stride, tc_u32 u,
-                            tc_u32 n)
+/* A line of n voxels, at..., `stride` apart: squared distances so far, sides, and
+ * room for the pieces of its runs. A piece is kept as site | start << 16; those
+ * of a run lie from its first voxel on, ended by NO_PIECE where there is room.
+ * A run of m voxels has at most m pieces that start in it. */
+typedef struct line {
+    __global const tc_u32 *d;
+    __global const tc_u8 *side;
+    __global tc_u32 *pieces;
+    tc_u64 at, stride;
+    tc_u32 n;
+} line;
+#define NO_PIECE 0xffffffffu
+#define IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
+
+/* The envelope of the run that begins at `first`: `count` pieces, the last of
+ * them here. */
+typedef struct envelope {
+    tc_u32 first, count;
+    edt_piece last;
+} envelope;
+
+/* The piece at place k of the line; before `first` and behind its end a run
+ * has apexes of height 0. */
+static inline edt_piece piece_at(const line *l, tc_u32 stored, tc_u32 inside)
 {
-    const tc_u32 inside = side_of(phi, d[at], at);
-    tc_u32 best = unpack(d[at]);
-    tc_u32 low = u, high = n - 1 - u;      /* how far the line still goes */
+    edt_piece p;
 
-    for (tc_u32 k = 1; (low >= k || high >= k) && k * k < best; k++) {
-        const tc_u32 k2 = k * k;
-
-        if (low >= k) {
-            const tc_u64 i = at - k * stride;
-            const tc_u32 stored = d[i], other = unpack(stored);
-
-            if (side_of(phi, stored, i) != inside)
-                best = k2;
-            else if (other < best - k2)
-                best = other + k2;
-        }
-        if (high >= k && k2 < best) {
-            const tc_u64 i = at + k * stride;
-            const tc_u32 stored = d[i], other = unpack(stored);
-
-            if (side_of(phi, stored, i) != inside)
-                best = k2;
-            else if (other < best - k2)
-                best = other + k2;
-        }
-    }
-    return best;
+    p.site = stored & 0xffffu;
+    p.start = stored >> 16;
+    p.height = l->side[IN_LINE(l, p.site)] == inside ? l->d[IN_LINE(l, p.site)] : 0u;
+    return p;
 }
 
-/* Work-items: (x, y, z - z_first). axis: 1 or 2. last: to_phi gets the new phi,
- * or phi as it is where there is no interface or the evolution has ended;
- * else to_d the distances. The two are different memory from what is read. */
+static inline void push(const line *l, envelope *e, tc_u32 u, tc_u32 height, tc_u32 inside)
+{
+    tc_u64 start = e->first;
+
+    while (e->count > 0 && edt_hides(u, height, e->last)) {
+        e->count--;
+        if (e->count > 0)
+            e->last = piece_at(l, l->pieces[IN_LINE(l, e->first + e->count - 1)], inside);
+    }
+    if (e->count > 0)
+        start = edt_cross(e->last, u, height);
+    if (start < l->n) {
+        e->last.site = u;
+        e->last.height = height;
+        e->last.start = (tc_u32)start;
+        l->pieces[IN_LINE(l, e->first + e->count)] = u | (tc_u32)start << 16;
+        e->count++;
+    }
+}
+
+/* No more pieces of a run that ends before `end`. */
+static inline void end_run(const line *l, const envelope *e, tc_u32 end)
+{
+    if (e->first + e->count < end)
+        l->pieces[IN_LINE(l, e->first + e->count)] = NO_PIECE;
+}
+
+/* The envelopes of all runs of the line. */
+static inline void find_pieces(const line *l)
+{
+    envelope e = { 0, 0, { 0, 0, 0 } };
+    tc_u32 before = l->side[l->at];
+
+    for (tc_u32 u = 0; u < l->n; u++) {
+        const tc_u32 inside = l->side[IN_LINE(l, u)], height = l->d[IN_LINE(l, u)];
+
+        if (inside != before) {
+            push(l, &e, u, 0, before);
+            end_run(l, &e, u);
+            e.first = u;
+            e.count = 0;
+            push(l, &e, u - 1, 0, inside);
+            before = inside;
+        }
+        if (height != EDT_FAR)
+            push(l, &e, u, height, inside);
+    }
+    end_run(l, &e, l->n);
+}
+
+/* What the envelopes give: with `last` the bits of phi, else squared distances. */
+static inline void write_line(const line *l, __global tc_u32 *restrict out, tc_u32 last)
+{
+    edt_piece p = { 0, EDT_FAR, 0 };
+    tc_u32 before = 2, next = NO_PIECE, place = 0;
+
+    for (tc_u32 u = 0; u < l->n; u++) {
+        const tc_u32 inside = l->side[IN_LINE(l, u)];
+        tc_u32 d2;
+
+        if (inside != before) {
+            p.site = u;
+            p.height = EDT_FAR;
+            place = u;
+            next = l->pieces[IN_LINE(l, u)];
+            before = inside;
+        }
+        if (next >> 16 == u) {
+            p = piece_at(l, next, inside);
+            place++;
+            next = place < l->n ? l->pieces[IN_LINE(l, place)] : NO_PIECE;
+        }
+        d2 = edt_value(p.height, p.site, u);
+        out[IN_LINE(l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
+    }
+}
+
+/* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
+ * phi as it is where there is no interface or the evolution has ended; else it
+ * is the next d. It may be phi, not d. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void levelset_edt_line(__global const float *phi, __global const tc_u32 *d, __global tc_u32 *to_d,
-                       __global float *to_phi, volatile __global tc_u32 *ctl, SIZES, const tc_u32 z_first,
-                       const tc_u32 axis, const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
+void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
+                        __global tc_u32 *restrict pieces, __global const float *phi, __global tc_u32 *out,
+                        volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis,
+                        const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, sides;
-    const tc_u32 x = (tc_u32)get_global_id(0), y = (tc_u32)get_global_id(1);
-    const tc_u32 z = z_first + (tc_u32)get_global_id(2);
-    const tc_u64 at = ((tc_u64)z * ny + y) * nx + x;
+    const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);
+    const tc_u64 plane = (tc_u64)nx * ny;
     const tc_u32 ended = has_ended(ctl, &word, get_local_id(0) == 0, done, stop_after);
+    line l;
 
+    l.d = d;
+    l.side = side;
+    l.pieces = pieces;
+    l.at = x + other * (axis == 1 ? plane : nx);
+    l.stride = axis == 1 ? nx : plane;
+    l.n = axis == 1 ? ny : nz;
     if (get_local_id(0) == 0)
         sides = ctl[CTL_SEEN];
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -702,12 +615,10 @@ void levelset_edt_line(__global const float *phi, __global const tc_u32 *d, __gl
         return;
     if (ended || sides != 3u) {
         if (last)
-            to_phi[at] = phi[at];
+            for (tc_u32 u = 0; u < l.n; u++)
+                out[IN_LINE(&l, u)] = as_uint(phi[IN_LINE(&l, u)]);
         return;
     }
-    const tc_u32 best = axis == 1 ? search(phi, d, at, nx, y, ny) : search(phi, d, at, (tc_u64)nx * ny, z, nz);
-    if (last)
-        to_phi[at] = ls_signed_distance(best, phi[at] < 0.0f ? 1u : 0u);
-    else
-        to_d[at] = pack(best, phi[at] < 0.0f ? 1u : 0u);
+    find_pieces(&l);
+    write_line(&l, out, last);
 }

@@ -1,11 +1,11 @@
 """What levelset costs an iteration, on the CPU and on a device, next to scipy and
-CuPy where they are: python3 levelset_times.py [DEVICE]
+CuPy where they are: python3 levelset_times.py [DEVICE] [--device-only]
 
 DEVICE is one of texcell's --device arguments; without it only the CPU is timed.
-Times an iteration are differences between a long and a short run, so that what
-happens once cancels out; phi of the two backends is compared bit for bit.
-Environment: TEXCELL_BUILD, TEXCELL_DATA as for the tests; BENCH_SIDE (256), the
-side of the volume; BENCH_ITERATIONS (1000 on a device, 20 on the CPU)."""
+Times an iteration are differences between a long and a short run, the fastest of
+three each, so that what happens once cancels out; phi of the two backends is
+compared bit for bit. Environment: TEXCELL_BUILD, TEXCELL_DATA as for the tests;
+BENCH_SIDE (256), the side of the volume."""
 import os
 import sys
 import tempfile
@@ -37,29 +37,26 @@ def ball(side):
     return {"type": "ball", "cx": 0.45 * side, "cy": 0.45 * side, "cz": 0.5 * side, "r": 0.2 * side}
 
 
-def iterations_on(device):
-    return int(os.environ.get("BENCH_ITERATIONS", "20" if device == "cpu" else "1000"))
+def unit_of(image, parameters, iterations):
+    path = os.path.join(FOLDER, "%d.zip" % iterations)
+    return ls.write(path, image, dict(FORCE, **dict(parameters, iterations=iterations)))
 
 
-def seconds(image, parameters, iterations, device, threads):
-    unit = ls.write(os.path.join(FOLDER, "u.zip"), image, dict(FORCE, **dict(parameters,
-                                                                              iterations=iterations)))
+def timed(unit, device, threads):
+    """Seconds, and the last state."""
     data, time_or_why = ls.state(unit, OUT, device, threads)
     if data is None:
         sys.exit("levelset_times: " + time_or_why)
     return time_or_why, data
 
 
-def an_iteration(image, parameters, device, threads, base=None):
-    """Seconds of one iteration, the median of three differences, and the last state."""
-    n = iterations_on(device)
-    base = n // 4 if base is None else base
-    times = []
-    for _ in range(3):
-        short, _ = seconds(image, parameters, base, device, threads)
-        long, data = seconds(image, parameters, base + n, device, threads)
-        times.append((long - short) / n)
-    return sorted(times)[1], data
+def an_iteration(image, parameters, device, threads, n=None):
+    """Seconds of one iteration, and the last state."""
+    n = n or (20 if device == "cpu" else 1000)
+    units = [unit_of(image, parameters, k) for k in (n // 4, n + n // 4)]
+    short = min(timed(units[0], device, threads)[0] for _ in range(3))
+    runs = [timed(units[1], device, threads) for _ in range(3)]
+    return (min(time for time, _ in runs) - short) / n, runs[0][1]
 
 
 def show(name, each, voxels, note=""):
@@ -70,15 +67,14 @@ def show(name, each, voxels, note=""):
 
 def on(device, threads, image):
     title = "%s, %d threads" % (device, threads) if device == "cpu" else device
-    init = ball(SIDE)
-    fixed = {"dt": 0.05, "reinit_every": 0, "init": init}
-    plain, data = an_iteration(image, fixed, device, threads)
+    fixed = {"dt": 0.05, "reinit_every": 0, "init": ball(SIDE)}
+    plain, _ = an_iteration(image, fixed, device, threads)
     show(title + ": dense, fixed dt", plain, image.size)
     each, _ = an_iteration(image, dict(fixed, dt="cfl"), device, threads)
     show(title + ": dense, cfl", each, image.size)
-    both, _ = an_iteration(image, dict(fixed, reinit_every=1), device, threads)
+    both, _ = an_iteration(image, dict(fixed, reinit_every=1), device, threads, 4 if device == "cpu" else 200)
     show(title + ": re-initialisation (distances)", both - plain, image.size)
-    return plain, both - plain, data
+    return plain, both - plain
 
 
 def brain(device, threads):
@@ -98,54 +94,68 @@ def brain(device, threads):
              "%.1f times less; %.1f%% of the blocks near" % (dense / each, 100 * (near & 1).mean()))
 
 
-def scipy_distances(image, ours):
-    from scipy.ndimage import distance_transform_edt
+def start_mask():
     z, y, x = np.ogrid[:SIDE, :SIDE, :SIDE]
     b = ball(SIDE)
-    mask = (x - b["cx"]) ** 2 + (y - b["cy"]) ** 2 + (z - b["cz"]) ** 2 <= b["r"] ** 2
+    return (x - b["cx"]) ** 2 + (y - b["cy"]) ** 2 + (z - b["cz"]) ** 2 <= b["r"] ** 2
+
+
+def scipy_distances(image, ours):
+    from scipy.ndimage import distance_transform_edt
+    mask = start_mask()
     start = time.perf_counter()
     distance_transform_edt(mask)
     distance_transform_edt(~mask)
     each = show("scipy: distances, both sides", time.perf_counter() - start, image.size)
     print("%-44s %9.1f times" % ("re-initialisation on 1 thread is faster by", each / ours))
-    return mask
 
 
 def cupy_distances(mask, ours):
+    """Re-initialisation gives the distances of both sides; CuPy has one a call."""
     try:
         import cupy
         from cupyx.scipy.ndimage import distance_transform_edt
-        on_device = cupy.asarray(mask)
+        inside, outside = cupy.asarray(mask), cupy.asarray(~mask)
     except Exception as why:       # no CuPy, or no device for it
         print("CuPy: not here (%s)" % why)
         return
-    times = []
-    for _ in range(10):
-        cupy.cuda.Device().synchronize()
-        start = time.perf_counter()
-        distance_transform_edt(on_device)
-        cupy.cuda.Device().synchronize()
-        times.append(time.perf_counter() - start)
-    each = show("CuPy: distances, one side", sorted(times)[5], mask.size)
-    print("%-44s %9.2f times" % ("re-initialisation takes, of CuPy's one side", ours / each))
+    both = 0
+    for name, side in (("inside", inside), ("outside", outside)):
+        times = []
+        for _ in range(10):
+            cupy.cuda.Device().synchronize()
+            start = time.perf_counter()
+            distance_transform_edt(side)
+            cupy.cuda.Device().synchronize()
+            times.append(time.perf_counter() - start)
+        each = show("CuPy: distances, %s" % name, sorted(times)[5], mask.size)
+        print("%-44s %9.2f times" % ("re-initialisation, both sides, takes of that", ours / each))
+        both += each
+    print("%-44s %9.2f times" % ("re-initialisation takes of CuPy's both sides", ours / both))
+
+
+def same_bits(image, device):
+    p = {"dt": "cfl", "reinit_every": 20, "init": ball(SIDE)}
+    unit = unit_of(image, p, 50)
+    states = [timed(unit, d, 2)[1] for d in ("cpu", device)]
+    print("phi on the device %s" % ("is the CPU's, bit for bit" if states[0] == states[1] else "DIFFERS"))
 
 
 def main():
     device = sys.argv[1] if len(sys.argv) > 1 else None
     image = volume()
-    one, distances, _ = on("cpu", 1, image)
-    two, _, _ = on("cpu", 2, image)
-    print("%-44s %9.2f times" % ("two threads are faster by", one / two))
-    mask = scipy_distances(image, distances)
-    brain("cpu", 1)
+    if "--device-only" not in sys.argv:
+        one, distances = on("cpu", 1, image)
+        two, _ = on("cpu", 2, image)
+        print("%-44s %9.2f times" % ("two threads are faster by", one / two))
+        scipy_distances(image, distances)
+        brain("cpu", 1)
     if device is None:
         return
-    _, distances, theirs = on(device, 1, image)
-    n = iterations_on(device)
-    _, ours = seconds(image, {"dt": 0.05, "reinit_every": 0, "init": ball(SIDE)}, n + n // 4, "cpu", 2)
-    print("phi on the device %s" % ("is the CPU's, bit for bit" if ours == theirs else "DIFFERS"))
+    _, distances = on(device, 1, image)
+    same_bits(image, device)
     brain(device, 1)
-    cupy_distances(mask, distances)
+    cupy_distances(start_mask(), distances)
 
 
 if __name__ == "__main__":

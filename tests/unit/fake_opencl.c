@@ -241,8 +241,20 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
     cl_int status;
     (void)queue, (void)kernel, (void)dimensions, (void)start, (void)global, (void)local, (void)n;
     (void)after;
-    *event = make(&status, CL_OUT_OF_RESOURCES);
+    if (event != NULL) {
+        *event = make(&status, CL_OUT_OF_RESOURCES);
+    } else {
+        status = strike() ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+    }
     fake.launches += status == CL_SUCCESS;
+    return status;
+}
+
+static cl_int CL_API_CALL marker(cl_command_queue queue, cl_uint n, const cl_event *after, cl_event *event)
+{
+    cl_int status;
+    (void)queue, (void)n, (void)after;
+    *event = make(&status, CL_OUT_OF_RESOURCES);
     return status;
 }
 static cl_int CL_API_CALL drop_event(cl_event x) { return drop(x); }
@@ -297,7 +309,7 @@ ocl_api fake_api(fake_platform *platforms, unsigned count)
         .clCreateKernel = make_kernel, .clReleaseKernel = drop_kernel,
         .clSetKernelArg = set_arg, .clGetKernelWorkGroupInfo = group_info,
         .clEnqueueReadBuffer = read_buffer, .clEnqueueWriteBuffer = write_buffer,
-        .clEnqueueNDRangeKernel = launch, .clFlush = queue_call, .clFinish = queue_call,
+        .clEnqueueNDRangeKernel = launch, .clEnqueueMarkerWithWaitList = marker, .clFlush = queue_call, .clFinish = queue_call,
         .clWaitForEvents = wait_events, .clGetEventInfo = event_info,
         .clGetEventProfilingInfo = profiling, .clReleaseEvent = drop_event};
     return api;

@@ -598,7 +598,7 @@ static void test_batch(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(fake.launches, 5);
-    assert_int_equal(fake.live, before + 2);   /* the first and the last event */
+    assert_int_equal(fake.live, before + 1);   /* the first one's event */
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
     assert_int_equal(fake.event_polls, 3);     /* it dozed until the event was complete */
@@ -610,6 +610,14 @@ static void test_batch(void **state)
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_OK);
     assert_true(ms >= 0 && ms < 60000);
+
+    /* No marker behind the last of several launches: the batch is empty. */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    fake.fail_at = fake.calls + 1;
+    assert_int_equal(ocl_batch_wait(d, &batch, 0, &ms, &err), TC_DEVICE);
+    assert_string_equal(err.message, "G: clEnqueueMarkerWithWaitList: CL_OUT_OF_RESOURCES");
+    assert_int_equal(fake.live, before);
 
     /* A launch fails: the batch is as it was. A wait fails: it is empty. */
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);

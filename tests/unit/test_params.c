@@ -218,7 +218,8 @@ static void refuses(void **state)
     static const char list[] = "F: p.levels: must be a list of 1 to 16 integers";
     static const char *const cases[][2] = {
         { "[]", "F: p: must be an object" },
-        { "{\"level\":[16]}", "F: p: unknown key \"level\"" },
+        { "{\"level\":[16]}", "F: p: unknown key \"level\"; there are \"preset\", \"levels\", \"range\", "
+          "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", \"maps\"" },
         { "{\"preset\":\"HCC\"}", "F: p.preset: must be one of \"hcc\"" },
         { "{\"preset\":1}", "F: p.preset: must be one of \"hcc\"" },
         { "{\"levels\":16}", list },
@@ -243,7 +244,7 @@ static void refuses(void **state)
         { "{\"range\":7}", range },
         { "{\"window\":5}", "F: p.window: must be an object" },
         { "{\"window\":{\"shape\":\"round\"}}", "F: p.window.shape: must be one of \"disc\", \"square\", \"roi\"" },
-        { "{\"window\":{\"size\":5}}", "F: p.window: unknown key \"size\"" },
+        { "{\"window\":{\"size\":5}}", "F: p.window: unknown key \"size\"; there are \"shape\", \"radius\"" },
         { "{\"window\":{\"radius\":0}}", "F: p.window.radius: must be an integer from 1 to 63" },
         { "{\"window\":{\"radius\":64}}", "F: p.window.radius: must be an integer from 1 to 63" },
         { "{\"window\":{\"radius\":null}}", "F: p.window.radius: must be an integer from 1 to 63" },
@@ -285,7 +286,7 @@ static void refuses(void **state)
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[4294967297,0]}]}", offset },
         { "{\"directions\":\"four\",\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,2]}]}", offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0],\"x\":1}]}",
-          "F: p.maps[0]: unknown key \"x\"" },
+          "F: p.maps[0]: unknown key \"x\"; there are \"feature\", \"levels\", \"offset\"" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]},"
           "{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}", "F: p.maps[1]: stands twice" },
         { "{\"window\":{\"shape\":\"roi\"},\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}",
