@@ -529,7 +529,7 @@ static tc_status open_worker(const an_task *task, const void *state, bool blocks
     w->nz = task->item->nz;
     w->stride = up_to(w->nx, 32);
     /* An eighth of a byte of staging for each voxel, but a row at least. */
-    w->piece = up_to((uint64_t)w->ny * w->nz, 8 * (task->pixels->bits / 8));
+    w->piece = up_to((uint64_t)w->ny * w->nz, task->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
     st = vol_cpu.open(task, state, &w->host, err);

@@ -233,6 +233,39 @@ def real_stacks():
                   [item("s", list(stack))], 2, DEVICE)
 
 
+def tools():
+    """A stack from a TIFF of several pages and from a folder of slices; tables and pictures."""
+    import tifffile
+    from skimage import io
+    at = os.path.join(folder(), "tools")
+    os.makedirs(os.path.join(at, "walls"))
+    stack = grey(shell((24, 30, 50), (12, 14, 16), 9, 1.8) | shell((24, 30, 50), (12, 15, 36), 8, 1.8))
+    tifffile.imwrite(os.path.join(at, "walls.tif"), stack)
+    for z, s in enumerate(stack):
+        io.imsave(os.path.join(at, "walls", "slice%d.png" % z), s, check_contrast=False)
+    tables = []
+    for source in ("walls.tif", "walls"):
+        unit, result, out = (os.path.join(at, source + e) for e in (".zip", ".npz", ".out"))
+        for argv in ([tap.TEXCELL_WU, "pack", "--analysis", "volume", "--param", "membrane=128", "--param", "labels=true",
+                      "--spacing", "0.5,0.25,0.25", "--stack", "-o", unit, os.path.join(at, source)],
+                     [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"],
+                     [tap.TEXCELL_VALIDATE, "check", unit, result],
+                     [tap.TEXCELL_WU, "export", result, "--images", unit, "-o", out]):
+            ended = tap.run(argv)
+            if ended.returncode != 0:
+                return tap.ok(False, "%s: %s" % (source, " ".join(argv[:2])), ended.stderr)
+        with open(os.path.join(out, "cells.csv")) as f:
+            tables.append(f.read())
+        with np.load(result) as r:
+            labels = r["labels_walls"]
+        picture = io.imread(os.path.join(out, "labels_walls.png"))
+        colour = (picture.max(axis=2) != picture.min(axis=2)).sum()
+        tap.ok(labels.max() == 2 and colour == (labels > 0).sum() and len(tables[-1].splitlines()) == 3,
+               "%s: packed, run, valid, exported, two cells in colour" % source,
+               "%d coloured, %d inside\n%s" % (colour, (labels > 0).sum(), tables[-1]))
+    tap.ok(tables[0] == tables[1], "a folder of slices is the same stack as a TIFF of several pages", tables)
+
+
 def refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     one = [item("p", stack)]
@@ -272,5 +305,6 @@ repairs()
 gaps()
 real_stacks()
 if DEVICE == "cpu":
+    tools()
     refusals()
 tap.done()

@@ -263,8 +263,9 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
             /* The slit's middle loses most. */
             const uint64_t left = ((uint32_t)1 << AN_GAUSS_BITS) - share(&g, gap + 1, (gap + 1) / 2);
             const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);
+            const uint64_t sure = blurred > 3 ? blurred - 3 : 0;
 
-            if (gap > 2 * g.radius || (blurred - (blurred > 2 ? 3 : blurred)) * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
+            if (gap > 2 * g.radius || sure * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
                 break;
             gap++;
         }
