@@ -9,6 +9,7 @@ import io
 import os
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -67,11 +68,12 @@ def is_cancelled(host, task):
 
 
 def forge(content):
-    """Another last bit in the last feature, with every checksum of the ZIP
-    right and nothing else changed."""
+    """The last feature, a maximum, larger by the least that there can be: a
+    possible value, with every checksum of the ZIP right."""
     with zipfile.ZipFile(io.BytesIO(content)) as z:
         before = z.read("features.npy")          # stored, not deflated
-    after = before[:-8] + bytes([before[-8] ^ 1]) + before[-7:]
+    value, = struct.unpack("<d", before[-8:])
+    after = before[:-8] + struct.pack("<d", value + 2.0 ** -32)
     old, new = (zlib.crc32(x).to_bytes(4, "little") for x in (before, after))
     return content.replace(before, after).replace(old, new)
 

@@ -1,7 +1,7 @@
 /*
- * Makes a GPU of any OpenCL device, for texcell under a client that was told of a GPU
- * of the type "NVIDIA" (TEXCELL_OPENCL_LIBRARY). While the file named
- * by GPU_SHIM_LOST is there, the GPU is lost: no launch succeeds.
+ * Makes an NVIDIA GPU of any OpenCL device, for texcell under a client that was
+ * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
+ * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds.
  */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
