@@ -561,7 +561,7 @@ static inline void find_pieces(const line *l)
 }
 
 /* What the envelopes give: with `last` the bits of phi, else squared distances. */
-static inline void write_line(const line *l, __global tc_u32 *restrict out, tc_u32 last)
+static inline void write_line(const line *l, __global tc_u32 *out, tc_u32 last)
 {
     edt_piece p = { 0, EDT_FAR, 0 };
     tc_u32 before = 2, next = NO_PIECE, place = 0;
