@@ -14,7 +14,8 @@ from oracle.workunit import item
 MIB = 1 << 20
 PROGRAM = 8 * MIB          # the program itself, on top of any plan
 THREAD = 1.25 * MIB        # and each thread but the first
-UNUSED = 64 * MIB          # a plan may be this much, and three times, too large
+UNUSED = 96 * MIB          # a plan may be this much, and three times, too large: noise has half the regions
+                           # of isolated pixels
 WORK = tap.scratch()
 
 # Without a child of its own, a small one, the peak would be this Python's.
@@ -42,6 +43,8 @@ CASES = [
     ("glcm", {"levels": [256], "distances": [1], "per_offset": True, "window": {"shape": "disc", "radius": 2},
               "maps": MAPS}, noise(500, 500)),
     ("cellcount", {"min_area": 9, "connectivity": 4}, chequered(500, 700).repeat(3, 0).repeat(3, 1)),
+    ("cellcount", {"min_area": 1, "connectivity": 4}, chequered(1500, 2000)),
+    ("cellcount", {"min_area": 1, "polarity": "bright"}, ((np.indices((1500, 2000)) % 2 == 0).all(0) * 200).astype(np.uint8)),
     ("cellcount", {"min_area": 1, "labels": True, "split": "distance", "fill_holes": True}, noise(1500, 2000)),
     ("cellcount", {"min_area": 1, "threshold": 20000}, noise(1500, 2000) * np.uint16(257)),
     ("levelset", {"target": 128, "epsilon": 60, "iterations": 5, "init": BOX}, noise(1000, 1200)),

@@ -130,9 +130,23 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny)
     return (ny + cc_band_rows(nx) - 1) / cc_band_rows(nx);
 }
 
+/* The most regions that a result can have: isolated pixels, or as many as fit of
+ * the least area. A split keeps to it: no two of its markers touch. */
+static uint64_t most_regions(const cc_params *p, const wu_item *item)
+{
+    const uint64_t nx = item->nx, ny = item->ny;
+    const uint64_t apart = p->diagonal ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
+    const uint64_t fit = nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1);
+
+    return fit < apart ? fit : apart;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
+    /* of the result: item, label, area; box; centroid; mean; border */
+    enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
     const cc_params *const p = params;
+    const uint64_t regions = most_regions(p, item);
     const uint64_t n = (uint64_t)item->nx * item->ny;
     /* bits and ids; the threads' tables; another plane with a split or a device;
      * with a split also bytes and, at worst, the passes */
@@ -142,7 +156,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     (void)err;
     out->units = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
-    out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20);
+    out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20)
+                      + regions * (sizeof(cc_region) + ROW_BYTES);
     out->flops = (p->split ? 400.0 : 50.0) * (double)n;
     return TC_OK;
 }
