@@ -53,6 +53,31 @@ static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold
 #endif
 }
 
+/* And of 16 bits, below one of 1..65535. */
+static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
+{
+#ifdef __SSE2__
+    const __m128i most = _mm_set1_epi16((short)(threshold - 1)), zero = _mm_setzero_si128();
+    uint64_t word = 0;
+
+    for (unsigned i = 0; i < 64; i += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(pixels + i));
+        const __m128i u = _mm_loadu_si128((const __m128i *)(const void *)(pixels + i + 8));
+        const __m128i below = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_subs_epu16(v, most), zero),
+                                              _mm_cmpeq_epi16(_mm_subs_epu16(u, most), zero));
+
+        word |= (uint64_t)_mm_movemask_epi8(below) << i;
+    }
+    return word;
+#else
+    uint8_t flags[64];
+
+    for (unsigned i = 0; i < 64; i++)
+        flags[i] = pixels[i] < threshold;
+    return an_bits_gather(flags);
+#endif
+}
+
 /* Pixels below the threshold, 1 <= n <= 64 of them from pixel `at` on. */
 static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
 {
@@ -65,9 +90,8 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n,
     if (px->u8 != NULL)
         for (unsigned i = 0; i < n; i++)
             flags[i] = px->u8[at + i] < threshold;
-    else if (n == 64)
-        for (unsigned i = 0; i < 64; i++)
-            flags[i] = px->u16[at + i] < threshold;
+    else if (n == 64 && threshold > 0 && threshold <= 65535)
+        return an_bits_below64_u16(px->u16 + at, threshold);
     else
         for (unsigned i = 0; i < n; i++)
             flags[i] = px->u16[at + i] < threshold;

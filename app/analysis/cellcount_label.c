@@ -22,7 +22,7 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    lab_seam(&w->picture, y0, y1, s->label);
+    lab_seam(&w->picture, y0, s->label);
 }
 
 /* --- from ids to labels ----------------------------------------------------------- */

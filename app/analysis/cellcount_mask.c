@@ -75,7 +75,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    lab_seam(&p, y0, y1, s->label);
+    lab_seam(&p, y0, s->label);
 }
 
 /* Makes one component of all ground at the border. */

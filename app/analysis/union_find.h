@@ -82,4 +82,11 @@ static inline void uf_union_shared(int32_t *nodes, int32_t a, int32_t b)
     }
 }
 
+/* uf_union_shared for numbers many of which have the same parent already. */
+static inline void uf_join_shared(int32_t *nodes, int32_t a, int32_t b)
+{
+    if (a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]))
+        uf_union_shared(nodes, a, b);
+}
+
 #endif

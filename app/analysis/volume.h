@@ -92,6 +92,36 @@ uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1);
  * that the repair closes. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps);
 
+/* --- components ------------------------------------------------------------------- */
+
+typedef struct vol_stack {
+    uint32_t nx, ny, nz;
+    size_t stride;             /* 64-bit words of a row: lab_stride(nx) */
+    bool through;
+    /* Makes the words of a row, with a one for each voxel that is no membrane: voxel x is
+     * bit x % 64 of word x / 64. */
+    void (*row)(const void *source, size_t row, uint64_t *words);
+    const void *source;
+    int32_t *nodes;            /* the state's */
+    bool *rooted;              /* [nz*ny]: rows that may have a root */
+} vol_stack;
+
+/* Bytes. */
+size_t vol_label_scratch(const vol_stack *s);
+/* Makes nodes of the runs of rows [row0, row1) and joins them among themselves. */
+void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
+/* Joins these rows with those before row0. Several threads may do so at a time. */
+void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
+/* The runs of a row, as lab_edges gives them. */
+size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
+/* Whether all runs of a row are at the border of the stack (of the slice). */
+bool vol_border_row(const vol_stack *s, size_t row);
+/* The node of the run [a, b) of a row; border: vol_border_row. */
+static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint32_t a, uint32_t b)
+{
+    return border || a == 0 || b == s->nx ? 0 : (int32_t)(row * s->nx + a + 1);
+}
+
 /* --- tables ------------------------------------------------------------------------ */
 
 tc_status vol_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);

@@ -11,7 +11,8 @@
 
 typedef struct scratch {
     uint32_t *edges;           /* [nx + 2]: runs of a row */
-    unsigned char *label;      /* lab_scratch_bytes */
+    int32_t *roots;            /* [nx / 2 + 1] */
+    uint64_t *label;           /* vol_label_scratch */
     uint32_t *blur;            /* vol_repair_scratch */
     uint64_t empty, outside, added, bias;       /* sums over a phase */
 } scratch;
@@ -22,7 +23,7 @@ typedef struct cpu_worker {
     size_t nx, rows, n, band_rows, bands;
     an_pool *pool;
     scratch *scratch;          /* [threads] */
-    lab_picture picture;       /* of what is no membrane; ids: the state's nodes */
+    vol_stack stack;
     vol_repair repair;
     int32_t *first;            /* [bands + 1]: cells before each band */
     uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
@@ -66,7 +67,7 @@ static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
     const cpu_worker *const w = source;
-    const int32_t *const line = w->picture.ids + 1 + row * w->nx;
+    const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
 
     for (size_t x = 0; x < w->nx; x += 64) {
         const size_t n = w->nx - x < 64 ? w->nx - x : 64;
@@ -84,46 +85,46 @@ static void label_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
 
-    lab_band(&w->picture, r.from, r.to, s->label);
+    vol_label_band(&w->stack, r.from, r.to, s->label);
 }
 
 /* Joins a band with what is before it; after a device, the first slice of a slab
  * with the slab before. */
 static void label_seam(cpu_worker *w, size_t task, scratch *s)
 {
-    const size_t slice = w->picture.ny;
+    const size_t slice = w->stack.ny;
     range r = band_rows(w, w->slab_rows > 0 ? 0 : task);
 
     if (w->slab_rows > 0) {
         r.from = (task + 1) * w->slab_rows;
         r.to = r.from + slice < w->rows ? r.from + slice : w->rows;
     }
-    lab_seam(&w->picture, r.from, r.to, s->label);
+    vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* Roots of the runs of a band, with nothing between a run and its root. */
+/* The roots of a row, whose nodes become roots[]. */
+static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s, int32_t *roots)
+{
+    const size_t runs = w->stack.rooted[row] ? vol_runs(&w->stack, row, s->edges) : 0;
+    const bool border = vol_border_row(&w->stack, row);
+    size_t n = 0;
+
+    for (size_t k = 0; k < runs; k++) {
+        const int32_t node = vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
+
+        if (node > 0 && w->stack.nodes[node] == ~node)
+            roots[n++] = node;
+    }
+    return n;
+}
+
 static void count_band(cpu_worker *w, size_t band, scratch *s)
 {
-    int32_t *const nodes = w->picture.ids;
     const range r = band_rows(w, band);
-    int32_t roots = 0;
 
-    for (size_t row = r.from; row < r.to; row++) {
-        const size_t runs = lab_runs(&w->picture, row, s->edges);
-        const bool border = lab_border_row(&w->picture, row);
-
-        for (size_t k = 0; k < runs; k++) {
-            const int32_t node = lab_id(&w->picture, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
-            int32_t root;
-
-            if (node == 0)
-                continue;
-            root = uf_find_shared(nodes, node);
-            uf_store(&nodes[node], ~root);
-            roots += root == node;
-        }
-    }
-    w->first[band + 1] = roots;
+    w->first[band + 1] = 0;
+    for (size_t row = r.from; row < r.to; row++)
+        w->first[band + 1] += (int32_t)roots_of_row(w, row, s, s->roots);
 }
 
 static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
@@ -139,20 +140,14 @@ static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
 /* Roots get their labels, which are >= 0 as no link is, in the raster's order. */
 static void number_band(cpu_worker *w, size_t band, scratch *s)
 {
-    int32_t *const nodes = w->picture.ids;
     int32_t label = w->first[band];
     const range r = band_rows(w, band);
 
     for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
-        const size_t runs = lab_runs(&w->picture, row, s->edges);
-        const bool border = lab_border_row(&w->picture, row);
+        const size_t n = roots_of_row(w, row, s, s->roots);
 
-        for (size_t k = 0; k < runs; k++) {
-            const int32_t node = lab_id(&w->picture, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
-
-            if (node > 0 && nodes[node] == ~node)
-                nodes[node] = ++label;
-        }
+        for (size_t i = 0; i < n; i++)
+            w->stack.nodes[s->roots[i]] = ++label;
     }
 }
 
@@ -167,20 +162,27 @@ static tc_status end_number(cpu_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ----------------------------------------------------------------------------- */
 
-/* Others paint at the same time: the first voxel of a root's run is its label all
- * along. */
+/* Nodes that are painted have their label, as roots have, or ~0; others a parent. Others
+ * paint at the same time. */
 static int32_t label_of(const cpu_worker *w, int32_t node)
 {
-    int32_t *const nodes = w->picture.ids;
-    const int32_t v = node == 0 ? 0 : uf_load(&nodes[node]);
+    int32_t v = ~node;
 
-    return v >= 0 ? v : uf_load(&nodes[~v]);
+    while (v < 0)
+        v = uf_load(&w->stack.nodes[~v]);
+    return v;
 }
 
 static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 {
-    for (size_t x = a; x < b; x++)
-        row[x] = label;
+#ifdef __SSE2__
+    const __m128i four = _mm_set1_epi32(label);
+
+    for (; a + 4 <= b; a += 4)
+        _mm_storeu_si128((__m128i *)(void *)(row + a), four);
+#endif
+    for (; a < b; a++)
+        row[a] = label;
 }
 
 /* Membrane is 0 already, and so is the outside but for nodes. */
@@ -191,13 +193,13 @@ static void paint_band(cpu_worker *w, size_t band, scratch *s)
     const int32_t outside = w->params->repair ? -1 : 0;
 
     for (size_t row = r.from; row < r.to; row++) {
-        int32_t *const line = w->picture.ids + 1 + row * w->nx;
-        const size_t runs = lab_runs(&w->picture, row, s->edges);
-        const bool border = lab_border_row(&w->picture, row);
+        int32_t *const line = w->stack.nodes + 1 + row * w->nx;
+        const size_t runs = vol_runs(&w->stack, row, s->edges);
+        const bool border = vol_border_row(&w->stack, row);
 
         for (size_t k = 0; k < runs; k++) {
             const uint32_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
-            const int32_t node = lab_id(&w->picture, row, border, a, b), label = label_of(w, node);
+            const int32_t node = vol_node(&w->stack, row, border, a, b), label = label_of(w, node);
 
             s->empty += b - a;
             s->outside += label == 0 ? b - a : 0;
@@ -248,11 +250,11 @@ static bool leaves_out(const vol_params *p)
 static void sizes_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
-    const size_t slice = w->picture.ny;
+    const size_t slice = w->stack.ny;
 
     (void)s;
     for (size_t row = r.from; row < r.to; row++) {
-        const int32_t *const line = w->picture.ids + 1 + row * w->nx;
+        const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
         const bool border = row < slice || row >= w->rows - slice;
 
         for (size_t x = 0, b; x < w->nx; x = b) {
@@ -288,7 +290,7 @@ static tc_status end_sizes(cpu_worker *w, vol_state *state, tc_err *err)
 static void last_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
-    int32_t *const plane = w->picture.ids + 1;
+    int32_t *const plane = w->stack.nodes + 1;
 
     (void)s;
     for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
@@ -399,7 +401,7 @@ static void take_nodes(cpu_worker *w, vol_state *state)
         memset(state, 0, w->task->plan.state_bytes);
     w->started = true;
     state->begun = 1;
-    w->picture.ids = state->nodes;
+    w->stack.nodes = state->nodes;
     w->repair.plane = state->nodes + 1;
 }
 
@@ -455,11 +457,13 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
         free(w->scratch[t].edges);
+        free(w->scratch[t].roots);
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
     }
     free(w->scratch);
     free(w->first);
+    free(w->stack.rooted);
     free(w->sizes);
     free(w);
 }
@@ -469,15 +473,17 @@ static tc_status make_memory(cpu_worker *w, tc_err *err)
     bool good;
 
     w->first = calloc(w->bands + 1, sizeof *w->first);
+    w->stack.rooted = calloc(w->rows, sizeof *w->stack.rooted);
     w->scratch = calloc(w->task->threads, sizeof *w->scratch);
-    good = w->first != NULL && w->scratch != NULL;
+    good = w->first != NULL && w->stack.rooted != NULL && w->scratch != NULL;
     for (unsigned t = 0; good && t < w->task->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
-        s->label = malloc(lab_scratch_bytes(&w->picture));
+        s->roots = malloc((w->nx / 2 + 1) * sizeof *s->roots);
+        s->label = malloc(vol_label_scratch(&w->stack));
         s->blur = malloc(w->params->repair ? vol_repair_scratch(&w->repair) * sizeof *s->blur : 1);
-        good = s->edges != NULL && s->label != NULL && s->blur != NULL;
+        good = s->edges != NULL && s->roots != NULL && s->label != NULL && s->blur != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
@@ -496,9 +502,9 @@ static void describe(cpu_worker *w, const an_task *task, bool blocks)
     w->band_rows = vol_band_rows(item->nx);
     w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
     w->batch = (size_t)task->threads * 16;
-    w->picture = (lab_picture){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
-                                .through = w->params->through, .source = w,
-                                .row = w->params->repair ? row_of_plane : row_of_pixels };
+    w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
+                            .through = w->params->through, .source = w,
+                            .row = w->params->repair ? row_of_plane : row_of_pixels };
     w->repair = (vol_repair){ .params = w->params, .pixels = task->pixels };
     if (w->params->repair)
         w->repair.gauss = an_gauss_make(w->params->sigma);
@@ -570,8 +576,9 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
     take_nodes(w, state);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     if (next == VOL_SEAMS) {
-        w->picture.row = row_of_plane;
+        w->stack.row = row_of_plane;
         w->slab_rows = slab_rows;
+        memset(w->stack.rooted, true, w->rows * sizeof *w->stack.rooted);
     }
     go_to(w, state, next);
 }
