@@ -252,7 +252,7 @@ static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *er
         it->state = *resumed;
         *resumed = NULL;
     } else {
-        it->state = calloc(1, it->task.plan.state_bytes);
+        it->state = tc_zeroed(it->task.plan.state_bytes);
         if (it->state == NULL)
             return tc_no_memory(err, "the state of an item");
         st = r->analysis->init(&it->task, it->state, err);

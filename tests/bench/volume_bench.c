@@ -72,7 +72,7 @@ static tc_status best_of(int repeats, const an_backend *backend, const an_task *
         times t = { 0, 0 };
 
         free(*state);
-        *state = calloc(1, task->plan.state_bytes);
+        *state = tc_zeroed(task->plan.state_bytes);
         st = *state == NULL ? tc_no_memory(err, "the state") : once(backend, task, *state, &t, err);
         best->labels = t.labels < best->labels ? t.labels : best->labels;
         best->everything = t.everything < best->everything ? t.everything : best->everything;
