@@ -103,7 +103,7 @@ typedef struct vol_stack {
     void (*row)(const void *source, size_t row, uint64_t *words);
     const void *source;
     int32_t *nodes;            /* the state's */
-    bool *rooted;              /* [nz*ny]: rows that may have a root */
+    uint16_t *roots;           /* [nz*ny]: of a row, not less than there are; 0 means that there is none */
 } vol_stack;
 
 /* Bytes. */

@@ -11,7 +11,7 @@
 
 typedef struct scratch {
     uint32_t *edges;           /* [nx + 2]: runs of a row */
-    int32_t *roots;            /* [nx / 2 + 1] */
+    int32_t *labels;           /* [nx / 2 + 1]: of runs; nodes of roots */
     uint64_t *label;           /* vol_label_scratch */
     uint32_t *blur;            /* vol_repair_scratch */
     uint64_t empty, outside, added, bias;       /* sums over a phase */
@@ -105,7 +105,7 @@ static void label_seam(cpu_worker *w, size_t task, scratch *s)
 /* The roots of a row, whose nodes become roots[]. */
 static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s, int32_t *roots)
 {
-    const size_t runs = w->stack.rooted[row] ? vol_runs(&w->stack, row, s->edges) : 0;
+    const size_t runs = w->stack.roots[row] > 0 ? vol_runs(&w->stack, row, s->edges) : 0;
     const bool border = vol_border_row(&w->stack, row);
     size_t n = 0;
 
@@ -124,7 +124,7 @@ static void count_band(cpu_worker *w, size_t band, scratch *s)
 
     w->first[band + 1] = 0;
     for (size_t row = r.from; row < r.to; row++)
-        w->first[band + 1] += (int32_t)roots_of_row(w, row, s, s->roots);
+        w->first[band + 1] += (int32_t)roots_of_row(w, row, s, s->labels);
 }
 
 static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
@@ -144,10 +144,10 @@ static void number_band(cpu_worker *w, size_t band, scratch *s)
     const range r = band_rows(w, band);
 
     for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
-        const size_t n = roots_of_row(w, row, s, s->roots);
+        const size_t n = roots_of_row(w, row, s, s->labels);
 
         for (size_t i = 0; i < n; i++)
-            w->stack.nodes[s->roots[i]] = ++label;
+            w->stack.nodes[s->labels[i]] = ++label;
     }
 }
 
@@ -178,8 +178,12 @@ static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 #ifdef __SSE2__
     const __m128i four = _mm_set1_epi32(label);
 
-    for (; a + 4 <= b; a += 4)
-        _mm_storeu_si128((__m128i *)(void *)(row + a), four);
+    if (b - a >= 4) {
+        for (; a + 4 < b; a += 4)
+            _mm_storeu_si128((__m128i *)(void *)(row + a), four);
+        a = b;
+        _mm_storeu_si128((__m128i *)(void *)(row + b - 4), four);
+    }
 #endif
     for (; a < b; a++)
         row[a] = label;
@@ -197,9 +201,11 @@ static void paint_band(cpu_worker *w, size_t band, scratch *s)
         const size_t runs = vol_runs(&w->stack, row, s->edges);
         const bool border = vol_border_row(&w->stack, row);
 
+        for (size_t k = 0; k < runs; k++)
+            s->labels[k] = label_of(w, vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]));
         for (size_t k = 0; k < runs; k++) {
             const uint32_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
-            const int32_t node = vol_node(&w->stack, row, border, a, b), label = label_of(w, node);
+            const int32_t node = vol_node(&w->stack, row, border, a, b), label = s->labels[k];
 
             s->empty += b - a;
             s->outside += label == 0 ? b - a : 0;
@@ -457,13 +463,13 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
         free(w->scratch[t].edges);
-        free(w->scratch[t].roots);
+        free(w->scratch[t].labels);
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
     }
     free(w->scratch);
     free(w->first);
-    free(w->stack.rooted);
+    free(w->stack.roots);
     free(w->sizes);
     free(w);
 }
@@ -473,17 +479,17 @@ static tc_status make_memory(cpu_worker *w, tc_err *err)
     bool good;
 
     w->first = calloc(w->bands + 1, sizeof *w->first);
-    w->stack.rooted = calloc(w->rows, sizeof *w->stack.rooted);
+    w->stack.roots = calloc(w->rows, sizeof *w->stack.roots);
     w->scratch = calloc(w->task->threads, sizeof *w->scratch);
-    good = w->first != NULL && w->stack.rooted != NULL && w->scratch != NULL;
+    good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL;
     for (unsigned t = 0; good && t < w->task->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
-        s->roots = malloc((w->nx / 2 + 1) * sizeof *s->roots);
+        s->labels = malloc((w->nx / 2 + 1) * sizeof *s->labels);
         s->label = malloc(vol_label_scratch(&w->stack));
         s->blur = malloc(w->params->repair ? vol_repair_scratch(&w->repair) * sizeof *s->blur : 1);
-        good = s->edges != NULL && s->roots != NULL && s->label != NULL && s->blur != NULL;
+        good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
@@ -578,7 +584,7 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
     if (next == VOL_SEAMS) {
         w->stack.row = row_of_plane;
         w->slab_rows = slab_rows;
-        memset(w->stack.rooted, true, w->rows * sizeof *w->stack.rooted);
+        memset(w->stack.roots, 1, w->rows * sizeof *w->stack.roots);
     }
     go_to(w, state, next);
 }

@@ -9,6 +9,7 @@
 
 typedef struct line {
     uint64_t *words;           /* [stride] */
+    size_t row;
     size_t nodes;              /* the node of its voxel 0 */
     size_t last;               /* where the run begins that ends at the border; nx: there is none */
     bool border;               /* all of its runs are at the border */
@@ -63,6 +64,7 @@ static void read_line(const vol_stack *s, size_t row, line *l)
     size_t open = 0;
 
     s->row(s->source, row, l->words);
+    l->row = row;
     l->nodes = 1 + row * s->nx;
     l->border = vol_border_row(s, row);
     l->last = s->nx;
@@ -78,11 +80,11 @@ static inline int32_t node_of(const line *l, size_t start)
     return l->border || start == 0 || start == l->last ? 0 : (int32_t)(l->nodes + start);
 }
 
-/* A tree for each run that is not at the border. Returns their number. */
-static size_t plant(const vol_stack *s, const line *l)
+/* A tree for each run that is not at the border. */
+static void plant(const vol_stack *s, const line *l)
 {
     uint64_t before = 1;       /* a run that begins with the row is at the border */
-    size_t trees = 0;
+    uint16_t trees = 0;
 
     for (size_t i = 0; !l->border && i < s->stride; i++) {
         const uint64_t word = l->words[i];
@@ -97,7 +99,7 @@ static size_t plant(const vol_stack *s, const line *l)
         }
         before = word >> 63;
     }
-    return trees;
+    s->roots[l->row] = trees;
 }
 
 /* The first voxels of the segments in which two rows overlap. */
@@ -143,15 +145,24 @@ static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
     return kept == a ? b : a;
 }
 
-/* Joins runs of two rows that have the voxels in `at` in common. Returns how many roots
- * of the first row are none any more; shared: other threads may join others, and
- * nothing is counted. */
-static size_t join_lines(const vol_stack *s, const line *a, const line *b, const uint64_t *at, bool shared)
+/* A node that is a root no more, 0 for none: most often of the row that is done just
+ * now. */
+static inline void uproot(const vol_stack *s, const line *l, int32_t node)
 {
-    size_t open_a = 0, open_b = 0, gone = 0;
+    if ((size_t)node >= l->nodes)
+        s->roots[l->row]--;
+    else if (node > 0)
+        s->roots[((size_t)node - 1) / s->nx]--;
+}
+
+/* Joins runs of two rows that have the voxels in `at` in common. shared: other threads may
+ * join others, and roots are not counted. */
+static void join_lines(const vol_stack *s, const line *a, const line *b, const uint64_t *at, bool shared)
+{
+    size_t open_a = 0, open_b = 0;
 
     if (a->border && b->border)
-        return 0;
+        return;
     for (size_t i = 0; i < s->stride; i++) {
         const uint64_t in_a = a->words[i], in_b = b->words[i];
 
@@ -160,15 +171,14 @@ static size_t join_lines(const vol_stack *s, const line *a, const line *b, const
             const int32_t p = node_of(a, start_of(in_a, below, i, open_a));
             const int32_t q = node_of(b, start_of(in_b, below, i, open_b));
 
-            if (!shared)
-                gone += (size_t)join(s->nodes, p, q) >= a->nodes;
-            else
+            if (shared)
                 uf_join_shared(s->nodes, p, q);
+            else
+                uproot(s, a, join(s->nodes, p, q));
         }
         open_a = start_of(in_a, ~(uint64_t)0, i, open_a);
         open_b = start_of(in_b, ~(uint64_t)0, i, open_b);
     }
-    return gone;
 }
 
 void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch)
@@ -177,20 +187,17 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
     uint64_t *const at = lay_out(s, scratch, lines);
 
     for (size_t row = row0; row < row1; row++) {
-        size_t trees;
-
         if (row % s->ny == 0)
             memset(lines[ABOVE].words, 0, s->stride * sizeof(uint64_t));
         read_line(s, row, &lines[NOW]);
-        trees = plant(s, &lines[NOW]);
+        plant(s, &lines[NOW]);
         overlaps(s, &lines[NOW], &lines[ABOVE], at);
-        trees -= join_lines(s, &lines[NOW], &lines[ABOVE], at, false);
+        join_lines(s, &lines[NOW], &lines[ABOVE], at, false);
         if (s->through && row >= row0 + s->ny) {
             read_line(s, row - s->ny, &lines[ACROSS]);
             overlaps_across(s, lines, at);
-            trees -= join_lines(s, &lines[NOW], &lines[ACROSS], at, false);
+            join_lines(s, &lines[NOW], &lines[ACROSS], at, false);
         }
-        s->rooted[row] = trees > 0;
         swap_lines(&lines[NOW], &lines[ABOVE]);
         swap_lines(&lines[ACROSS], &lines[CORNER]);
     }
