@@ -129,7 +129,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */
-    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + ((uint64_t)32 << 20);
+    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * sizeof(uint16_t) + ((uint64_t)32 << 20);
     out->flops = (p->repair ? 200.0 : 20.0) * (double)n;
     return TC_OK;
 }

@@ -102,18 +102,21 @@ static void label_seam(cpu_worker *w, size_t task, scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* The roots of a row, whose nodes become roots[]. */
-static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s, int32_t *roots)
+/* The roots of a row, in s->labels. Returns their number. */
+static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s)
 {
-    const size_t runs = w->stack.roots[row] > 0 ? vol_runs(&w->stack, row, s->edges) : 0;
-    const bool border = vol_border_row(&w->stack, row);
-    size_t n = 0;
+    size_t runs, n = 0;
+    bool border;
 
+    if (w->stack.roots[row] == 0)
+        return 0;
+    runs = vol_runs(&w->stack, row, s->edges);
+    border = vol_border_row(&w->stack, row);
     for (size_t k = 0; k < runs; k++) {
         const int32_t node = vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
 
         if (node > 0 && w->stack.nodes[node] == ~node)
-            roots[n++] = node;
+            s->labels[n++] = node;
     }
     return n;
 }
@@ -124,7 +127,7 @@ static void count_band(cpu_worker *w, size_t band, scratch *s)
 
     w->first[band + 1] = 0;
     for (size_t row = r.from; row < r.to; row++)
-        w->first[band + 1] += (int32_t)roots_of_row(w, row, s, s->labels);
+        w->first[band + 1] += (int32_t)roots_of_row(w, row, s);
 }
 
 static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
@@ -144,7 +147,7 @@ static void number_band(cpu_worker *w, size_t band, scratch *s)
     const range r = band_rows(w, band);
 
     for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
-        const size_t n = roots_of_row(w, row, s, s->labels);
+        const size_t n = roots_of_row(w, row, s);
 
         for (size_t i = 0; i < n; i++)
             w->stack.nodes[s->labels[i]] = ++label;
