@@ -144,18 +144,20 @@ static void release_device(job_run *r)
         ocl_device_close(&r->device);
 }
 
-/* Opens the device's backend, or the CPU's where there is no device or it
- * refuses and nobody insists on it. */
-static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
+/* Whether the CPU does what a device did not: always what the device can never
+ * hold; else not in a client's GPU task, which leaves it to the client to try again. */
+static bool cpu_takes_over(const job_run *r, tc_status st)
 {
-    if (r->device != NULL) {
-        tc_status st;
+    return st == TC_TOO_LARGE || (st == TC_DEVICE && !r->options->gpu_task);
+}
 
-        it->task.device = r->device;
-        it->backend = r->device_backend;
-        st = it->backend->open(&it->task, it->state, &it->worker, err);
-        if (st != TC_DEVICE || r->options->gpu_task)
-            return st;
+/* Opens the CPU's backend in place of the device's, which failed with `st`: for
+ * this item, or where the device itself failed for all that are left. */
+static tc_status go_to_cpu(job_run *r, item_run *it, tc_status st, tc_err *err)
+{
+    if (st == TC_TOO_LARGE) {
+        say(r, "the CPU does this item", err->message);
+    } else {
         say(r, "going on with the CPU", err->message);
         release_device(r);
     }
@@ -164,16 +166,24 @@ static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
     return it->backend->open(&it->task, it->state, &it->worker, err);
 }
 
-/* After a device error: back to the state as of the last sync, on the CPU.
- * A client's GPU task leaves it to the client to try again. */
+/* Opens the device's backend, if there is one. */
+static tc_status open_backend(job_run *r, item_run *it, tc_err *err)
+{
+    tc_status st;
+
+    it->task.device = r->device;
+    it->backend = r->device != NULL ? r->device_backend : r->analysis->cpu;
+    st = it->backend->open(&it->task, it->state, &it->worker, err);
+    return it->task.device != NULL && cpu_takes_over(r, st) ? go_to_cpu(r, it, st, err) : st;
+}
+
+/* After an error of the device: back to the state as of the last sync, on the CPU. */
 static tc_status fall_back(job_run *r, item_run *it, tc_status st, tc_err *err)
 {
-    if (st != TC_DEVICE || it->task.device == NULL || r->options->gpu_task)
+    if (it->task.device == NULL || !cpu_takes_over(r, st))
         return st;
-    say(r, "going on with the CPU", err->message);
     it->backend->close(&it->worker);
-    release_device(r);
-    return open_backend(r, it, err);
+    return go_to_cpu(r, it, st, err);
 }
 
 static tc_status stop_as_asked(job_run *r, item_run *it, bw_request request, tc_err *err)

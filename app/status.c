@@ -17,6 +17,7 @@ const char *tc_status_string(tc_status status)
     case TC_IO: return "output failed";
     case TC_NO_MEMORY: return "out of memory";
     case TC_DEVICE: return "device failed";
+    case TC_TOO_LARGE: return "too large for the device";
     case TC_NO_MATCH: return "no match";
     case TC_INTERNAL: return "internal error";
     }
@@ -32,7 +33,8 @@ int tc_exit_code(tc_status status)
     case TC_TRY_LATER:
     case TC_IO:
     case TC_NO_MEMORY:
-    case TC_DEVICE: return 3;
+    case TC_DEVICE:
+    case TC_TOO_LARGE: return 3;
     case TC_NO_MATCH: return 4;
     case TC_MORE:
     case TC_INTERNAL: break;

@@ -22,6 +22,7 @@ typedef enum tc_status {
     TC_IO,           /* an output could not be written            exit 3  */
     TC_NO_MEMORY,    /* out of memory                             exit 3  */
     TC_DEVICE,       /* an OpenCL device failed or is unusable    exit 3  */
+    TC_TOO_LARGE,    /* an item that an OpenCL device never holds exit 3  */
     TC_NO_MATCH,     /* two results differ                        exit 4  */
     TC_INTERNAL      /* a fault of this program                   exit 70 */
 } tc_status;

@@ -32,6 +32,8 @@ tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_e
 
     if (st == TC_OK)
         st = an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, err);
+    if (st == TC_TOO_LARGE)
+        st = TC_DEVICE;        /* what is too small for the self-tests is of no use */
     /* A wrong answer is told without the device, which the analyses do not know. */
     if (st != TC_OK && err != NULL && strncmp(err->message, name, strlen(name)) != 0) {
         const tc_err why = *err;

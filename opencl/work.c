@@ -16,12 +16,12 @@ tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, c
     if (bytes == 0)
         return tc_fail(err, TC_INTERNAL, "an empty device buffer for %s", what);
     if (bytes > device->info.max_alloc_bytes)
-        return tc_fail(err, TC_DEVICE, "%s: %.1f MiB for %s, but a buffer can have %.1f MiB at most",
+        return tc_fail(err, TC_TOO_LARGE, "%s: %.1f MiB for %s, but a buffer can have %.1f MiB at most",
                        device->info.name, (double)bytes * mib, what,
                        (double)device->info.max_alloc_bytes * mib);
     /* memory_used never exceeds memory_limit, so the difference doesn't wrap. */
     if (bytes > device->memory_limit - device->memory_used)
-        return tc_fail(err, TC_DEVICE,
+        return tc_fail(err, TC_TOO_LARGE,
                        "%s: %.1f MiB for %s are too much: %.1f of the %.1f MiB that this program "
                        "allows itself are in use",
                        device->info.name, (double)bytes * mib, what,

@@ -23,9 +23,9 @@ typedef struct ocl_buffer {
 /*
  * Allocates bytes (>= 1) on the device; the content is undefined. `what` says in
  * messages what it is for. *buffer: free with ocl_buffer_free.
- * TC_DEVICE when the device refuses, when a single buffer may not be that
- * large, or when the program's share of the device would be exceeded
- * (ocl_device.memory_limit). Many drivers allocate late: the first command that
+ * TC_DEVICE when the device refuses. TC_TOO_LARGE when it always would: a single
+ * buffer may not be that large, or the program's share of the device would be
+ * exceeded (ocl_device.memory_limit). Many drivers allocate late: the first command that
  * touches the buffer may be the one that fails.
  */
 tc_status ocl_buffer_new(ocl_device *device, size_t bytes, cl_mem_flags flags, const char *what,

@@ -118,7 +118,7 @@ def too_large(folder, missing):
                       env=dict(os.environ, TEXCELL_TEST_CL_MEMORY=str(2 << 20)))
         results.append((run, open(out, "rb").read() if run.returncode == 0 else None))
     said = results[1][0].stderr
-    tap.ok("going on with the CPU" in said and " MiB" in said and "phi" in said,
+    tap.ok("the CPU does this item" in said and " MiB" in said and "phi" in said,
            "a stack too large for the device goes on on the CPU, with the reason", said)
     tap.ok(results[0][1] is not None and results[0][1] == results[1][1], "the same result")
 

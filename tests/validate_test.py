@@ -82,6 +82,46 @@ def command_line(unit, result):
     tap.ok(run.returncode == 3, "an answer that cannot be written: try later")
 
 
+# Preloaded, lets the process crash in which a script opens a file; not its parent.
+CRASH = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+static pid_t first;
+
+__attribute__((constructor)) static void begin(void)
+{
+    first = getpid();
+}
+
+int open(const char *path, int flags, ...)
+{
+    int (*next)(const char *, int, ...);
+
+    if (getpid() != first)
+        raise(SIGSEGV);
+    *(void **)&next = dlsym(RTLD_NEXT, "open");
+    return next(path, flags);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    return open(path, flags);
+}
+"""
+
+
+def crashing():
+    library = path("crash.so")
+    with open(path("crash.c"), "w") as f:
+        f.write(CRASH)
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, path("crash.c"), "-ldl"])
+    tap.ok(made.returncode == 0, "the library that crashes compiles", made.stderr)
+    return dict(os.environ, LD_PRELOAD=library)
+
+
 # --- scripts -----------------------------------------------------------------------------------
 
 def project(unit, result):
@@ -140,6 +180,8 @@ def scripts(unit, result):
         run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init", up + "big_0_r5_0"],
                       cwd=path("project/tmp_host"))
         expect("no memory: try later", 3, run, "^$", "out of memory")
+        expect("ended by a signal: try later", 3, script("script-init", up + "big_0_r5_0", env=crashing()), "^$",
+               r"big_0_r5_0: ended this program by signal 11 \(Segmentation fault\)\n$")
     expect("with memory it is valid", 0, script("script-init", up + "big_0_r5_0"), "^valid\n$")
     return big_unit, big_result
 

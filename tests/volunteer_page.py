@@ -18,7 +18,7 @@ NOT_A_TASKS = ["is the work unit and cannot be written too", "no work unit is gi
                "interrupted by TEXCELL_TEST", "the list of devices could not be written", "\\033[K"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
-STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
+STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
 PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'fprintf\(stderr,\s*(%s)' % LITERALS,
           r'\bsay\(\w+,\s*(%s)' % LITERALS,

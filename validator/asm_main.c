@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "validator/dataset.h"
@@ -234,25 +232,22 @@ static int report(tc_status st, const tc_err *err)
     return tc_exit_code(st);
 }
 
-/* The work of script_result, in a process of its own; *ended is how it ended. */
-static tc_status run_apart(const options *o, session *s, int *ended, tc_err *err)
+/* What script_result has to do. */
+typedef struct upload_work {
+    const options *o;
+    session *s;
+} upload_work;
+
+static int store_upload(void *user)
 {
-    pid_t child, got;
+    const upload_work *const w = user;
+    tc_err err = { "" };
+    tc_status st = open_upload(w->s, w->o, &err);
 
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        tc_status st = open_upload(s, o, err);
-
-        if (st == TC_OK)
-            st = store_or_refuse(s, o->workunits, err);
-        close_session(s);
-        exit(report(st, err));
-    }
-    do
-        got = child < 0 ? -1 : waitpid(child, ended, 0);
-    while (got < 0 && child > 0 && errno == EINTR);
-    return got < 0 ? tc_fail(err, TC_TRY_LATER, "no process could be started: %s", strerror(errno)) : TC_OK;
+    if (st == TC_OK)
+        st = store_or_refuse(w->s, w->o->workunits, &err);
+    close_session(w->s);
+    return report(st, &err);
 }
 
 /* One unit must not stop the daemon even if its file brings this program down:
@@ -260,25 +255,23 @@ static tc_status run_apart(const options *o, session *s, int *ended, tc_err *err
 static tc_status script_result(const options *o, tc_err *err)
 {
     session s = { .d = { .workunit = NULL } };
-    char reason[TC_ERR_MAX];
-    int ended, sig;
+    upload_work w = { o, &s };
+    tc_err reason;
+    int code, sig;
     tc_status st;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given; "
                        "texcell-assimilate --help", o->n);
-    st = run_apart(o, &s, &ended, err);
-    if (st != TC_OK)
-        return st;
-    if (WIFEXITED(ended))
-        exit(WEXITSTATUS(ended));    /* it has said why */
-    sig = WTERMSIG(ended);
-    snprintf(reason, sizeof reason, "%.600s: ended this program by signal %d (%s)", o->args[1], sig, strsignal(sig));
+    st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
+    if (st == TC_OK)
+        exit(code);            /* it has said why */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
-        return tc_fail(err, TC_TRY_LATER, "%s", reason);
+        return st;
+    reason = *err;
     st = open_upload(&s, o, err);
     if (st == TC_OK)
-        st = refuse(&s, "fault", reason, err);
+        st = refuse(&s, "fault", reason.message, err);
     close_session(&s);
     return st;
 }

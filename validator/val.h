@@ -44,7 +44,12 @@ tc_status val_script_init(const char *workunits, const char *result, const val_v
                           tc_err *err);
 tc_status val_script_compare(const char *a, const char *b, tc_err *err);
 
-/* What the two scripts and the assimilator's share. Reads a file to its end:
+/* What the two scripts and the assimilator's share. Runs work(user) in a process
+ * of its own, so that a fault of this program does not count against the file it
+ * stumbled over. *code is what work gave. TC_TRY_LATER with *ended_by: a signal
+ * ended it. TC_TRY_LATER with 0: no process could be started. */
+tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code, int *ended_by, tc_err *err);
+/* Reads a file to its end:
  * TC_TRY_LATER if the server cannot, TC_BAD_INPUT if it is not there. */
 tc_status val_try_reading(const char *path, tc_err *err);
 /* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;

@@ -142,6 +142,11 @@ static tc_status take_arguments(command *c, int n, char **args, tc_err *err)
     return st;
 }
 
+static bool is_script(const command *c)
+{
+    return c->verb == SCRIPT_INIT || c->verb == SCRIPT_COMPARE;
+}
+
 /* --- commands ------------------------------------------------------------------------------ */
 
 static tc_status check(const command *c, tc_err *err)
@@ -169,12 +174,38 @@ static tc_status do_command(const command *c, tc_err *err)
     return tc_fail(err, TC_INTERNAL, "no such command");
 }
 
-static tc_status dispatch(int argc, char **argv, tc_err *err)
+static int report(tc_status st, const tc_err *err)
+{
+    if (st == TC_NO_MATCH)
+        printf("no match: %s\n", err->message);
+    else if (st != TC_OK)
+        fprintf(stderr, "texcell-validate: error: %s\n", err->message);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return tc_exit_code(TC_IO);
+    return tc_exit_code(st);
+}
+
+static int do_and_report(void *user)
+{
+    const command *const c = user;
+    tc_err err = { "" };
+    tc_status st = do_command(c, &err);
+
+    if (st == TC_OK)
+        printf("%s\n", verbs[c->verb].yes);
+    /* A fault of this program is none of the computer that sent the file. */
+    return report(is_script(c) && st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+}
+
+/* Only the command line's faults come back. */
+static tc_status dispatch(int argc, char **argv, int *code, tc_err *err)
 {
     command c = { .workunits = WORKUNITS, .verification = { .threads = 1 } };
     const char *const name = argc > 1 ? argv[1] : "";
+    int ended_by;
     tc_status st;
 
+    *code = 0;
     if (argc == 2 && (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)) {
         fputs(usage, stdout);
         return TC_OK;
@@ -188,23 +219,18 @@ static tc_status dispatch(int argc, char **argv, tc_err *err)
     if (c.verb == VERBS)
         return tc_fail(err, TC_USAGE, "no such command: \"%.64s\"; texcell-validate --help", name);
     st = take_arguments(&c, argc - 2, argv + 2, err);
-    if (st == TC_OK)
-        st = do_command(&c, err);
-    if (st == TC_OK)
-        printf("%s\n", verbs[c.verb].yes);
+    if (st == TC_OK && is_script(&c))
+        st = val_run_apart(do_and_report, &c, c.files[0], code, &ended_by, err);
+    else if (st == TC_OK)
+        *code = do_and_report(&c);
     return st;
 }
 
 int main(int argc, char **argv)
 {
     tc_err err = { "" };
-    const tc_status st = dispatch(argc, argv, &err);
+    int code;
+    const tc_status st = dispatch(argc, argv, &code, &err);
 
-    if (st == TC_NO_MATCH)
-        printf("no match: %s\n", err.message);
-    else if (st != TC_OK)
-        fprintf(stderr, "texcell-validate: error: %s\n", err.message);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return tc_exit_code(TC_IO);
-    return tc_exit_code(st);
+    return st == TC_OK && code != 0 ? code : report(st, &err);
 }

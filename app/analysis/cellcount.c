@@ -25,21 +25,6 @@ static tc_status get_threshold(const json_t *json, cc_params *p, const char *whe
     return TC_OK;
 }
 
-static tc_status get_areas(const json_t *json, cc_params *p, const char *where, tc_err *err)
-{
-    const int64_t most = (int64_t)WU_MAX_VOXELS;
-    tc_status st;
-
-    p->min_area = 1;
-    p->max_area = INT64_MAX;
-    st = an_get_int(json, "min_area", 1, most, &p->min_area, where, err);
-    if (st == TC_OK && !json_is_null(json_object_get(json, "max_area")))
-        st = an_get_int(json, "max_area", 1, most, &p->max_area, where, err);
-    if (st == TC_OK && p->max_area < p->min_area)
-        st = tc_fail(err, TC_BAD_INPUT, "%s.max_area: must not be smaller than min_area", where);
-    return st;
-}
-
 static tc_status get_connectivity(const json_t *json, cc_params *p, const char *where, tc_err *err)
 {
     int64_t connectivity = 8;
@@ -70,7 +55,7 @@ static tc_status read_params(const json_t *json, void *params, const char *where
     if (st == TC_OK)
         st = an_get_bool(json, "fill_holes", &p->fill_holes, where, err);
     if (st == TC_OK)
-        st = get_areas(json, p, where, err);
+        st = an_get_sizes(json, "min_area", "max_area", &p->min_area, &p->max_area, where, err);
     if (st == TC_OK)
         st = an_get_bool(json, "exclude_border", &p->exclude_border, where, err);
     if (st == TC_OK)

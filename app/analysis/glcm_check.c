@@ -57,7 +57,7 @@ static void place_init(place *g, const glcm_params *p, const wu_item *item)
                   .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
     for (int y = -p->radius; y <= p->radius; y++)
         g->width[y + p->radius] = p->window == GLCM_SQUARE ? p->radius
-                                                           : (int)root((int64_t)p->radius * p->radius - y * y);
+                                                           : (int)root((int64_t)p->radius * p->radius - (int64_t)y * y);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -228,7 +228,16 @@ static const char *relation_fault(const double m[GLCM_FEATURES], double levels)
     return NULL;
 }
 
+/* of a row: a distance's in features, an offset's in offset_features */
+static const size_t FEATURE_VALUES = (size_t)GLCM_FEATURES * GLCM_STATISTICS;
+static const size_t OFFSET_VALUES = (size_t)GLCM_FEATURES * GLCM_MOMENTS;
+
 /* --- features and those of the offsets ------------------------------------------------------ */
+
+static bool same_bits(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
 
 /* 1: all of n numbers are NaN as finish writes it; 0: none is; -1: some are, or
  * it is another NaN. */
@@ -238,7 +247,7 @@ static int all_nan(const double *v, size_t n)
     size_t nans = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (isnan(v[i]) && memcmp(&v[i], &nan, sizeof nan) != 0)
+        if (isnan(v[i]) && !same_bits(&v[i], &nan, sizeof nan))
             return -1;
         nans += isnan(v[i]) != 0;
     }
@@ -288,8 +297,8 @@ static tc_status check_features(const place *g, const double *row, tc_err *err)
     for (size_t level = 0; level < p->n_levels; level++) {
         const bounds b = bounds_of(g, p->levels[level]);
 
-        for (size_t d = 0; d < p->n_distances; d++, row += GLCM_FEATURES * GLCM_STATISTICS) {
-            const int nans = all_nan(row, GLCM_FEATURES * GLCM_STATISTICS);
+        for (size_t d = 0; d < p->n_distances; d++, row += FEATURE_VALUES) {
+            const int nans = all_nan(row, FEATURE_VALUES);
             const char *fault = NULL;
             int f = -1;
 
@@ -327,8 +336,8 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
     for (size_t level = 0; level < p->n_levels; level++) {
         const bounds b = bounds_of(g, p->levels[level]);
 
-        for (size_t o = 0; o < p->n_offsets; o++, row += GLCM_FEATURES * GLCM_MOMENTS) {
-            const int nans = all_nan(row, GLCM_FEATURES * GLCM_MOMENTS);
+        for (size_t o = 0; o < p->n_offsets; o++, row += OFFSET_VALUES) {
+            const int nans = all_nan(row, OFFSET_VALUES);
             const bool fits = p->roi == GLCM_ROI_MASK ? nans == 0 : offset_fits(g, &p->offsets[o]);
             double five[GLCM_FEATURES * GLCM_STATISTICS];
             const char *fault = NULL;
@@ -351,7 +360,7 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
 /* features follow from offset_features, to the bit. */
 static tc_status check_summaries(const glcm_params *p, const double *features, const double *offsets, tc_err *err)
 {
-    const size_t stride = (size_t)GLCM_FEATURES * GLCM_MOMENTS;
+    const size_t stride = OFFSET_VALUES;
 
     for (size_t level = 0; level < p->n_levels; level++, offsets += p->n_offsets * stride)
         for (unsigned d = 0; d < p->n_distances; d++)
@@ -363,7 +372,7 @@ static tc_status check_summaries(const glcm_params *p, const double *features, c
                     if (p->offsets[o].distance == d)
                         glcm_summary_add(&summary, offsets + o * stride + f * GLCM_MOMENTS);
                 glcm_summary_end(&summary, five);
-                if (memcmp(five, features, sizeof five) != 0)
+                if (!same_bits(five, features, sizeof five))
                     return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u_%s: not what offset_features gives",
                                    p->levels[level], p->distances[d], glcm_feature_names[f]);
             }
@@ -387,7 +396,7 @@ static const char *slice_fault(const place *g, const glcm_offset *o, const float
             const bool possible = in_roi(g, x, y) && has_pair(g, o, x, y);
 
             if (isnan(*v)) {
-                if (memcmp(v, &nan, sizeof nan) != 0)
+                if (!same_bits(v, &nan, sizeof nan))
                     return "a NaN that texcell does not write";
                 if (possible && g->p->roi != GLCM_ROI_MASK)
                     return "NaN, where the window has pairs";

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "workunits/job.h"
+
 typedef struct word_list {
     char text[256];
 } word_list;
@@ -51,6 +53,21 @@ tc_status an_get_int(const json_t *object, const char *key, int64_t lo, int64_t 
                        where, key, (long long)lo, (long long)hi);
     *value = json_integer_value(v);
     return TC_OK;
+}
+
+tc_status an_get_sizes(const json_t *object, const char *least_key, const char *most_key,
+                       int64_t *least, int64_t *most, const char *where, tc_err *err)
+{
+    tc_status st;
+
+    *least = 1;
+    *most = INT64_MAX;
+    st = an_get_int(object, least_key, 1, (int64_t)WU_MAX_VOXELS, least, where, err);
+    if (st == TC_OK && !json_is_null(json_object_get(object, most_key)))
+        st = an_get_int(object, most_key, 1, (int64_t)WU_MAX_VOXELS, most, where, err);
+    if (st == TC_OK && *most < *least)
+        st = tc_fail(err, TC_BAD_INPUT, "%s.%s: must not be smaller than %s", where, most_key, least_key);
+    return st;
 }
 
 tc_status an_get_bool(const json_t *object, const char *key, bool *value, const char *where, tc_err *err)

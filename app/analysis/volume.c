@@ -42,21 +42,6 @@ static tc_status get_repair(const json_t *json, vol_params *p, const char *where
     return st;
 }
 
-static tc_status get_sizes(const json_t *json, vol_params *p, const char *where, tc_err *err)
-{
-    const int64_t most = (int64_t)WU_MAX_VOXELS;
-    tc_status st;
-
-    p->min_voxels = 1;
-    p->max_voxels = INT64_MAX;
-    st = an_get_int(json, "min_voxels", 1, most, &p->min_voxels, where, err);
-    if (st == TC_OK && !json_is_null(json_object_get(json, "max_voxels")))
-        st = an_get_int(json, "max_voxels", 1, most, &p->max_voxels, where, err);
-    if (st == TC_OK && p->max_voxels < p->min_voxels)
-        st = tc_fail(err, TC_BAD_INPUT, "%s.max_voxels: must not be smaller than min_voxels", where);
-    return st;
-}
-
 static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
 {
     static const char *const known[] = { "membrane", "mode", "repair", "min_voxels", "max_voxels",
@@ -72,7 +57,7 @@ static tc_status read_params(const json_t *json, void *params, const char *where
     if (st == TC_OK)
         st = get_repair(json, p, where, err);
     if (st == TC_OK)
-        st = get_sizes(json, p, where, err);
+        st = an_get_sizes(json, "min_voxels", "max_voxels", &p->min_voxels, &p->max_voxels, where, err);
     if (st == TC_OK)
         st = an_get_bool(json, "exclude_border", &p->exclude_border, where, err);
     if (st == TC_OK)

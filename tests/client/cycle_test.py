@@ -105,7 +105,7 @@ def has_a_hard_life(host, task, upload_server):
     until(30, lambda: host.fraction(task) > before, "it works on")
     until(30, lambda: os.path.exists(os.path.join(host.slot_of(task), "checkpoint")), "there is a checkpoint")
     host.power_cut()
-    tap.ok(not process.alive(), "power cut")
+    until(10, lambda: not process.alive(), "the power cut ends the task")
     host.start()
     host.works_on(task, before)
     with upload_server.unreachable():

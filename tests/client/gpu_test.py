@@ -10,7 +10,10 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
+
 import tap
+from oracle import workunit
 from harness import Client, Server, Timeout, together, until
 from work import pack, run_alone
 
@@ -40,9 +43,9 @@ def make_gpu():
 
 
 @contextlib.contextmanager
-def a_client(name, server, tasks, gpu="", **app):
+def a_client(name, server, tasks, gpu="", environment={}, **app):
     """A client with some tasks of one work unit each."""
-    client = Client(os.path.join(WORK, name), server, gpu, **ENVIRONMENT)
+    client = Client(os.path.join(WORK, name), server, gpu, **ENVIRONMENT, **environment)
     try:
         client.add_app("texcell", tap.TEXCELL, gpu=gpu, **app)
         for task, unit in tasks:
@@ -89,6 +92,23 @@ def loses_its_gpu(client, task):
     os.remove(LOST)
     client.quit()              # a new client waits no longer
     client.start()
+
+
+def does_without(server):
+    """A stack that the GPU can never hold is no reason to wait for ever."""
+    unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
+    workunit.write(unit, "levelset", {"target": 150, "epsilon": 60, "iterations": 5, "init": {"type": "ball", "r": 9,
+                   "cx": 50, "cy": 50, "cz": 10}}, [workunit.item("a", [np.full((100, 100), 150, np.uint8)] * 20)])
+    memory = {"TEXCELL_TEST_CL_MEMORY": str(2 << 20)}
+    if tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).returncode != 0:
+        raise RuntimeError("texcell run: levelset")
+    with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory, ncpus=0.1) as client:
+        client.start()
+        said = until(60, lambda: client.result("w2_0").get("stderr_out"), "a task ends without the GPU")
+        until(20, lambda: "w2_0_0" in server.uploads, "its result is uploaded")
+        with open(result, "rb") as f:
+            tap.ok("the CPU does this item: " in said and server.uploads["w2_0_0"] == f.read(),
+                   "a stack that the GPU can never hold: the task does it on the CPU, and says why", said)
 
 
 def gpu_story(server):
@@ -186,7 +206,7 @@ def main():
                 gpu_story(server)
                 pack(os.path.join(WORK, "endless.zip"), ["camera", "brick", "moon", "gravel", "grass"], 140)
                 together(*[lambda story=story: story(server) for story in
-                           (one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip)])
+                           (does_without, one_at_a_time, two_on_a_gpu, one_thread, that_device, a_slip)])
             except (Timeout, RuntimeError, OSError, subprocess.TimeoutExpired) as e:
                 tap.ok(False, "the story goes on", e)
     tap.done()

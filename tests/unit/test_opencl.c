@@ -472,7 +472,7 @@ static void test_buffers(void **state)
     assert_int_equal(ocl_buffer_new(d, 1 << 18, CL_MEM_READ_WRITE, "A", &a, &err), TC_OK);
     assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_OK);
     assert_int_equal(d->memory_used, (1 << 19) - 1);
-    assert_int_equal(ocl_buffer_new(d, 2, CL_MEM_READ_WRITE, "state", &c, &err), TC_DEVICE);
+    assert_int_equal(ocl_buffer_new(d, 2, CL_MEM_READ_WRITE, "state", &c, &err), TC_TOO_LARGE);
     assert_non_null(strstr(err.message, "state"));
     assert_null(c.memory);
     assert_int_equal(ocl_buffer_new(d, 1, CL_MEM_READ_WRITE, "C", &c, &err), TC_OK);
@@ -480,9 +480,9 @@ static void test_buffers(void **state)
     assert_null(c.memory);
     ocl_buffer_free(d, &b);
     ocl_buffer_free(d, &b);
-    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_DEVICE);
+    assert_int_equal(ocl_buffer_new(d, (1 << 18) + 1, CL_MEM_READ_WRITE, "B", &b, &err), TC_TOO_LARGE);
     assert_non_null(strstr(err.message, "at most"));
-    assert_int_equal(ocl_buffer_new(d, SIZE_MAX, CL_MEM_READ_WRITE, "B", &b, &err), TC_DEVICE);
+    assert_int_equal(ocl_buffer_new(d, SIZE_MAX, CL_MEM_READ_WRITE, "B", &b, &err), TC_TOO_LARGE);
     assert_int_equal(ocl_buffer_new(d, 0, CL_MEM_READ_WRITE, "B", &b, &err), TC_INTERNAL);
 
     assert_int_equal(ocl_write(d, &a, (1 << 18) - 16, data, 16, &err), TC_OK);
