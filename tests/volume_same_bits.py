@@ -4,8 +4,6 @@ one and goes on with the other. On the device the answers are those of the oracl
 import os
 import re
 import shutil
-import signal
-import subprocess
 
 import numpy as np
 from scipy import ndimage
@@ -13,6 +11,7 @@ from scipy import ndimage
 import tap
 from oracle import volume_check, workunit
 from oracle.workunit import item
+from stopping import stopped_often
 
 FOLDER = tap.scratch()
 os.environ.setdefault("POCL_CACHE_DIR", os.path.join(FOLDER, "pocl"))
@@ -109,24 +108,7 @@ def crossing(device):
             states.append(f.read() if run.returncode == 0 else run.stderr)
     tap.ok(states[0] == states[1] and len(states[0]) > big.size * 4, "the state is the same on %s" % devices)
     first = bytes_of(unit, "cpu", 2)
-    result, where = os.path.join(FOLDER, "x.npz"), os.path.join(FOLDER, "checkpoints")
-    os.mkdir(where)
-    kills, turns = 0, 0
-    while not os.path.exists(result) and turns < 40:
-        turns += 1
-        backend = "opencl" if device and turns % 2 else "cpu"
-        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", backend, "--threads", str(turns % 3 + 1),
-                              "--checkpoint-dir", where, "--checkpoint-every", "0.01", "--quiet"],
-                             stderr=subprocess.PIPE)
-        try:
-            p.wait(timeout=0.25 + 0.15 * turns)
-        except subprocess.TimeoutExpired:
-            p.send_signal(signal.SIGTERM if turns % 4 else signal.SIGKILL)
-            p.wait()
-            kills += 1
-        p.stderr.close()
-    with open(result, "rb") as f:
-        again = f.read()
+    again, kills = stopped_often(FOLDER, unit, device, 0.25, 0.15)
     tap.ok(first is not None and again == first and kills > 0,
            "stopped %d times, %s, it gives the same bytes" % (kills, "on both backends in turn" if device else "on the CPU"))
 

@@ -683,16 +683,6 @@ static uint64_t step_units(const cpu_worker *w, uint64_t done)
     return left < w->batch ? left : w->batch;
 }
 
-static void adapt(cpu_worker *w, uint64_t units, double seconds)
-{
-    const uint64_t threads = w->task->threads;
-
-    if (seconds < 0.05 && units == w->batch && w->batch < 4096 * threads)
-        w->batch *= 2;
-    else if (seconds > 0.15 && w->batch > threads)
-        w->batch /= 2;
-}
-
 static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
 {
     cpu_worker *const w = worker;
@@ -728,7 +718,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     }
     head->units_done = done + n;
     *units_done = head->units_done;
-    adapt(w, n, tc_seconds() - start);
+    w->batch = an_next_batch(w->batch, n, w->task->threads, tc_seconds() - start);
     return head->units_done == w->g.units ? TC_OK : TC_MORE;
 }
 

@@ -132,3 +132,10 @@ void an_pool_destroy(an_pool **pool_at)
     free(pool->workers);
     free(pool);
 }
+
+uint64_t an_next_batch(uint64_t batch, uint64_t units, unsigned threads, double seconds)
+{
+    if (seconds < 0.05 && units == batch && batch < (uint64_t)4096 * threads)
+        return batch * 2;
+    return seconds > 0.15 && batch > threads ? batch / 2 : batch;
+}

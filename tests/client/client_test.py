@@ -7,11 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import tap
-from harness import Client, Server, Timeout, until
+from harness import end_cleanly, Client, Server, Timeout, until
 from work import suited_workunit
 
 SECONDS = 22        # wall time that the task should take undisturbed
@@ -211,12 +210,7 @@ def no_workunit(client, server):
 
 
 def main():
-    def give_up(*_):
-        raise Timeout("the whole test takes more than %d s" % LIMIT)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LIMIT)
+    end_cleanly(LIMIT)
 
     folder = tap.scratch()
     workunit = os.path.join(folder, "wu1.zip")

@@ -7,11 +7,9 @@ BOINC's daemons call them."""
 import contextlib
 import io
 import os
-import signal
 import sqlite3
 import struct
 import subprocess
-import sys
 import time
 import zipfile
 import zlib
@@ -19,7 +17,7 @@ import zlib
 import numpy as np
 
 import tap
-from harness import Client, Server, Timeout, together, until
+from harness import end_cleanly, Client, Server, Timeout, together, until
 from project import Project
 from work import PICTURES, pack, suited_workunit
 
@@ -231,12 +229,7 @@ def story(folder, project, upload_server):
 
 
 def main():
-    def give_up(*_):
-        raise Timeout("the whole test takes more than %d s" % LIMIT)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LIMIT)
+    end_cleanly(LIMIT)
     with Project() as project, Server() as upload_server:
         story(tap.scratch(), project, upload_server)
     tap.done()

@@ -6,15 +6,13 @@ docs/volunteer.md, as the client takes them."""
 import contextlib
 import os
 import re
-import signal
 import subprocess
-import sys
 
 import numpy as np
 
 import tap
 from oracle import workunit
-from harness import Client, Server, Timeout, together, until
+from harness import end_cleanly, Client, Server, Timeout, together, until
 from work import pack, run_alone
 
 LIMIT = 240         # seconds after which the whole script gives up
@@ -194,12 +192,7 @@ def a_slip(server):
 
 
 def main():
-    def give_up(*_):
-        raise Timeout("the whole test takes more than %d s" % LIMIT)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LIMIT)
+    end_cleanly(LIMIT)
     if make_gpu():
         with Server() as server:
             try:

@@ -26,6 +26,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -44,6 +45,17 @@ def until(seconds, condition, what):
         if time.monotonic() > end:
             raise Timeout("waited %g s in vain: %s" % (seconds, what))
         time.sleep(0.2)
+
+
+def end_cleanly(limit):
+    """Lets `finally` run, and so end the clients, when the test is told to stop, or has
+    taken `limit` seconds (Timeout)."""
+    def give_up(*_):
+        raise Timeout("the whole test takes more than %d s" % limit)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(limit)
 
 
 def together(*stories):

@@ -1,0 +1,30 @@
+"""A run that is stopped again and again."""
+import os
+import signal
+import subprocess
+
+import tap
+
+
+def stopped_often(folder, unit, device, patience, more):
+    """The result's bytes when the program is ended after `patience` seconds, and `more`
+    of them each time, on both backends in turn if there is a device; and how often it
+    was ended."""
+    result, where = os.path.join(folder, "x.npz"), os.path.join(folder, "checkpoints")
+    os.mkdir(where)
+    kills, turns = 0, 0
+    while not os.path.exists(result) and turns < 40:
+        turns += 1
+        backend = "opencl" if device and turns % 2 else "cpu"
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", result, "--device", backend, "--threads", str(turns % 3 + 1),
+                              "--checkpoint-dir", where, "--checkpoint-every", "0.01", "--quiet"],
+                             stderr=subprocess.PIPE)
+        try:
+            p.wait(timeout=patience + more * turns)
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGTERM if turns % 4 else signal.SIGKILL)
+            p.wait()
+            kills += 1
+        p.stderr.close()
+    with open(result, "rb") as f:
+        return f.read(), kills
