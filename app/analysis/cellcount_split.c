@@ -252,17 +252,6 @@ static void first_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-static void roots_band(cc_worker *w, size_t band, cc_scratch *s)
-{
-    uint32_t y0, y1;
-
-    (void)s;
-    cc_band_range(w, band, &y0, &y1);
-    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
-        if (w->up[i] >= 0)
-            w->up[i] = w->plane[w->up[i]];
-}
-
 const cc_work cc_bytes = { bytes_band, NULL };
 const cc_work cc_distance_x = { distance_x, NULL };
 const cc_work cc_distance_y = { distance_y, NULL };
@@ -271,4 +260,3 @@ const cc_work cc_summits = { summits_band, NULL };
 const cc_work cc_ways = { passes_band, end_passes };
 const cc_work cc_clear = { clear_band, NULL };
 const cc_work cc_first = { first_band, NULL };
-const cc_work cc_roots = { roots_band, NULL };
