@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "app/lockfile.h"
+#include "app/base/files.h"
 
 /* The header as it lies in the file: little-endian, no padding. */
 typedef struct header {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "app/status.h"
+#include "app/base/status.h"
 
 /* Raise it whenever the meaning of any state or of the spool changes. */
 #define CHECKPOINT_VERSION 1

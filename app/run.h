@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "app/status.h"
+#include "app/base/status.h"
 #include "opencl/device.h"
 
 typedef struct run_options {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "app/lockfile.h"
+#include "app/base/files.h"
 
 struct spool {
     char *path;

@@ -7,7 +7,7 @@
 #ifndef APP_SPOOL_H
 #define APP_SPOOL_H
 
-#include "workunits/result.h"
+#include "workunits/format/result.h"
 
 typedef struct spool spool;
 

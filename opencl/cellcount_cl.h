@@ -2,7 +2,7 @@
 #ifndef OCL_CELLCOUNT_CL_H
 #define OCL_CELLCOUNT_CL_H
 
-#include "app/analysis/cellcount.h"
+#include "app/analysis/cellcount/cellcount.h"
 #include "opencl/program.h"
 
 enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };

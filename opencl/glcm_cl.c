@@ -1,6 +1,6 @@
 /*
  * glcm on an OpenCL device: buffers and launches. The arithmetic is in
- * app/analysis/glcm_core.h, the kernels in opencl/kernels/glcm.cl.
+ * app/analysis/glcm/core.h, the kernels in opencl/kernels/glcm.cl.
  *
  * A step takes a batch of units: for each entry of levels one launch of
  * glcm_slide over its units of the batch, then one of glcm_statistics over all.
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/glcm.h"
+#include "app/analysis/glcm/glcm.h"
 #include "opencl/backends.h"
-#include "opencl/glcm_layout.h"
+#include "app/analysis/glcm/layout.h"
 #include "opencl/program.h"
 
 extern const ocl_source ocl_source_glcm;

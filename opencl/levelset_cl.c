@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/levelset.h"
+#include "app/analysis/levelset/levelset.h"
 #include "opencl/backends.h"
 #include "opencl/program.h"
 

@@ -19,7 +19,7 @@
 #include <CL/cl.h>
 #endif
 
-#include "app/status.h"
+#include "app/base/status.h"
 
 /*
  * Every call that the program may make, once. Four kinds:

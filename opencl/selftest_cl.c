@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opencl/selftest_core.h"
+#include "opencl/kernels/selftest_core.h"
 
 extern const ocl_source ocl_source_selftest;
 

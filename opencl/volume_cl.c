@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/volume.h"
+#include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
 #include "opencl/program.h"
 

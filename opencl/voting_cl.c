@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/voting.h"
+#include "app/analysis/voting/voting.h"
 #include "opencl/program.h"
 #include "opencl/work.h"
 

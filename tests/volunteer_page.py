@@ -9,7 +9,7 @@ import tap
 
 # A task's own part. What the readers of work units and the analyses say of a
 # work unit is the project's business, and in the page one sentence.
-SOURCES = ["app/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c", "opencl/device.c", "opencl/loader.c",
+SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c", "opencl/device.c", "opencl/loader.c",
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
 # Said at a command line only, of tests' variables, and by "texcell devices".
 NOT_A_TASKS = ["is the work unit and cannot be written too", "no work unit is given", "no result is named",

@@ -37,7 +37,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "app/status.h"
+#include "app/base/status.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -19,7 +19,7 @@
 #include <util.h>
 
 extern "C" {
-#include "app/status.h"
+#include "app/base/status.h"
 }
 #include "wrapper/bw_side.h"
 

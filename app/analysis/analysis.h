@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/status.h"
-#include "workunits/job.h"
-#include "workunits/result.h"
+#include "app/base/status.h"
+#include "workunits/format/job.h"
+#include "workunits/format/result.h"
 
 typedef struct an_state_head {
     uint64_t units_done;       /* of plan.units */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "workunits/job.h"
+#include "workunits/format/job.h"
 
 typedef struct word_list {
     char text[256];

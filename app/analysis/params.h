@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/status.h"
+#include "app/base/status.h"
 
 /* Every key of the object must be among `known` (ended by NULL). */
 tc_status an_check_keys(const json_t *object, const char *const *known, const char *where, tc_err *err);

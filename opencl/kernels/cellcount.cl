@@ -28,10 +28,10 @@
 #ifndef PIXEL
 #define PIXEL uchar
 #endif
-#include "app/analysis/core.h"
-#include "app/analysis/cellcount_core.h"
-#include "app/analysis/edt_core.h"
-#include "opencl/union_find.h"
+#include "app/analysis/common/core.h"
+#include "app/analysis/cellcount/core.h"
+#include "app/analysis/common/edt_core.h"
+#include "opencl/kernels/union_find.h"
 
 #define TILE 32
 #define TILE_LOG 5

@@ -1,5 +1,5 @@
 /*
- * glcm: see app/analysis/glcm_core.h for the arithmetic, opencl/glcm_layout.h
+ * glcm: see app/analysis/glcm/core.h for the arithmetic, app/analysis/glcm/layout.h
  * for the buffers, opencl/glcm_cl.c for the launches.
  *
  * glcm_slide: a work-item slides one window along a row, with histograms of its
@@ -8,7 +8,7 @@
  */
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
-#include "opencl/glcm_layout.h"
+#include "app/analysis/glcm/layout.h"
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
@@ -34,7 +34,7 @@
 #endif
 #endif
 
-/* What changes with a count (see app/analysis/glcm_cpu.c). */
+/* What changes with a count (see app/analysis/glcm/cpu.c). */
 typedef struct glcm_steps {
     __global const ulong2 *cell;       /* fxy, e2; those on the diagonal from `diagonal` on */
     __global const ulong2 *marginal;   /* fx, fx12 */

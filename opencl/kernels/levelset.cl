@@ -1,5 +1,5 @@
 /*
- * levelset on a device: see app/analysis/levelset.h. Fields are [nz][ny][nx].
+ * levelset on a device: see app/analysis/levelset/levelset.h. Fields are [nz][ny][nx].
  *
  * Built with -DTILE_X= -DTILE_Y= -DTILE_Z=, the voxels that a group of a step does at
  * once; with a band a block of it. TILE_X * TILE_Y work-items are at least BORDER and
@@ -16,8 +16,8 @@
 #define TILE_Y 8
 #define TILE_Z 4
 #endif
-#include "app/analysis/edt_core.h"
-#include "app/analysis/levelset_core.h"
+#include "app/analysis/common/edt_core.h"
+#include "app/analysis/levelset/core.h"
 
 #define LS_REAL float
 #define LS_NAME(name) name
@@ -26,7 +26,7 @@
 #define LS_SQRT(a) sqrt(a)
 #define LS_POS(a) ((a) > 0.0f ? (a) : 0.0f)
 #define LS_SIGN(a) ((a) > 0.0f ? 1.0f : -1.0f)
-#include "app/analysis/levelset_real.h"
+#include "app/analysis/levelset/real.h"
 
 /* Words of ctl. */
 #define CTL_MOST 0u          /* two: bits of the largest |U|, by the iteration's parity */
@@ -400,7 +400,7 @@ void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile _
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * Squared distances to the other side, as app/analysis/edt_core.h has them: along
+ * Squared distances to the other side, as app/analysis/common/edt_core.h has them: along
  * x a group for each row, then along y and along z a work-item for each line,
  * neighbours along x side by side so that they read and write whole lines of
  * memory. */

@@ -1,6 +1,6 @@
 /* The common self-test: see opencl/selftest.h. */
 #pragma OPENCL FP_CONTRACT OFF
-#include "opencl/selftest_core.h"
+#include "opencl/kernels/selftest_core.h"
 
 /* out: ST_INTEGERS results per work-item. */
 __kernel __attribute__((reqd_work_group_size(ST_GROUP, 1, 1)))

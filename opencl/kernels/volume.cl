@@ -28,8 +28,8 @@
 #define PIXEL uchar
 #define PIXEL8 uchar8
 #endif
-#include "app/analysis/core.h"
-#include "opencl/union_find.h"
+#include "app/analysis/common/core.h"
+#include "opencl/kernels/union_find.h"
 
 #define TX 32                             /* a tile; rows of it are numbered z * TY + y */
 #define TY 8

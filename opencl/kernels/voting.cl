@@ -1,8 +1,8 @@
-/* voting on a device: see app/analysis/voting.h. Rows are counted through all
+/* voting on a device: see app/analysis/voting/voting.h. Rows are counted through all
  * slices. A plane may be a part of the item: the first row that it holds is
  * in_first or out_first. GROUP, the size of a work-group, and TILE_ROWS come with
  * the build. */
-#include "app/analysis/voting_core.h"
+#include "app/analysis/voting/core.h"
 
 #ifndef GROUP
 #define GROUP 64

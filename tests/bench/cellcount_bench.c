@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/analysis/cellcount.h"
+#include "app/analysis/cellcount/cellcount.h"
 
 static double now_ms(void)
 {

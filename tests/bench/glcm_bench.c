@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "app/analysis/glcm.h"
+#include "app/analysis/glcm/glcm.h"
 #include "app/checkpoint.h"
 #include "tests/bench/glcm_bench.h"
-#include "workunits/png_io.h"
+#include "workunits/format/png_io.h"
 
 enum { MAX_ROUNDS = 99, CHECKPOINTS = 21 };
 

@@ -1,5 +1,5 @@
-#include "app/analysis/core.h"
-#include "app/analysis/glcm_core.h"
+#include "app/analysis/common/core.h"
+#include "app/analysis/glcm/core.h"
 #include "tests/bench/glcm_bench.h"
 
 #define glcm_features(sums, n, divisors, f, f60, fbits, exp_table, feature)           \
@@ -10,4 +10,4 @@
     } while (0)
 #define glcm_cpu glcm_cpu_features
 
-#include "app/analysis/glcm_cpu.c"   /* NOLINT(bugprone-suspicious-include): that is the point */
+#include "app/analysis/glcm/cpu.c"   /* NOLINT(bugprone-suspicious-include): that is the point */

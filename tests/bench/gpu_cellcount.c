@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/analysis/cellcount.h"
+#include "app/analysis/cellcount/cellcount.h"
 #include "opencl/backends.h"
 
 static double now_ms(void)

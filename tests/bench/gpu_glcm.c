@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/glcm.h"
+#include "app/analysis/glcm/glcm.h"
 #include "opencl/backends.h"
 #include "opencl/work.h"
-#include "workunits/png_io.h"
+#include "workunits/format/png_io.h"
 
 static long read_file(void *user, void *buf, size_t n)
 {

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/analysis/volume.h"
+#include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
 
 typedef struct times {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_zip.h"
-#include "workunits/job.h"
+#include "workunits/format/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_zip.h"
-#include "workunits/npz.h"
+#include "workunits/format/npz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_zip.h"
-#include "validator/val.h"
+#include "validator/check/val.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "workunits/archive.h"
+#include "workunits/format/archive.h"
 
 /* libFuzzer's. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);

@@ -12,9 +12,9 @@ extra_sources()
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
     validate)
-        echo tests/fuzz/fuzz_zip.c validator/check.c validator/items.c validator/verify.c validator/compare.c \
-            validator/difference.c
-        (cd "$src" && echo app/analysis/*.c) ;;
+        echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c validator/check/compare.c \
+            validator/check/difference.c
+        (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c app/base/pool.c) ;;
     esac
 }
 
@@ -29,7 +29,7 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-common="app/status.c app/lockfile.c workunits/archive.c workunits/job.c workunits/png_io.c workunits/npz.c workunits/result.c"
+common="app/base/status.c app/base/files.c workunits/format/archive.c workunits/format/job.c workunits/format/png_io.c workunits/format/npz.c workunits/format/result.c"
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99

@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "tests/unit/scratch.h"
-#include "workunits/png_io.h"
+#include "workunits/format/png_io.h"
 
 /* --- ZIP ----------------------------------------------------------------------- */
 

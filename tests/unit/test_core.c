@@ -31,7 +31,7 @@
 #define tc_div_q32 cl_div_q32
 #define tc_ratio_q32 cl_ratio_q32
 #define tc_sqrt_round cl_sqrt_round
-#include "app/analysis/core.h"
+#include "app/analysis/common/core.h"
 #undef __OPENCL_VERSION__
 #undef uchar
 #undef ushort
@@ -58,7 +58,7 @@
 #undef tc_clz64
 #undef AN_CORE_H
 
-#include "app/analysis/glcm.h"
+#include "app/analysis/glcm/glcm.h"
 #include "tests/unit/scratch.h"
 
 typedef unsigned __int128 u128;

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "tests/unit/make_zip.h"
-#include "workunits/archive.h"
-#include "workunits/job.h"
+#include "workunits/format/archive.h"
+#include "workunits/format/job.h"
 
 /* What bad_files.py cannot see: what a good work unit becomes in memory. */
 

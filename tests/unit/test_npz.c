@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #include "tests/unit/make_zip.h"
-#include "workunits/npz.h"
+#include "workunits/format/npz.h"
 
 typedef struct fixture {
     char *folder, *path, *temporary;

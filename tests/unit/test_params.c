@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "app/analysis/glcm.h"
+#include "app/analysis/glcm/glcm.h"
 
 static tc_err err;
 

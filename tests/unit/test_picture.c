@@ -13,10 +13,10 @@
 #include <tiffio.h>
 
 #include "tests/unit/scratch.h"
-#include "workunits/job.h"
-#include "workunits/picture.h"
-#include "workunits/png_io.h"
-#include "workunits/sources.h"
+#include "workunits/format/job.h"
+#include "workunits/tools/picture.h"
+#include "workunits/format/png_io.h"
+#include "workunits/tools/sources.h"
 
 /* sources.c speaks through this; the program's own is in wu_main.c. */
 void wu_note(const char *format, ...);

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/make_zip.h"
-#include "workunits/result.h"
+#include "workunits/format/result.h"
 
 /* A job without a file behind it, and what its items put out. */
 typedef struct fixture {

@@ -1,0 +1,149 @@
+/*
+ * cellcount: counts the connected components of a thresholded picture, fills
+ * their holes, separates touching cells, and measures them.
+ *
+ * The state is the head, the number of regions, one plane of int32 [ny][nx], at the
+ * end the label of every pixel, 0 for none, and a table of the regions. On the way
+ * there is one place where an interrupted item can go on, with the plane holding the
+ * squared distances of a split; everything before it takes seconds for the largest
+ * picture, and is done again.
+ */
+#ifndef AN_CELLCOUNT_H
+#define AN_CELLCOUNT_H
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/common/label.h"
+#include "app/base/pool.h"
+
+enum { CC_THRESHOLD_OTSU = -1 };
+
+typedef struct cc_params {
+    int32_t threshold;         /* 0..65535, or CC_THRESHOLD_OTSU */
+    bool bright;               /* cells are v >= T; else v < T */
+    bool diagonal;             /* connectivity 8; else 4 */
+    bool fill_holes;
+    bool exclude_border;
+    bool split;
+    bool labels;
+    int64_t min_area, max_area;    /* kept: min_area <= area <= max_area */
+} cc_params;
+
+/* The phases of an item, in order; those that do not apply have no tasks. */
+typedef enum cc_phase {
+    CC_HISTOGRAM,      /* for Otsu */
+    CC_MASK,           /* pixels to bits */
+    CC_HOLES,          /* components of the ground, by bands */
+    CC_HOLE_SEAMS,
+    CC_FILL,           /* what is not connected with the border becomes cell */
+    CC_BANDS,          /* components of the cells, by bands */
+    CC_SEAMS,
+    CC_BYTES,          /* split: bits to bytes, for the distance transform */
+    CC_DISTANCE_X,
+    CC_DISTANCE_Y,
+    CC_ASCEND,         /* each pixel points to its highest neighbour */
+    CC_SUMMITS,        /* and then to where that leads */
+    CC_PASSES,         /* the highest ways between summits; then summits are joined */
+    CC_CLEAR,
+    CC_FIRST,          /* the first pixel of each part */
+    CC_ROOTS,          /* points to it from everywhere */
+    CC_PARTS,          /* the parts get ids, as components have them */
+    CC_IDS,            /* and so do their pixels */
+    CC_STRIPS,         /* joins what a device labelled strip by strip */
+    CC_COUNT,          /* of components in each band */
+    CC_NUMBER,
+    CC_AREAS,          /* only if there is something to leave out */
+    CC_RENUMBER,
+    CC_PAINT,
+    CC_MEASURE,        /* if the table has room; else it is done when all is finished */
+    CC_PHASES
+} cc_phase;
+
+/* Where an interrupted item goes on, besides the start. */
+#define CC_KEPT CC_ASCEND
+
+/* What is known of a region; sums are exact. */
+typedef struct cc_region {
+    uint64_t sum_y, sum_x, sum_grey;
+    uint32_t area;
+    uint16_t y0, x0, y1, x1;   /* half-open; a side has at most 65535 */
+    uint32_t zero;             /* no undefined bytes in a state */
+} cc_region;
+
+typedef struct cc_state {
+    an_state_head head;
+    uint64_t regions;          /* when all is done */
+    int32_t plane[];
+} cc_state;
+
+/* Behind the plane, from byte cc_table_at of the state on, stands the table of the
+ * regions by label (that of 0 is all zeros), if it has fewer than cc_table_rows; else
+ * zeros. Pictures of cells have far fewer; to have room for noise would double
+ * the state. */
+static inline size_t cc_table_at(uint32_t nx, uint32_t ny)
+{
+    return (sizeof(cc_state) + (size_t)nx * ny * sizeof(int32_t) + 7) / 8 * 8;
+}
+
+static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
+{
+    return (size_t)nx * ny / 64 + 1024;
+}
+
+/* Rows of a band and the number of bands: of the item alone. */
+uint32_t cc_band_rows(uint32_t nx);
+uint32_t cc_bands(uint32_t nx, uint32_t ny);
+
+/* Otsu's threshold T of a histogram of `size` grey values: 1 + the smallest t
+ * that maximises the between-class variance of v <= t and v > t. */
+uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
+
+tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+/* cellcount_check.c */
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+
+/* Measuring the regions of a label plane: begin, every band once, end. */
+typedef struct cc_measure {
+    const int32_t *plane;
+    const wu_pixels *pixels;
+    uint32_t nx, ny;
+    size_t rows;               /* of the table: 1 + regions */
+    cc_region *regions;        /* [rows], by label */
+    /* its own */
+    unsigned tables;           /* as many as threads, or 1: then not two bands at a time */
+    cc_region *others;         /* [tables - 1][rows] */
+    uint32_t *sums;            /* [tables][nx + 1]: of a row's grey values before each pixel */
+} cc_measure;
+tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
+void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
+void cc_measure_end(cc_measure *m);
+/* Frees what begin took, if there is no end. */
+void cc_measure_drop(cc_measure *m);
+
+/* The regions of a final state, by label: its table, or measured now. *owned: to be
+ * freed, NULL for the table. */
+tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+                     tc_err *err);
+
+/* Whether regions are left out, and whether this one is not. */
+bool cc_filters(const cc_params *p);
+bool cc_kept(const cc_params *p, int64_t area, bool border);
+
+extern const an_backend cc_cpu;
+
+/* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------ */
+
+/* The phase that comes next. */
+cc_phase cc_host_phase(const void *worker);
+/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
+/* The mask after CC_FILL: [ny][lab_stride(nx)]. */
+const uint64_t *cc_host_bits(const void *worker);
+/* The plane [ny][nx] for what a device found: the root of every pixel's
+ * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
+ * the ground. NULL without memory. */
+int32_t *cc_host_roots(void *worker);
+/* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
+void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows);
+
+#endif

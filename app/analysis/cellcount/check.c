@@ -1,0 +1,235 @@
+/* cellcount: which arrays a result has, and whether they can be right. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/check.h"
+
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const struct {
+        const char *name;
+        wu_dtype type;
+        uint64_t columns;
+    } table[] = {
+        { "region_item", WU_I64, 1 },     { "region_label", WU_I64, 1 }, { "region_area", WU_I64, 1 },
+        { "region_bbox", WU_I64, 4 },     { "region_centroid", WU_F64, 2 }, { "region_mean", WU_F64, 1 },
+        { "region_border", WU_BOOL, 1 },
+    };
+    const cc_params *const p = params;
+    char labels[WU_MAX_NAME + 16];
+    tc_status st = an_declare_row(out, "count", WU_I64, err);
+
+    for (size_t i = 0; st == TC_OK && i < sizeof table / sizeof table[0]; i++)
+        st = an_declare_table(out, table[i].name, table[i].type, table[i].columns, err);
+    snprintf(labels, sizeof labels, "labels_%s", item->name);
+    if (st == TC_OK && p->labels)
+        st = an_declare_picture(out, labels, WU_I32, item, err);
+    return st;
+}
+
+/* --- the table ------------------------------------------------------------------------ */
+
+/* The columns of one row. */
+typedef struct row {
+    int64_t label, area, y0, x0, y1, x1;
+    double cy, cx, mean;
+    bool border;
+} row;
+
+static row row_of(const wu_output *out, size_t i)
+{
+    const int64_t *const bbox = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
+    const double *const centroid = (const double *)wu_output_data(out, "region_centroid") + 2 * i;
+
+    return (row){ .label = ((const int64_t *)wu_output_data(out, "region_label"))[i],
+                  .area = ((const int64_t *)wu_output_data(out, "region_area"))[i],
+                  .y0 = bbox[0], .x0 = bbox[1], .y1 = bbox[2], .x1 = bbox[3],
+                  .cy = centroid[0], .cx = centroid[1],
+                  .mean = ((const double *)wu_output_data(out, "region_mean"))[i],
+                  .border = ((const uint8_t *)wu_output_data(out, "region_border"))[i] != 0 };
+}
+
+static const char *bbox_fault(const cc_params *p, const wu_item *item, const row *r)
+{
+    int64_t h, w, least;
+
+    if (r->y0 < 0 || r->x0 < 0 || r->y1 > item->ny || r->x1 > item->nx || r->y0 >= r->y1 || r->x0 >= r->x1)
+        return "region_bbox: not a box within the picture";
+    h = r->y1 - r->y0;
+    w = r->x1 - r->x0;
+    /* A region is connected: from side to side of its box, by diagonals or not. */
+    least = !p->diagonal ? h + w - 1 : h > w ? h : w;
+    if (r->area > h * w || r->area < least)
+        return "region_area: does not go with region_bbox";
+    return NULL;
+}
+
+/* A sum of `area` integers from lo to hi - 1, divided by their number. */
+static bool centroid_fits(double centroid, int64_t area, int64_t lo, int64_t hi)
+{
+    int64_t sum;
+
+    return centroid >= (double)lo && centroid <= (double)(hi - 1) && an_is_quotient(centroid, area, &sum);
+}
+
+static const char *mean_fault(const cc_params *p, const wu_item *item, const row *r)
+{
+    const double most = item->bits == 8 ? 255 : 65535;
+    int64_t sum;
+
+    if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
+        return "region_mean: not a mean of so many grey values";
+    if (p->threshold != CC_THRESHOLD_OTSU && !p->fill_holes &&
+        (p->bright ? r->mean < p->threshold : r->mean > p->threshold - 1))
+        return "region_mean: on the wrong side of the threshold";
+    return NULL;
+}
+
+static const char *row_fault(const cc_params *p, const wu_item *item, size_t i, const row *r)
+{
+    const char *fault;
+
+    if (r->label != (int64_t)i + 1)
+        return "region_label: labels must count from 1";
+    if (r->area < 1 || r->area < p->min_area || r->area > p->max_area)
+        return "region_area: not within min_area and max_area";
+    fault = bbox_fault(p, item, r);
+    if (fault != NULL)
+        return fault;
+    if (!centroid_fits(r->cy, r->area, r->y0, r->y1) || !centroid_fits(r->cx, r->area, r->x0, r->x1))
+        return "region_centroid: not a centre of so many pixels in region_bbox";
+    if (r->border != (r->y0 == 0 || r->x0 == 0 || r->y1 == item->ny || r->x1 == item->nx))
+        return "region_border: does not go with region_bbox";
+    if (r->border && p->exclude_border)
+        return "region_border: regions at the border are excluded";
+    return mean_fault(p, item, r);
+}
+
+static tc_status check_table(const cc_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
+    uint64_t pixels = 0;
+    int64_t y0 = 0;
+
+    if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
+        return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
+                       (long long)*(const int64_t *)wu_output_data(out, "count"), n);
+    for (size_t i = 0; i < n; i++) {
+        const row r = row_of(out, i);
+        const char *fault = row_fault(p, item, i, &r);
+
+        /* Regions are numbered by their first pixels, row by row. */
+        if (fault == NULL && r.y0 < y0)
+            fault = "region_bbox: the regions are not in the order of their first pixels";
+        if (fault != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "region %zu: %s", i + 1, fault);
+        y0 = r.y0;
+        pixels += (uint64_t)r.area;
+    }
+    if (pixels > (uint64_t)item->nx * item->ny)
+        return tc_fail(err, TC_BAD_INPUT, "region_area: more pixels than the picture has");
+    return TC_OK;
+}
+
+/* --- the label image ------------------------------------------------------------------- */
+
+/* What the pixels of a label are together. */
+typedef struct extent {
+    int64_t area, sum_y, sum_x, y0, x0, y1, x1;
+} extent;
+
+/* extents: [labels + 1], zeroed. */
+static void measure(const int32_t *plane, uint32_t nx, uint32_t ny, extent *extents)
+{
+    for (int64_t y = 0; y < ny; y++)
+        for (int64_t x = 0; x < nx; x++) {
+            extent *const e = &extents[*plane++];
+
+            e->y0 = e->area == 0 ? y : e->y0;
+            e->x0 = e->area == 0 || x < e->x0 ? x : e->x0;
+            e->y1 = y + 1;
+            e->x1 = x + 1 > e->x1 ? x + 1 : e->x1;
+            e->sum_y += y;
+            e->sum_x += x;
+            e->area++;
+        }
+}
+
+static bool same_region(const extent *e, const row *r)
+{
+    return e->area == r->area && e->y0 == r->y0 && e->x0 == r->x0 && e->y1 == r->y1 && e->x1 == r->x1 &&
+           (double)e->sum_y / (double)e->area == r->cy && (double)e->sum_x / (double)e->area == r->cx;
+}
+
+/* Labels are 0 to n, and each appears for the first time after the one before it. */
+static tc_status check_label_order(const int32_t *plane, size_t pixels, int32_t n, const char *name, tc_err *err)
+{
+    int32_t seen = 0;
+
+    for (size_t i = 0; i < pixels; i++) {
+        if (plane[i] < 0 || plane[i] > n)
+            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu has label %ld, of %ld regions", name, i, (long)plane[i],
+                           (long)n);
+        if (plane[i] > seen + 1)
+            return tc_fail(err, TC_BAD_INPUT, "%s: label %ld comes before label %ld", name, (long)plane[i],
+                           (long)seen + 1);
+        seen = plane[i] > seen ? plane[i] : seen;
+    }
+    return TC_OK;
+}
+
+/* Without a split two regions never touch. */
+static tc_status check_apart(const cc_params *p, const int32_t *plane, uint32_t nx, uint32_t ny, const char *name,
+                             tc_err *err)
+{
+    for (uint32_t y = 0; y < ny; y++)
+        for (uint32_t x = 0; x < nx; x++) {
+            const size_t i = (size_t)y * nx + x;
+            const int32_t here = plane[i];
+            const int32_t others[4] = { x > 0 ? plane[i - 1] : 0, y > 0 ? plane[i - nx] : 0,
+                                        p->diagonal && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
+                                        p->diagonal && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0 };
+
+            for (int k = 0; here != 0 && k < 4; k++)
+                if (others[k] != 0 && others[k] != here)
+                    return tc_fail(err, TC_BAD_INPUT, "%s: regions %ld and %ld touch", name, (long)others[k],
+                                   (long)here);
+        }
+    return TC_OK;
+}
+
+static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const wu_out_array *const labels = &out->arrays[out->n - 1];
+    const int32_t *const plane = labels->data;
+    const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
+    extent *const extents = calloc(n + 1, sizeof *extents);
+    tc_status st = extents == NULL ? tc_no_memory(err, "the regions") : TC_OK;
+
+    if (st == TC_OK)
+        st = check_label_order(plane, (size_t)item->nx * item->ny, (int32_t)n, labels->info.name, err);
+    if (st == TC_OK && !p->split)
+        st = check_apart(p, plane, item->nx, item->ny, labels->info.name, err);
+    if (st == TC_OK)
+        measure(plane, item->nx, item->ny, extents);
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        const row r = row_of(out, i);
+
+        if (!same_region(&extents[i + 1], &r))
+            st = tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s", i + 1,
+                         labels->info.name);
+    }
+    free(extents);
+    return st;
+}
+
+tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const cc_params *const p = params;
+    tc_status st = check_table(p, item, out, err);
+
+    if (st == TC_OK && p->labels)
+        st = check_labels(p, item, out, err);
+    return st;
+}

@@ -1,0 +1,316 @@
+/* The CPU backend of cellcount: the worker, and its way through the phases. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount/cpu.h"
+
+/* --- the phases ------------------------------------------------------------------- */
+
+static const cc_work *const phases[CC_PHASES] = {
+    [CC_HISTOGRAM] = &cc_histogram,
+    [CC_MASK] = &cc_mask,
+    [CC_HOLES] = &cc_holes,
+    [CC_HOLE_SEAMS] = &cc_hole_seams,
+    [CC_FILL] = &cc_fill,
+    [CC_BANDS] = &cc_components,
+    [CC_SEAMS] = &cc_seams,
+    [CC_BYTES] = &cc_bytes,
+    [CC_DISTANCE_X] = &cc_distance_x,
+    [CC_DISTANCE_Y] = &cc_distance_y,
+    [CC_ASCEND] = &cc_ascend,
+    [CC_SUMMITS] = &cc_summits,
+    [CC_PASSES] = &cc_ways,
+    [CC_CLEAR] = &cc_clear,
+    [CC_FIRST] = &cc_first,
+    [CC_ROOTS] = &cc_ids,     /* plane[summit] is the first pixel of its part */
+    [CC_PARTS] = &cc_parts,
+    [CC_IDS] = &cc_ids,
+    [CC_STRIPS] = &cc_strips,
+    [CC_COUNT] = &cc_count,
+    [CC_NUMBER] = &cc_number,
+    [CC_AREAS] = &cc_areas,
+    [CC_RENUMBER] = &cc_renumber,
+    [CC_PAINT] = &cc_paint,
+    [CC_MEASURE] = &cc_measuring
+};
+
+/* Tasks of a phase; 0 where it does not apply. */
+static size_t phase_tasks(const cc_worker *w, cc_phase phase)
+{
+    const cc_params *const p = w->params;
+
+    switch (phase) {
+    case CC_HISTOGRAM:
+        return p->threshold == CC_THRESHOLD_OTSU ? w->bands : 0;
+    case CC_HOLES:
+    case CC_HOLE_SEAMS:
+    case CC_FILL:
+        return p->fill_holes ? w->bands : 0;
+    case CC_BANDS:
+    case CC_SEAMS:
+        return p->split ? 0 : w->bands;
+    case CC_DISTANCE_X:
+    case CC_DISTANCE_Y:
+        return p->split ? edt_tasks(&w->edt, phase - CC_DISTANCE_X) : 0;
+    case CC_BYTES:
+    case CC_ASCEND:
+    case CC_SUMMITS:
+    case CC_PASSES:
+    case CC_CLEAR:
+    case CC_FIRST:
+    case CC_ROOTS:
+        return p->split ? w->bands : 0;
+    case CC_PARTS:
+    case CC_IDS:
+        return w->up != NULL ? w->bands : 0;
+    case CC_STRIPS:
+        return w->strip_rows > 0 ? (w->ny - 1) / w->strip_rows : 0;
+    case CC_AREAS:
+    case CC_RENUMBER:
+        return w->areas != NULL ? w->bands : 0;
+    case CC_MEASURE:
+        return w->measure.sums != NULL ? w->bands : 0;
+    default:
+        return w->bands;
+    }
+}
+
+/* To the next phase that has something to do. */
+static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
+{
+    an_state_head *const head = &state->head;
+
+    do {
+        tc_status st = TC_OK;
+
+        if (w->done > 0 && phases[w->phase]->end != NULL)
+            st = phases[w->phase]->end(w, err);
+        if (st != TC_OK)
+            return st;
+        w->phase++;
+        w->done = 0;
+    } while (w->phase < CC_PHASES && phase_tasks(w, w->phase) == 0);
+    if (w->phase == CC_KEPT && w->params->split)
+        head->units_done = (uint64_t)CC_KEPT * w->bands;
+    else if (w->phase == CC_CLEAR)
+        head->units_done = 0;       /* the distances go */
+    if (w->phase == CC_PHASES) {
+        state->regions = w->regions;
+        head->units_done = w->task->plan.units;
+    }
+    return TC_OK;
+}
+
+static void run_task(void *user, unsigned thread, size_t task)
+{
+    cc_worker *const w = user;
+
+    phases[w->phase]->task(w, w->done + task, &w->scratch[thread]);
+}
+
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err)
+{
+    cc_worker *const w = worker;
+    an_state_head *const head = &state->head;
+    const double start = tc_seconds();
+    size_t tasks, left;
+    tc_status st = TC_OK;
+
+    *units_done = head->units_done;
+    if (head->units_done == w->task->plan.units || w->phase >= until)
+        return TC_OK;
+    w->plane = w->picture.starts = state->plane;
+    w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
+    w->edt.out = (uint32_t *)w->plane;
+    /* A small picture is done in one step. */
+    do {
+        tasks = phase_tasks(w, w->phase);
+        left = tasks - w->done;
+        if (left > w->batch)
+            left = w->batch;
+        if (w->phase == CC_MEASURE && w->measure.tables == 1)
+            left = 1;
+        an_pool_run(w->pool, run_task, w, left);
+        w->done += left;
+        for (unsigned t = 0; t < w->task->threads; t++)
+            if (w->scratch[t].no_memory)
+                return tc_no_memory(err, "the cells");
+        *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
+        if (w->done == tasks)
+            st = go_on(w, state, err);
+    } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
+    if (st == TC_OK && w->phase < until)
+        return TC_MORE;
+    if (w->phase < CC_PHASES)
+        return st;
+    *units_done = head->units_done;
+    return st;
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    return cc_host_step(worker, state, CC_PHASES, units_done, err);
+}
+
+static void cpu_close(void **worker)
+{
+    cc_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    an_pool_destroy(&w->pool);
+    for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
+        free(w->scratch[t].edges);
+        free(w->scratch[t].row);
+        free(w->scratch[t].label);
+        free(w->scratch[t].distance);
+        free(w->scratch[t].histogram);
+        free(w->scratch[t].passes.list);
+    }
+    free(w->scratch);
+    free(w->picture.bits);
+    free(w->bytes);
+    free(w->up);
+    free(w->picture.ids);
+    free(w->end);
+    free(w->first);
+    free(w->areas);
+    cc_measure_drop(&w->measure);
+    free(w);
+}
+
+static bool make_scratch(cc_worker *w)
+{
+    const size_t grey_values = (size_t)1 << w->task->pixels->bits;
+
+    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    if (w->scratch == NULL)
+        return false;
+    for (unsigned t = 0; t < w->task->threads; t++) {
+        cc_scratch *const s = &w->scratch[t];
+
+        s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
+        s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
+        s->label = malloc(lab_scratch_bytes(&w->picture));
+        s->distance = malloc(w->params->split ? edt_scratch_bytes(&w->edt) : 1);
+        s->histogram = calloc(grey_values, sizeof *s->histogram);
+        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool make_planes(cc_worker *w)
+{
+    const size_t n = (size_t)w->nx * w->ny;
+
+    w->picture.bits = malloc(w->picture.stride * w->ny * sizeof *w->picture.bits);
+    w->picture.ids = malloc(lab_ids(w->nx, w->ny) * sizeof *w->picture.ids);
+    w->end = calloc(w->bands, sizeof *w->end);
+    w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
+    if (w->params->split) {
+        w->bytes = malloc(n);
+        w->up = malloc(n * sizeof *w->up);
+    }
+    w->edt.mask = w->bytes;
+    return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL && w->first != NULL &&
+           (!w->params->split || (w->bytes != NULL && w->up != NULL));
+}
+
+/* An item that was left after the distance transform: the mask is where the
+ * distance is not 0. */
+static void resume_split(cc_worker *w, const int32_t *distances)
+{
+    for (uint32_t y = 0; y < w->ny; y++) {
+        uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+        memset(words, 0, w->picture.stride * sizeof *words);
+        for (uint32_t x = 0; x < w->nx; x++)
+            if (distances[(size_t)y * w->nx + x] != 0)
+                words[x / 64] |= (uint64_t)1 << x % 64;
+    }
+    w->phase = CC_KEPT;
+}
+
+static tc_status cpu_open(const an_task *task, const void *state_at, void **worker, tc_err *err)
+{
+    const cc_state *const state = state_at;
+    cc_worker *const w = calloc(1, sizeof *w);
+    tc_status st;
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "cellcount");
+    w->task = task;
+    w->params = task->params;
+    w->nx = task->item->nx;
+    w->ny = task->item->ny;
+    w->bands = cc_bands(w->nx, w->ny);
+    w->batch = (size_t)task->threads * 16;
+    w->threshold = (uint32_t)w->params->threshold;
+    w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
+                                .diagonal = w->params->diagonal };
+    w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
+    st = an_pool_create(task->threads, &w->pool, err);
+    if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
+        st = tc_no_memory(err, "cellcount");
+    if (st != TC_OK) {
+        cpu_close(worker);
+        return st;
+    }
+    if (state->head.units_done == (uint64_t)CC_KEPT * w->bands)
+        resume_split(w, state->plane);
+    else if (phase_tasks(w, CC_HISTOGRAM) == 0)
+        w->phase = CC_MASK;
+    return TC_OK;
+}
+
+/* --- with a device ---------------------------------------------------------------- */
+
+cc_phase cc_host_phase(const void *worker)
+{
+    const cc_worker *const w = worker;
+
+    return w->phase;
+}
+
+const uint64_t *cc_host_bits(const void *worker)
+{
+    const cc_worker *const w = worker;
+
+    return w->picture.bits;
+}
+
+int32_t *cc_host_roots(void *worker)
+{
+    cc_worker *const w = worker;
+
+    if (w->up == NULL)
+        w->up = malloc((size_t)w->nx * w->ny * sizeof *w->up);
+    return w->up;
+}
+
+void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows)
+{
+    cc_worker *const w = worker;
+
+    for (uint32_t y = 0; y < w->ny; y++) {
+        uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+        memset(words, 0, w->picture.stride * sizeof *words);
+        for (uint32_t x = 0; x < w->nx; x++)
+            words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;
+    }
+    w->strip_rows = strip_rows;
+    w->phase = next;
+    w->done = 0;
+}
+
+const an_backend cc_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .step = cpu_step,
+    .sync = an_always_synced,
+    .close = cpu_close
+};

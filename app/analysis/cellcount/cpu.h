@@ -1,0 +1,88 @@
+/*
+ * What the files of cellcount's CPU backend share: the worker, and the phases that
+ * it goes through (cc_phase), each a number of independent tasks, mostly bands of
+ * rows, with a little sequential work at the end of some.
+ */
+#ifndef AN_CELLCOUNT_CPU_H
+#define AN_CELLCOUNT_CPU_H
+
+#include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/common/edt.h"
+
+/* The way between two parts: their summits' indices, a < b, and the squared
+ * distance at its lowest place. */
+typedef struct cc_pass {
+    int32_t a, b;
+    uint32_t d2;
+} cc_pass;
+
+/* Passes, as many as there are; a growing list. */
+typedef struct cc_passes {
+    cc_pass *list;
+    size_t n, room;
+} cc_passes;
+
+/* How much more than it should a function may write into a row of labels. */
+enum { CC_PAD = 8 };
+
+/* What a thread has for itself. */
+typedef struct cc_scratch {
+    uint32_t *edges;           /* [nx + 2]: runs of a row */
+    int32_t *row;              /* [nx + CC_PAD]: its labels */
+    unsigned char *label;      /* lab_scratch_bytes */
+    unsigned char *distance;   /* edt_scratch_bytes */
+    uint64_t *histogram;
+    cc_passes passes;
+    bool no_memory;
+} cc_scratch;
+
+typedef struct cc_worker {
+    const an_task *task;
+    const cc_params *params;
+    uint32_t nx, ny, bands;
+    an_pool *pool;
+    cc_scratch *scratch;       /* [threads] */
+    lab_picture picture;       /* of the cells; starts: the state's plane */
+    int32_t *plane;            /* the state's */
+    uint8_t *bytes;            /* split: the mask */
+    int32_t *up;               /* split: where each pixel leads, -1 on the ground; then its id */
+    edt_job edt;
+    uint32_t threshold;
+    int32_t outside;           /* root of the ground that touches the border; -1: none does */
+    int32_t *end;              /* [bands]: of the ids that each band took */
+    int32_t *first;            /* [bands + 1]: regions before each band */
+    uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
+    uint64_t regions;
+    cc_region *table;          /* the state's */
+    cc_measure measure;
+    uint32_t strip_rows;       /* of a device; 0: there were no strips */
+    /* where the work is */
+    cc_phase phase;
+    size_t done;               /* tasks of the phase */
+    size_t batch;
+} cc_worker;
+
+/* Rows [*y0, *y1) of a band. */
+static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, uint32_t *y1)
+{
+    const uint32_t rows = cc_band_rows(w->nx);
+
+    *y0 = (uint32_t)band * rows;
+    *y1 = w->ny - *y0 < rows ? w->ny : *y0 + rows;
+}
+
+/* A phase: its tasks, and what comes after the last of them (may be NULL). */
+typedef struct cc_work {
+    void (*task)(cc_worker *w, size_t task, cc_scratch *s);    /* s: w->scratch[thread] */
+    tc_status (*end)(cc_worker *w, tc_err *err);
+} cc_work;
+
+/* cellcount_mask.c: from pixels to bits */
+extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
+/* cellcount_label.c: from bits, or the parts of a split, to labels */
+extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
+    cc_renumber, cc_paint, cc_measuring;
+/* cellcount_split.c: from bits to parts */
+extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_ascend, cc_summits, cc_ways, cc_clear, cc_first;
+
+#endif

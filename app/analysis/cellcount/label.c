@@ -1,0 +1,287 @@
+/* cellcount on the CPU: components, and their labels. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount/cpu.h"
+
+/* In an area, which is at most 2^30. */
+#define BORDER ((uint32_t)1 << 31)
+
+/* --- components ------------------------------------------------------------------- */
+
+static void label_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    w->end[band] = lab_band(&w->picture, y0, y1, s->label);
+}
+
+static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    lab_seam(&w->picture, y0, s->label);
+}
+
+/* --- from ids to labels ----------------------------------------------------------- */
+
+/*
+ * A segment is a stretch of a row that has one id: a run of the mask, whose id
+ * stands in the plane at its first pixel, or with a split a part of a run, all
+ * of whose pixels have it in `up`. Segments of a row are visited by
+ *     for (seg s = first_segment(...); s.a < s.b; next_segment(w, &s))
+ */
+typedef struct seg {
+    const uint32_t *edges;
+    size_t runs, k;
+    size_t base;               /* index of the row's first pixel */
+    uint32_t a, b;             /* [a, b); empty: there are no more */
+} seg;
+
+/* With a split: the end of the part that begins at a. */
+static inline void cut(const cc_worker *w, seg *s)
+{
+    s->b = s->edges[2 * s->k + 1];
+    if (w->up != NULL) {
+        const int32_t *const up = w->up + s->base;
+        uint32_t b = s->a + 1;
+
+        while (b < s->b && up[b] == up[s->a])
+            b++;
+        s->b = b;
+    }
+}
+
+static inline seg first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
+{
+    seg s = { .edges = edges, .runs = lab_runs(&w->picture, y, edges), .base = (size_t)y * w->nx };
+
+    if (s.runs > 0) {
+        s.a = edges[0];
+        cut(w, &s);
+    }
+    return s;
+}
+
+static inline void next_segment(const cc_worker *w, seg *s)
+{
+    if (s->b < s->edges[2 * s->k + 1]) {
+        s->a = s->b;
+    } else if (++s->k < s->runs) {
+        s->a = s->edges[2 * s->k];
+    } else {
+        s->a = s->b;
+        return;
+    }
+    cut(w, s);
+}
+
+/* The parts whose first pixel is in the band get ids, which are written there
+ * in the plane. */
+static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+    int32_t id;
+
+    cc_band_range(w, band, &y0, &y1);
+    id = (int32_t)lab_ids(w->nx, y0);
+    for (uint32_t y = y0; y < y1; y++)
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            const int32_t node = (int32_t)(g.base + g.a);
+
+            if (w->up[node] == node) {
+                w->plane[node] = id;
+                w->picture.ids[id] = ~id;
+                id++;
+            }
+        }
+    w->end[band] = id;
+}
+
+static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
+        if (w->up[i] >= 0)
+            w->up[i] = w->plane[w->up[i]];
+}
+
+/* Joins the components of a strip with those of the strip before. */
+static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
+{
+    const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
+    const int32_t *const here = w->up + (size_t)y * w->nx, *const above = here - w->nx;
+    const int reach = w->params->diagonal ? 1 : 0;
+
+    (void)s;
+    for (int64_t x = 0; x < w->nx; x++)
+        for (int64_t at = x - reach; here[x] >= 0 && at <= x + reach; at++)
+            if (at >= 0 && at < w->nx && above[at] >= 0)
+                uf_union_shared(w->picture.ids, here[x], above[at]);
+}
+
+/* Flattens the ids of the band, and counts its roots. */
+static void count_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    int32_t roots = 0;
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++) {
+        const int32_t root = uf_find_shared(w->picture.ids, id);
+
+        uf_store(&w->picture.ids[id], ~root);
+        roots += root == id;
+    }
+    w->first[band + 1] = roots;
+}
+
+static tc_status end_count(cc_worker *w, tc_err *err)
+{
+    for (uint32_t i = 0; i < w->bands; i++)
+        w->first[i + 1] += w->first[i];
+    w->regions = (uint64_t)w->first[w->bands];
+    if (!cc_filters(w->params))
+        return TC_OK;
+    w->areas = calloc((size_t)w->regions + 1, sizeof *w->areas);
+    return w->areas == NULL ? tc_no_memory(err, "the cells") : TC_OK;
+}
+
+/* The roots get their numbers, which are >= 0 as no link is, in the order of
+ * the raster. */
+static void number_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    int32_t *const ids = w->picture.ids;
+    int32_t label = w->first[band];
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+        if (ids[id] == ~id)
+            ids[id] = ++label;
+}
+
+static inline int32_t label_of(const cc_worker *w, const seg *g)
+{
+    const int32_t id = w->up != NULL ? w->up[g->base + g->a] : w->plane[g->base + g->a];
+    const int32_t v = w->picture.ids[id];
+
+    /* A number, or where the root has it; no branch, since it can't be foreseen. */
+    return w->picture.ids[v >= 0 ? id : ~v];
+}
+
+static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++)
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            uint32_t *const area = &w->areas[label_of(w, &g) - 1];
+
+            __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
+            if (y == 0 || y + 1 == w->ny || g.a == 0 || g.b == w->nx)
+                __atomic_fetch_or(area, BORDER, __ATOMIC_RELAXED);
+        }
+}
+
+/* Areas become new labels, 0 for what is left out. */
+static tc_status end_areas(cc_worker *w, tc_err *err)
+{
+    uint32_t label = 0;
+
+    (void)err;
+    for (int32_t i = 0; i < w->first[w->bands]; i++) {
+        const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
+
+        w->areas[i] = kept ? ++label : 0;
+    }
+    w->regions = label;
+    return TC_OK;
+}
+
+static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    int32_t *const ids = w->picture.ids;
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+        if (ids[id] >= 0)
+            ids[id] = (int32_t)w->areas[ids[id] - 1];
+}
+
+/* Writes [a, b), and up to PAD - 1 pixels more, which are written later. Most
+ * stretches are short, and their ends can't be foreseen. */
+static inline void put(int32_t *row, uint32_t a, uint32_t b, int32_t label)
+{
+    do {
+        for (uint32_t i = 0; i < CC_PAD; i++)
+            row[a + i] = label;
+        a += CC_PAD;
+    } while (a < b);
+}
+
+static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        uint32_t end = 0;
+
+        /* Not in the plane itself: ids are there. */
+        for (seg g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
+            if (g.a > end)
+                put(s->row, end, g.a, 0);
+            put(s->row, g.a, g.b, label_of(w, &g));
+            end = g.b;
+        }
+        if (end < w->nx)
+            put(s->row, end, w->nx, 0);
+        memcpy(w->plane + (size_t)y * w->nx, s->row, w->nx * sizeof *s->row);
+    }
+}
+
+static tc_status end_painting(cc_worker *w, tc_err *err)
+{
+    const size_t rows = (size_t)w->regions + 1;
+
+    if (rows > cc_table_rows(w->nx, w->ny))
+        return TC_OK;
+    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->task->pixels, .nx = w->nx, .ny = w->ny, .rows = rows,
+                               .regions = w->table };
+    return cc_measure_begin(&w->measure, w->task->threads, err);
+}
+
+static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    cc_measure_band(&w->measure, (unsigned)(s - w->scratch), band);
+}
+
+static tc_status end_measuring(cc_worker *w, tc_err *err)
+{
+    (void)err;
+    cc_measure_end(&w->measure);
+    return TC_OK;
+}
+
+const cc_work cc_components = { label_band, NULL };
+const cc_work cc_seams = { label_seam, NULL };
+const cc_work cc_parts = { parts_band, NULL };
+const cc_work cc_ids = { ids_band, NULL };
+const cc_work cc_strips = { strip_seam, NULL };
+const cc_work cc_count = { count_band, end_count };
+const cc_work cc_number = { number_band, NULL };
+const cc_work cc_areas = { areas_band, end_areas };
+const cc_work cc_renumber = { renumber_band, NULL };
+const cc_work cc_paint = { paint_band, end_painting };
+const cc_work cc_measuring = { measure_band, end_measuring };

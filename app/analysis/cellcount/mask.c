@@ -1,0 +1,138 @@
+/* cellcount on the CPU: thresholding, and filling holes. */
+#include <string.h>
+
+#include "app/analysis/common/bits.h"
+#include "app/analysis/cellcount/cpu.h"
+
+/* --- pixels to bits ------------------------------------------------------------- */
+
+static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const wu_pixels *const px = w->task->pixels;
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
+        s->histogram[px->u8 != NULL ? px->u8[i] : px->u16[i]]++;
+}
+
+static tc_status end_histogram(cc_worker *w, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << w->task->pixels->bits;
+    uint64_t *const sum = w->scratch[0].histogram;
+
+    (void)err;
+    for (unsigned t = 1; t < w->task->threads; t++)
+        for (uint32_t v = 0; v < size; v++)
+            sum[v] += w->scratch[t].histogram[v];
+    w->threshold = cc_otsu(sum, size);
+    return TC_OK;
+}
+
+static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const wu_pixels *const px = w->task->pixels;
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        uint64_t *const words = w->picture.bits + y * w->picture.stride;
+
+        for (size_t i = 0; i < w->picture.stride; i++) {
+            const unsigned n = w->nx - i * 64 < 64 ? (unsigned)(w->nx - i * 64) : 64;
+            const uint64_t dark = an_bits_below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
+
+            words[i] = w->params->bright ? ~dark & ~(uint64_t)0 >> (64 - n) : dark;
+        }
+    }
+}
+
+/* --- holes ---------------------------------------------------------------------- */
+
+/* The ground is connected the other way: 4 where cells are 8, and the reverse. */
+static lab_picture ground(const cc_worker *w)
+{
+    lab_picture p = w->picture;
+
+    p.zeros = true;
+    p.diagonal = !w->params->diagonal;
+    return p;
+}
+
+static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const lab_picture p = ground(w);
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    lab_band(&p, y0, y1, s->label);
+}
+
+static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const lab_picture p = ground(w);
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    lab_seam(&p, y0, s->label);
+}
+
+/* Makes one component of all ground at the border. */
+static tc_status end_hole_seams(cc_worker *w, tc_err *err)
+{
+    const lab_picture p = ground(w);
+    uint32_t *const edges = w->scratch[0].edges;
+
+    (void)err;
+    w->outside = -1;
+    for (uint32_t y = 0; y < w->ny; y++) {
+        const size_t runs = lab_runs(&p, y, edges);
+
+        for (size_t k = 0; k < runs; k++) {
+            const int32_t id = p.starts[(size_t)y * w->nx + edges[2 * k]];
+
+            if (y > 0 && y + 1 < w->ny && edges[2 * k] > 0 && edges[2 * k + 1] < w->nx)
+                continue;
+            if (w->outside < 0)
+                w->outside = uf_find(p.ids, id);
+            else
+                uf_union_shared(p.ids, w->outside, id);
+        }
+    }
+    if (w->outside >= 0)
+        w->outside = uf_find(p.ids, w->outside);
+    return TC_OK;
+}
+
+/* Sets bits [a, b) of a row. */
+static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = a / 64; i <= (b - 1) / 64; i++) {
+        const uint64_t from = i == a / 64 ? ~(uint64_t)0 << a % 64 : ~(uint64_t)0;
+        const uint64_t to = i == (b - 1) / 64 ? ~(uint64_t)0 >> (63 - (b - 1) % 64) : ~(uint64_t)0;
+
+        words[i] |= from & to;
+    }
+}
+
+static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const lab_picture p = ground(w);
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        const size_t runs = lab_runs(&p, y, s->edges);
+
+        for (size_t k = 0; k < runs; k++)
+            if (uf_find_shared(p.ids, p.starts[(size_t)y * w->nx + s->edges[2 * k]]) != w->outside)
+                set_bits(p.bits + y * p.stride, s->edges[2 * k], s->edges[2 * k + 1]);
+    }
+}
+
+const cc_work cc_histogram = { histogram_band, end_histogram };
+const cc_work cc_mask = { mask_band, NULL };
+const cc_work cc_holes = { holes_band, NULL };
+const cc_work cc_hole_seams = { holes_seam, end_hole_seams };
+const cc_work cc_fill = { fill_band, NULL };

@@ -1,0 +1,123 @@
+/* Areas, places and grey values of the regions of a label plane. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/common/bits.h"
+#include "app/analysis/cellcount/cellcount.h"
+
+/* A stretch [a, b) of row y of one region. */
+static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
+{
+    const uint32_t length = b - a;
+
+    r->area += length;
+    r->sum_y += (uint64_t)length * y;
+    r->sum_x += (uint64_t)length * (a + b - 1) / 2;
+    r->sum_grey += grey;
+    r->x0 = (uint16_t)(a < r->x0 ? a : r->x0);
+    r->x1 = (uint16_t)(b > r->x1 ? b : r->x1);
+    r->y0 = (uint16_t)(y < r->y0 ? y : r->y0);
+    r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
+}
+
+/* sums[x]: of the first x of n grey values, which are below 2^16. */
+static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
+{
+    uint32_t sum = 0;
+
+    sums[0] = 0;
+    if (px->u8 != NULL)
+        for (uint32_t i = 0; i < n; i++)
+            sums[i + 1] = sum += px->u8[at + i];
+    else
+        for (uint32_t i = 0; i < n; i++)
+            sums[i + 1] = sum += px->u16[at + i];
+}
+
+/* The run that ends before x. Returns x. */
+static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
+                               cc_region *table)
+{
+    /* The ground's is table[0]: to count it costs less than to tell it apart. */
+    add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
+    return x;
+}
+
+static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_region *table)
+{
+    const int32_t *const row = m->plane + (size_t)y * m->nx;
+    uint32_t a = 0, x = 0;
+
+    sum_row(m->pixels, (size_t)y * m->nx, m->nx, sums);
+    for (; x + 64 < m->nx; x += 64)
+        for (uint64_t ends = an_bits_changes(row + x); ends != 0; ends &= ends - 1)
+            a = end_run(row, y, a, x + 1 + (uint32_t)__builtin_ctzll(ends), sums, table);
+    for (; x + 1 < m->nx; x++)
+        if (row[x] != row[x + 1])
+            a = end_run(row, y, a, x + 1, sums, table);
+    end_run(row, y, a, m->nx, sums, table);
+}
+
+static cc_region *table_of(const cc_measure *m, unsigned thread)
+{
+    return thread == 0 ? m->regions : m->others + (thread - 1) * m->rows;
+}
+
+void cc_measure_band(const cc_measure *m, unsigned thread, size_t band)
+{
+    const uint32_t rows = cc_band_rows(m->nx), y0 = (uint32_t)band * rows;
+    const uint32_t y1 = m->ny - y0 < rows ? m->ny : y0 + rows;
+    const unsigned table = thread < m->tables ? thread : 0;
+
+    for (uint32_t y = y0; y < y1; y++)
+        measure_row(m, y, m->sums + table * ((size_t)m->nx + 1), table_of(m, table));
+}
+
+static void merge(cc_region *r, const cc_region *o)
+{
+    r->area += o->area;
+    r->sum_y += o->sum_y;
+    r->sum_x += o->sum_x;
+    r->sum_grey += o->sum_grey;
+    r->x0 = o->x0 < r->x0 ? o->x0 : r->x0;
+    r->x1 = o->x1 > r->x1 ? o->x1 : r->x1;
+    r->y0 = o->y0 < r->y0 ? o->y0 : r->y0;
+    r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
+}
+
+static void clear(cc_region *table, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++)
+        table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+}
+
+tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
+{
+    /* A table for each thread, unless they would be larger than the plane. */
+    m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane ? threads : 1;
+    m->others = malloc(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
+    m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
+    if (m->others == NULL || m->sums == NULL) {
+        cc_measure_drop(m);
+        return tc_no_memory(err, "the regions");
+    }
+    clear(m->regions, m->rows);
+    clear(m->others, (m->tables - 1) * m->rows);
+    return TC_OK;
+}
+
+void cc_measure_end(cc_measure *m)
+{
+    for (size_t i = 0; i < (m->tables - 1) * m->rows; i++)
+        merge(&m->regions[i % m->rows], &m->others[i]);
+    memset(&m->regions[0], 0, sizeof m->regions[0]);
+    cc_measure_drop(m);
+}
+
+void cc_measure_drop(cc_measure *m)
+{
+    free(m->others);
+    free(m->sums);
+    m->others = NULL;
+    m->sums = NULL;
+}

@@ -1,0 +1,104 @@
+/* From labels to tables: what both backends share. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount/cellcount.h"
+
+/* --- the arrays ------------------------------------------------------------------- */
+
+static void fill_table(const an_task *task, size_t item_index, const cc_region *regions, size_t n, wu_output *out)
+{
+    int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(out, "region_label");
+    int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
+    double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(out, "region_mean");
+    uint8_t *const border = wu_output_data(out, "region_border");
+
+    for (size_t i = 0; i < n; i++) {
+        const cc_region *const r = &regions[i + 1];
+
+        item[i] = (int64_t)item_index;
+        label[i] = (int64_t)i + 1;
+        area[i] = (int64_t)r->area;
+        bbox[4 * i] = r->y0;
+        bbox[4 * i + 1] = r->x0;
+        bbox[4 * i + 2] = r->y1;
+        bbox[4 * i + 3] = r->x1;
+        centroid[2 * i] = (double)r->sum_y / (double)r->area;
+        centroid[2 * i + 1] = (double)r->sum_x / (double)r->area;
+        mean[i] = (double)r->sum_grey / (double)r->area;
+        border[i] = r->y0 == 0 || r->x0 == 0 || r->y1 == task->item->ny || r->x1 == task->item->nx;
+    }
+}
+
+static void measure_band(void *user, unsigned thread, size_t band)
+{
+    cc_measure_band(user, thread, band);
+}
+
+tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+                     tc_err *err)
+{
+    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    cc_measure m = { .plane = state->plane, .pixels = task->pixels, .nx = nx, .ny = ny,
+                     .rows = (size_t)state->regions + 1 };
+    an_pool *pool = NULL;
+    tc_status st;
+
+    *owned = NULL;
+    *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
+    if (m.rows <= cc_table_rows(nx, ny))
+        return TC_OK;
+    m.regions = malloc(m.rows * sizeof *m.regions);
+    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, task->threads, err);
+    if (st == TC_OK)
+        st = an_pool_create(m.tables, &pool, err);
+    if (st != TC_OK) {
+        cc_measure_drop(&m);
+        free(m.regions);
+        return st;
+    }
+    an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
+    an_pool_destroy(&pool);
+    cc_measure_end(&m);
+    *regions = *owned = m.regions;
+    return TC_OK;
+}
+
+/* A checkpoint is not believed blindly: labels index tables. */
+static tc_status check_state(const an_task *task, const cc_state *state, tc_err *err)
+{
+    const size_t n = (size_t)task->item->nx * task->item->ny;
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most = (uint32_t)state->plane[i] > most ? (uint32_t)state->plane[i] : most;
+    if (state->regions > n || most > state->regions)
+        return tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", task->item->name);
+    return TC_OK;
+}
+
+tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+{
+    const cc_params *const p = task->params;
+    const cc_state *const state = state_at;
+    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    const size_t n = (size_t)state->regions;
+    const cc_region *regions = NULL;
+    cc_region *owned = NULL;
+    tc_status st = check_state(task, state, err);
+
+    if (st == TC_OK)
+        st = cc_regions(task, state, &regions, &owned, err);
+    if (st == TC_OK)
+        st = cc_expect(p, task->item, out, err);
+    if (st == TC_OK)
+        st = wu_output_allocate(out, n, err);
+    if (st == TC_OK) {
+        *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
+        fill_table(task, item_index, regions, n, out);
+    }
+    if (st == TC_OK && p->labels)
+        memcpy(out->arrays[out->n - 1].data, state->plane, (size_t)nx * ny * sizeof *state->plane);
+    free(owned);
+    return st;
+}

@@ -1,0 +1,262 @@
+/*
+ * cellcount on the CPU: separating cells that touch. Every pixel leads up the distance
+ * map to a summit; the ways between summits say which of them are cells.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount/core.h"
+#include "app/analysis/cellcount/cpu.h"
+
+/* Appends; false without memory. */
+static bool passes_add(cc_passes *p, int32_t a, int32_t b, uint32_t d2)
+{
+    if (p->n == p->room) {
+        const size_t room = p->room == 0 ? 1024 : 2 * p->room;
+        cc_pass *const list = realloc(p->list, room * sizeof *list);
+
+        if (list == NULL)
+            return false;
+        p->list = list;
+        p->room = room;
+    }
+    p->list[p->n++] = (cc_pass){ a < b ? a : b, a < b ? b : a, d2 };
+    return true;
+}
+
+static int by_pair(const void *va, const void *vb)
+{
+    const cc_pass *const a = va, *const b = vb;
+
+    if (a->a != b->a)
+        return a->a < b->a ? -1 : 1;
+    if (a->b != b->b)
+        return a->b < b->b ? -1 : 1;
+    return a->d2 != b->d2 ? (a->d2 > b->d2 ? -1 : 1) : 0;
+}
+
+static int by_height(const void *va, const void *vb)
+{
+    const cc_pass *const a = va, *const b = vb;
+
+    if (a->d2 != b->d2)
+        return a->d2 > b->d2 ? -1 : 1;
+    return by_pair(a, b);
+}
+
+/* Sorts, and leaves the highest of each pair. */
+static void passes_merge(cc_passes *p)
+{
+    size_t kept = 0;
+
+    if (p->n > 0)
+        qsort(p->list, p->n, sizeof *p->list, by_pair);
+    for (size_t i = 0; i < p->n; i++)
+        if (kept == 0 || p->list[i].a != p->list[kept - 1].a || p->list[i].b != p->list[kept - 1].b)
+            p->list[kept++] = p->list[i];
+    p->n = kept;
+}
+
+static int32_t summit_of(int32_t *up, int32_t i)
+{
+    while (up[i] != i) {
+        up[i] = up[up[i]];
+        i = up[i];
+    }
+    return i;
+}
+
+/* From the highest pass down, a summit that does not rise enough above the way
+ * to a higher one becomes part of it.
+ * up[summit] becomes the summit it is joined with. */
+static void join_summits(cc_passes *p, const uint32_t *d2, int32_t *up)
+{
+    if (p->n > 0)
+        qsort(p->list, p->n, sizeof *p->list, by_height);
+    for (size_t i = 0; i < p->n; i++) {
+        const int32_t a = summit_of(up, p->list[i].a), b = summit_of(up, p->list[i].b);
+        const bool a_higher = cc_higher(d2[a], a, d2[b], b);
+        const int32_t low = a_higher ? b : a, high = a_higher ? a : b;
+
+        if (a != b && !cc_apart(d2[low], p->list[i].d2))
+            up[low] = high;
+    }
+}
+
+/* --- the phases ------------------------------------------------------------------------ */
+
+static void bytes_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        uint8_t *const row = w->bytes + (size_t)y * w->nx;
+        const size_t runs = lab_runs(&w->picture, y, s->edges);
+
+        memset(row, 0, w->nx);
+        for (size_t k = 0; k < runs; k++)
+            memset(row + s->edges[2 * k], 1, s->edges[2 * k + 1] - s->edges[2 * k]);
+    }
+}
+
+static void distance_x(cc_worker *w, size_t task, cc_scratch *s)
+{
+    edt_task(&w->edt, 0, task, s->distance);
+}
+
+static void distance_y(cc_worker *w, size_t task, cc_scratch *s)
+{
+    edt_task(&w->edt, 1, task, s->distance);
+}
+
+static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const uint32_t *const d2 = (const uint32_t *)w->plane;
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++)
+        for (uint32_t x = 0; x < w->nx; x++) {
+            const size_t i = (size_t)y * w->nx + x;
+
+            w->up[i] = d2[i] == 0 ? -1 : cc_highest(d2, (int32_t)w->nx, (int32_t)w->ny, (int32_t)x,
+                                                   (int32_t)y, w->params->diagonal ? 8 : 4);
+        }
+}
+
+/* Follows the way from i to its end, and points all of it there. Others may do
+ * the same: whatever they write leads to the same end. */
+static int32_t follow(int32_t *up, int32_t i)
+{
+    int32_t end = i, next;
+
+    while ((next = uf_load(&up[end])) != end)
+        end = next;
+    while (i != end) {
+        next = uf_load(&up[i]);
+        uf_store(&up[i], end);
+        i = next;
+    }
+    return end;
+}
+
+static void summits_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
+        if (uf_load(&w->up[i]) >= 0)
+            follow(w->up, (int32_t)i);
+}
+
+/* The pass from pixel i to its neighbour j, if they belong to two summits. */
+static bool add_pass(const cc_worker *w, cc_passes *p, size_t i, size_t j)
+{
+    const uint32_t *const d2 = (const uint32_t *)w->plane;
+    const int32_t a = w->up[i], b = w->up[j];
+    const uint32_t low = d2[i] < d2[j] ? d2[i] : d2[j];
+    cc_pass *const last = p->n > 0 ? &p->list[p->n - 1] : NULL;
+
+    if (a == b || b < 0)
+        return true;
+    if (last != NULL && last->a == (a < b ? a : b) && last->b == (a < b ? b : a)) {
+        last->d2 = low > last->d2 ? low : last->d2;
+        return true;
+    }
+    return passes_add(p, a, b, low);
+}
+
+/* Passes between the rows of a band, and to the row after it. */
+static void passes_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const bool diagonal = w->params->diagonal;
+    const size_t nx = w->nx, before = s->passes.n;
+    uint32_t y0, y1;
+    bool good = true;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++)
+        for (size_t x = 0; x < nx; x++) {
+            const size_t i = y * nx + x;
+
+            if (w->up[i] < 0)
+                continue;
+            if (x + 1 < nx)
+                good &= add_pass(w, &s->passes, i, i + 1);
+            if (y + 1 == w->ny)
+                continue;
+            good &= add_pass(w, &s->passes, i, i + nx);
+            if (diagonal && x > 0)
+                good &= add_pass(w, &s->passes, i, i + nx - 1);
+            if (diagonal && x + 1 < nx)
+                good &= add_pass(w, &s->passes, i, i + nx + 1);
+        }
+    /* Many passes twice: not for long. */
+    if (s->passes.n > 2 * before)
+        passes_merge(&s->passes);
+    s->no_memory |= !good;
+}
+
+static tc_status end_passes(cc_worker *w, tc_err *err)
+{
+    cc_passes all = { 0 };
+
+    for (unsigned t = 0; t < w->task->threads; t++) {
+        cc_passes *const p = &w->scratch[t].passes;
+
+        for (size_t i = 0; i < p->n; i++)
+            if (!passes_add(&all, p->list[i].a, p->list[i].b, p->list[i].d2)) {
+                free(all.list);
+                return tc_no_memory(err, "the cells");
+            }
+        free(p->list);
+        memset(p, 0, sizeof *p);
+    }
+    passes_merge(&all);
+    join_summits(&all, (const uint32_t *)w->plane, w->up);
+    free(all.list);
+    return TC_OK;
+}
+
+static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
+        w->plane[i] = INT32_MAX;
+}
+
+/* plane[summit] becomes the first of the pixels that lead there. */
+static void first_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++) {
+        int32_t *at, was;
+
+        if (uf_load(&w->up[i]) < 0)
+            continue;
+        at = &w->plane[follow(w->up, (int32_t)i)];
+        was = uf_load(at);
+        while ((int32_t)i < was &&
+               !__atomic_compare_exchange_n(at, &was, (int32_t)i, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
+    }
+}
+
+const cc_work cc_bytes = { bytes_band, NULL };
+const cc_work cc_distance_x = { distance_x, NULL };
+const cc_work cc_distance_y = { distance_y, NULL };
+const cc_work cc_ascend = { ascend_band, NULL };
+const cc_work cc_summits = { summits_band, NULL };
+const cc_work cc_ways = { passes_band, end_passes };
+const cc_work cc_clear = { clear_band, NULL };
+const cc_work cc_first = { first_band, NULL };

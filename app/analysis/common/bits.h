@@ -1,0 +1,112 @@
+/*
+ * Pixels to bits, 64 at a time, in a way that compilers make vectors of.
+ */
+#ifndef AN_BITS_H
+#define AN_BITS_H
+
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "workunits/format/job.h"
+
+/* 64 bytes of 0 or 1 to as many bits: each multiplication gathers eight. */
+static inline uint64_t an_bits_gather(const uint8_t *flags)
+{
+    uint64_t word = 0;
+
+    for (size_t i = 0; i < 8; i++) {
+        uint64_t eight;
+
+        memcpy(&eight, flags + 8 * i, 8);
+        word |= (eight * 0x0102040810204080u >> 56) << 8 * i;
+    }
+    return word;
+}
+
+#ifdef __SSE2__
+/* Bit i: pixel i of 16 is at most `most`. */
+static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
+{
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)pixels);
+
+    return (uint64_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(v, most), v));
+}
+#endif
+
+/* 64 pixels below a threshold of 1..255. */
+static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold)
+{
+#ifdef __SSE2__
+    const __m128i most = _mm_set1_epi8((char)(threshold - 1));
+
+    return an_bits_at_most16(pixels, most) | an_bits_at_most16(pixels + 16, most) << 16
+         | an_bits_at_most16(pixels + 32, most) << 32 | an_bits_at_most16(pixels + 48, most) << 48;
+#else
+    const uint8_t t = (uint8_t)threshold;
+    uint8_t flags[64];
+
+    for (unsigned i = 0; i < 64; i++)
+        flags[i] = pixels[i] < t;
+    return an_bits_gather(flags);
+#endif
+}
+
+/* And of 16 bits, below one of 1..65535. */
+static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t threshold)
+{
+#ifdef __SSE2__
+    const __m128i most = _mm_set1_epi16((short)(threshold - 1)), zero = _mm_setzero_si128();
+    uint64_t word = 0;
+
+    for (unsigned i = 0; i < 64; i += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(pixels + i));
+        const __m128i u = _mm_loadu_si128((const __m128i *)(const void *)(pixels + i + 8));
+        const __m128i below = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_subs_epu16(v, most), zero),
+                                              _mm_cmpeq_epi16(_mm_subs_epu16(u, most), zero));
+
+        word |= (uint64_t)_mm_movemask_epi8(below) << i;
+    }
+    return word;
+#else
+    uint8_t flags[64];
+
+    for (unsigned i = 0; i < 64; i++)
+        flags[i] = pixels[i] < threshold;
+    return an_bits_gather(flags);
+#endif
+}
+
+/* Pixels below the threshold, 1 <= n <= 64 of them from pixel `at` on. */
+static inline uint64_t an_bits_below(const wu_pixels *px, size_t at, unsigned n, uint32_t threshold)
+{
+    uint8_t flags[64] = { 0 };
+
+    if (px->u8 != NULL && (threshold == 0 || threshold > 255))
+        return threshold == 0 ? 0 : ~(uint64_t)0 >> (64 - n);
+    if (px->u8 != NULL && n == 64)
+        return an_bits_below64(px->u8 + at, threshold);
+    if (px->u8 != NULL)
+        for (unsigned i = 0; i < n; i++)
+            flags[i] = px->u8[at + i] < threshold;
+    else if (n == 64 && threshold > 0 && threshold <= 65535)
+        return an_bits_below64_u16(px->u16 + at, threshold);
+    else
+        for (unsigned i = 0; i < n; i++)
+            flags[i] = px->u16[at + i] < threshold;
+    return an_bits_gather(flags);
+}
+
+/* Where labels change from one pixel to the next: bit i for row[i] != row[i + 1],
+ * of 64. */
+static inline uint64_t an_bits_changes(const int32_t *row)
+{
+    uint8_t flags[64];
+
+    for (int i = 0; i < 64; i++)
+        flags[i] = row[i] != row[i + 1];
+    return an_bits_gather(flags);
+}
+
+#endif

@@ -1,0 +1,185 @@
+#include "app/analysis/common/edt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Columns are taken this many at a time, so that whole cache lines are read. */
+enum { COLUMNS = 16 };
+/* Pixels of a task of the first pass, at least. */
+enum { ROWS_PIXELS = 1 << 16 };
+
+/* What a task has for itself: COLUMNS lines turned upright, and an envelope. */
+typedef struct scratch {
+    uint32_t *line;        /* [COLUMNS][length] */
+    uint8_t *side;         /* [COLUMNS][length] */
+    edt_piece *pieces;     /* [length + 2] */
+} scratch;
+
+static size_t longest(const edt_job *job)
+{
+    return job->nz > job->ny ? job->nz : job->ny;
+}
+
+size_t edt_scratch_bytes(const edt_job *job)
+{
+    const size_t n = longest(job);
+
+    return n * COLUMNS * (sizeof(uint32_t) + 1) + (n + 2) * sizeof(edt_piece);
+}
+
+static scratch lay_out(const edt_job *job, void *memory)
+{
+    const size_t n = longest(job);
+    scratch s;
+
+    s.pieces = memory;
+    s.line = (uint32_t *)(void *)(s.pieces + n + 2);
+    s.side = (uint8_t *)(s.line + n * COLUMNS);
+    return s;
+}
+
+unsigned edt_passes(const edt_job *job)
+{
+    return job->nz > 1 ? 3 : 2;
+}
+
+static size_t rows_of_task(const edt_job *job)
+{
+    return ROWS_PIXELS / job->nx + 1;
+}
+
+size_t edt_tasks(const edt_job *job, unsigned pass)
+{
+    const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
+    const size_t rows = (size_t)job->ny * job->nz;
+
+    if (pass == 0)
+        return (rows + rows_of_task(job) - 1) / rows_of_task(job);
+    return blocks * (pass == 1 ? job->nz : job->ny);
+}
+
+/* --- along x -------------------------------------------------------------------- */
+
+static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uint32_t *out)
+{
+    for (uint32_t a = 0, b; a < n; a = b) {
+        const int inside = mask[a] != 0;
+
+        for (b = a + 1; b < n && (mask[b] != 0) == inside; b++)
+            ;
+        if (!inside && sides == EDT_INSIDE)
+            memset(out + a, 0, (b - a) * sizeof *out);
+        else
+            for (uint32_t x = a; x < b; x++)
+                out[x] = edt_in_run(x, a, b, n);
+    }
+}
+
+static void first_pass(const edt_job *job, size_t task)
+{
+    const size_t rows = (size_t)job->ny * job->nz, per_task = rows_of_task(job);
+    const size_t end = rows - task * per_task < per_task ? rows : (task + 1) * per_task;
+
+    for (size_t y = task * per_task; y < end; y++)
+        first_pass_row(job->mask + y * job->nx, job->nx, job->sides, job->out + y * job->nx);
+}
+
+/* --- along y and z -------------------------------------------------------------- */
+
+/* The run [a,b) of a line of n pixels, in place. */
+static void later_pass_run(uint32_t *line, uint32_t a, uint32_t b, uint32_t n, edt_piece *pieces)
+{
+    uint32_t count = 0;
+
+    if (b - a == 1 && (a > 0 || b < n)) {
+        /* A neighbour is of the other side, and nothing is nearer than 1. */
+        line[a] = 1;
+        return;
+    }
+    if (a > 0)
+        count = edt_push(pieces, count, a - 1, 0, a, b);
+    for (uint32_t u = a; u < b; u++)
+        if (line[u] != EDT_FAR)
+            count = edt_push(pieces, count, u, line[u], a, b);
+    if (b < n)
+        count = edt_push(pieces, count, b, 0, a, b);
+    for (uint32_t end = b; count > 0; end = pieces[count].start) {
+        const edt_piece p = pieces[--count];
+
+        for (uint32_t u = p.start; u < end; u++)
+            line[u] = edt_value(p.height, p.site, u);
+    }
+}
+
+static void later_pass_line(uint32_t *line, const uint8_t *side, uint32_t n, edt_sides sides, edt_piece *pieces)
+{
+    for (uint32_t a = 0, b; a < n; a = b) {
+        for (b = a + 1; b < n && side[b] == side[a]; b++)
+            ;
+        if (side[a] || sides == EDT_BOTH)
+            later_pass_run(line, a, b, n, pieces);
+    }
+}
+
+/* Up to COLUMNS lines of `n` pixels beginning at `at`, whose pixels lie
+ * `stride` apart. */
+static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t stride, uint32_t n,
+                             const scratch *s)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++) {
+            s->line[c * n + i] = job->out[at + i * stride + c];
+            s->side[c * n + i] = job->mask[at + i * stride + c] != 0;
+        }
+    for (size_t c = 0; c < width; c++)
+        later_pass_line(s->line + c * n, s->side + c * n, n, job->sides, s->pieces);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < width; c++)
+            job->out[at + i * stride + c] = s->line[c * n + i];
+}
+
+void edt_task(const edt_job *job, unsigned pass, size_t task, void *memory)
+{
+    const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
+    const size_t block = task % blocks, plane = (size_t)job->nx * job->ny;
+    const size_t x = block * COLUMNS;
+    const size_t width = job->nx - x < COLUMNS ? job->nx - x : COLUMNS;
+    const scratch s = lay_out(job, memory);
+
+    if (pass == 0)
+        first_pass(job, task);
+    else if (pass == 1)
+        later_pass_block(job, task / blocks * plane + x, width, job->nx, job->ny, &s);
+    else
+        later_pass_block(job, task / blocks * job->nx + x, width, plane, job->nz, &s);
+}
+
+/* --- all of it ------------------------------------------------------------------ */
+
+typedef struct run {
+    const edt_job *job;
+    unsigned pass;
+    unsigned char *scratch;    /* [threads][size] */
+    size_t size;
+} run;
+
+static void run_task(void *user, unsigned thread, size_t task)
+{
+    const run *const r = user;
+
+    edt_task(r->job, r->pass, task, r->scratch + thread * r->size);
+}
+
+tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err)
+{
+    /* A multiple of 64: threads share no cache line. */
+    run r = { .job = job, .size = (edt_scratch_bytes(job) + 63) / 64 * 64 };
+
+    r.scratch = malloc(r.size * threads);
+    if (r.scratch == NULL)
+        return tc_no_memory(err, "the distance transform");
+    for (r.pass = 0; r.pass < edt_passes(job); r.pass++)
+        an_pool_run(pool, run_task, &r, edt_tasks(job, r.pass));
+    free(r.scratch);
+    return TC_OK;
+}

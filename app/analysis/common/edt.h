@@ -1,0 +1,40 @@
+/*
+ * The exact squared Euclidean distance transform of a picture or a stack, on
+ * the CPU: for every pixel the squared distance, in pixels, to the nearest
+ * pixel of the other side of a mask. Integers throughout. The border of the
+ * picture is no side: pixels outside do not count.
+ *
+ * The work is three passes (x, y, z; a picture has two) of independent tasks,
+ * so that a caller can stop between any two of them. Each pass must be complete
+ * before the next begins. Or edt_transform does it all.
+ */
+#ifndef AN_EDT_H
+#define AN_EDT_H
+
+#include "app/analysis/common/edt_core.h"
+#include "app/base/pool.h"
+
+typedef enum edt_sides {
+    EDT_INSIDE,      /* pixels of the mask: distance to the nearest pixel not of it; others 0 */
+    EDT_BOTH         /* every pixel: distance to the nearest pixel of the other side */
+} edt_sides;
+
+/* One transform. Each side is at most 65535; x is fastest, then y, then z. */
+typedef struct edt_job {
+    uint32_t nx, ny, nz;
+    const uint8_t *mask;   /* [nz][ny][nx], zero or not */
+    edt_sides sides;
+    uint32_t *out;         /* [nz][ny][nx]: min(d^2, EDT_FAR) */
+} edt_job;
+
+/* Passes of the job, 2 or 3, and the tasks of a pass. */
+unsigned edt_passes(const edt_job *job);
+size_t edt_tasks(const edt_job *job, unsigned pass);
+/* Bytes of scratch memory that a task needs for itself. */
+size_t edt_scratch_bytes(const edt_job *job);
+void edt_task(const edt_job *job, unsigned pass, size_t task, void *scratch);
+
+/* All passes on the pool, whose number of threads is given. */
+tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err);
+
+#endif

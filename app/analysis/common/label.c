@@ -1,0 +1,135 @@
+#include "app/analysis/common/label.h"
+
+#include <string.h>
+
+size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges)
+{
+    const uint64_t flip = zeros ? ~(uint64_t)0 : 0;
+    const size_t stride = lab_stride(nx);
+    uint64_t before = 0;       /* the last pixel of the word before */
+    size_t n = 0;
+
+    for (size_t i = 0; i < stride; i++) {
+        uint64_t word = words[i] ^ flip, change;
+
+        if (i + 1 == stride && nx % 64 != 0)
+            word &= ((uint64_t)1 << nx % 64) - 1;
+        change = word ^ (word << 1 | before);
+        before = word >> 63;
+        while (change != 0) {
+            edges[n++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(change);
+            change &= change - 1;
+        }
+    }
+    if (n % 2 != 0)
+        edges[n++] = nx;
+    return n / 2;
+}
+
+size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
+{
+    return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
+}
+
+/* The runs of a row, and roots of theirs as of when they were made. */
+typedef struct line {
+    uint32_t *edges;
+    int32_t *id;
+    size_t runs;
+} line;
+
+enum { LINES = 2 };
+
+/* Each line has room for a row. */
+size_t lab_scratch_bytes(const lab_picture *p)
+{
+    return LINES * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
+}
+
+static void lay_out(const lab_picture *p, void *scratch, line lines[LINES])
+{
+    const size_t room = (size_t)p->nx + 2;
+    uint32_t *const edges = scratch;
+    int32_t *const ids = (int32_t *)(void *)(edges + LINES * room);
+
+    for (int i = 0; i < LINES; i++)
+        lines[i] = (line){ .edges = edges + (size_t)i * room, .id = ids + (size_t)i * room };
+}
+
+/* Gives ids to the runs of a row, which are in `now`: those of the runs they
+ * touch above, else new ones, from `next` on. Returns the next free id. reach: 1 where
+ * corners count. */
+static int32_t join_above(const lab_picture *p, size_t row, line *now, const line *above, uint32_t reach,
+                          int32_t next)
+{
+    int32_t *const ids = p->ids;
+    size_t j = 0;
+
+    for (size_t k = 0; k < now->runs; k++) {
+        const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
+        int32_t root = next;
+
+        while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
+            j++;
+        if (j < above->runs && above->edges[2 * j] < b + reach) {
+            root = uf_find(ids, above->id[j]);
+            /* The last run that touches this one may touch the next as well. */
+            while (above->edges[2 * j + 1] < b && j + 1 < above->runs && above->edges[2 * j + 2] < b + reach) {
+                const int32_t other = uf_find(ids, above->id[++j]);
+
+                if (other != root)
+                    root = uf_link(ids, root, other);
+            }
+        } else {
+            ids[next] = ~next;
+            next++;
+        }
+        p->starts[row * p->nx + a] = root;
+        now->id[k] = root;
+    }
+    return next;
+}
+
+int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
+{
+    int32_t next = (int32_t)lab_ids(p->nx, row0);
+    line lines[LINES];
+    line *now = &lines[0], *above = &lines[1];
+
+    lay_out(p, scratch, lines);
+    for (size_t row = row0; row < row1; row++) {
+        line *const done = above;
+
+        now->runs = lab_runs(p, row, now->edges);
+        next = join_above(p, row, now, above, p->diagonal, next);
+        above = now;
+        now = done;
+    }
+    return next;
+}
+
+void lab_seam(const lab_picture *p, size_t row, void *scratch)
+{
+    const int32_t *const starts = p->starts + row * p->nx;
+    const uint32_t reach = p->diagonal;
+    line lines[LINES];
+    const line *const now = &lines[0], *const above = &lines[1];
+    size_t j = 0;
+
+    if (row == 0)
+        return;
+    lay_out(p, scratch, lines);
+    lines[0].runs = lab_runs(p, row, now->edges);
+    lines[1].runs = lab_runs(p, row - 1, above->edges);
+    for (size_t k = 0; k < now->runs; k++) {
+        const uint32_t a = now->edges[2 * k], b = now->edges[2 * k + 1];
+
+        while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
+            j++;
+        for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
+            uf_join_shared(p->ids, starts[a], (starts - p->nx)[above->edges[2 * j]]);
+            if (above->edges[2 * j + 1] >= b)
+                break;
+        }
+    }
+}

@@ -1,0 +1,476 @@
+/*
+ * glcm: which arrays a result has, and whether they can be right. Known without
+ * the pixels are: the bounds of every feature, relations between features, where
+ * a window has no pair (NaN, and nowhere else), and that features, those of the
+ * offsets and maps tell the same.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/glcm/glcm.h"
+
+tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    const glcm_params *const p = params;
+    const uint64_t features[2] = { 1, (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * GLCM_STATISTICS };
+    const uint64_t each[5] = { 1, p->n_levels, p->n_offsets, GLCM_FEATURES, GLCM_MOMENTS };
+    tc_status st = wu_output_declare(out, WU_ROWS, "features", WU_F64, 0, 2, features, err);
+
+    if (st == TC_OK && p->per_offset)
+        st = wu_output_declare(out, WU_ROWS, "offset_features", WU_F64, 0, 5, each, err);
+    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++) {
+        const glcm_map *const map = &p->maps[i];
+        char name[WU_MAX_NAME + 128];
+
+        snprintf(name, sizeof name, "map_%s_%s_L%u_%d_%d", item->name, glcm_feature_names[map->feature],
+                 p->levels[map->level], map->dx, map->dy);
+        st = an_declare_picture(out, name, WU_F32, item, err);
+    }
+    return st;
+}
+
+/* --- where there are pairs ------------------------------------------------------------ */
+
+typedef struct place {
+    const glcm_params *p;
+    int64_t nx, ny, cx, cy;    /* of the picture; centre of a disc */
+    int width[2 * GLCM_MAX_RADIUS + 1]; /* of the window: |x| <= width[y + radius] */
+} place;
+
+/* Largest w with w^2 <= v, v >= 0. */
+static int64_t root(int64_t v)
+{
+    int64_t w = (int64_t)sqrt((double)v);
+
+    while (w * w > v)
+        w--;
+    while ((w + 1) * (w + 1) <= v)
+        w++;
+    return w;
+}
+
+static void place_init(place *g, const glcm_params *p, const wu_item *item)
+{
+    *g = (place){ .p = p, .nx = item->nx, .ny = item->ny, .cx = p->roi_centred ? item->nx / 2 : p->roi_cx,
+                  .cy = p->roi_centred ? item->ny / 2 : p->roi_cy };
+    for (int y = -p->radius; y <= p->radius; y++)
+        g->width[y + p->radius] = p->window == GLCM_SQUARE ? p->radius
+                                                           : (int)root((int64_t)p->radius * p->radius - (int64_t)y * y);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The base pixels of pairs (x, y), (x+dx, y+dy) in row y of the window. */
+static bool window_row(const place *g, int y, const glcm_offset *o, int64_t *lo, int64_t *hi)
+{
+    const int r = g->p->radius;
+
+    if (y + o->dy > r)
+        return false;
+    *lo = larger(-g->width[y + r], -g->width[y + o->dy + r] - o->dx);
+    *hi = smaller(g->width[y + r], g->width[y + o->dy + r] - o->dx);
+    return *lo <= *hi;
+}
+
+/* Whether the window around pixel (cx, cy) has a pair in the picture. */
+static bool has_pair(const place *g, const glcm_offset *o, int64_t cx, int64_t cy)
+{
+    for (int y = -g->p->radius; y <= g->p->radius; y++) {
+        int64_t lo, hi;
+
+        if (cy + y < 0 || cy + y + o->dy >= g->ny || !window_row(g, y, o, &lo, &hi))
+            continue;
+        lo = larger(lo, -cx - smaller(0, o->dx));
+        hi = smaller(hi, g->nx - 1 - cx - larger(0, o->dx));
+        if (lo <= hi)
+            return true;
+    }
+    return false;
+}
+
+static bool in_roi(const place *g, int64_t x, int64_t y)
+{
+    return g->p->roi != GLCM_ROI_DISC ||
+           (x - g->cx) * (x - g->cx) + (y - g->cy) * (y - g->cy) <= g->p->roi_r * g->p->roi_r;
+}
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Whether there is a centre of the ROI for which (x, y) and (x+dx, y+dy) of its
+ * window lie in the picture: the nearest to the ROI's own centre, if any. */
+static bool has_centre(const place *g, const glcm_offset *o, int64_t x, int64_t y)
+{
+    const int64_t x0 = larger(0, -x - smaller(0, o->dx)), y0 = larger(0, -y);
+    const int64_t x1 = g->nx - 1 - larger(0, x + larger(0, o->dx)), y1 = g->ny - 1 - larger(0, y + o->dy);
+
+    return x0 <= x1 && y0 <= y1 && in_roi(g, clamp(g->cx, x0, x1), clamp(g->cy, y0, y1));
+}
+
+/* The ROI itself is the window: two of its rows, one moved by the offset. */
+static bool roi_has_pair(const place *g, const glcm_offset *o)
+{
+    const int64_t r = g->p->roi_r;
+
+    for (int64_t y = 0; y + o->dy < g->ny; y++) {
+        const int64_t a = y - g->cy, b = y + o->dy - g->cy;
+        int64_t lo = larger(0, -o->dx), hi = g->nx - 1 - larger(0, o->dx);
+
+        if (g->p->roi == GLCM_ROI_DISC) {
+            if (a < -r || a > r || b < -r || b > r)
+                continue;
+            lo = larger(lo, g->cx + larger(-root(r * r - a * a), -root(r * r - b * b) - o->dx));
+            hi = smaller(hi, g->cx + smaller(root(r * r - a * a), root(r * r - b * b) - o->dx));
+        }
+        if (lo <= hi)
+            return true;
+    }
+    return false;
+}
+
+/* Whether any window of the item has a pair of this offset, masks aside. */
+static bool offset_fits(const place *g, const glcm_offset *o)
+{
+    if (g->p->window == GLCM_WHOLE_ROI)
+        return roi_has_pair(g, o);
+    for (int y = -g->p->radius; y <= g->p->radius; y++) {
+        int64_t lo, hi;
+
+        if (window_row(g, y, o, &lo, &hi))
+            for (int64_t x = lo; x <= hi; x++)
+                if (has_centre(g, o, x, y))
+                    return true;
+    }
+    return false;
+}
+
+/* --- one feature ------------------------------------------------------------------------ */
+
+/* What every value of the features can be with so many grey levels: Haralick's
+ * formulas, logarithms to base 2, of a matrix of at most `pairs` pairs. */
+typedef struct bounds {
+    double lo[GLCM_FEATURES], hi[GLCM_FEATURES];
+} bounds;
+
+static bounds bounds_of(const place *g, double levels)
+{
+    const double span = levels - 1, side = 2 * g->p->radius + 1;
+    const double pairs = g->p->window == GLCM_WHOLE_ROI ? (double)(g->nx * g->ny) : side * side;
+    const double cells = fmin(levels * levels, 2 * pairs);
+
+    return (bounds){
+        .lo = { [GLCM_ASM] = 1 / cells, [GLCM_CORRELATION] = -1, [GLCM_IDM] = 1 / (1 + span * span),
+                [GLCM_SUM_AVERAGE] = 2, [GLCM_IMC1] = -1 },
+        .hi = { [GLCM_ASM] = 1, [GLCM_CONTRAST] = span * span, [GLCM_CORRELATION] = 1,
+                [GLCM_VARIANCE] = span * span / 4, [GLCM_IDM] = 1, [GLCM_SUM_AVERAGE] = 2 * levels,
+                [GLCM_SUM_VARIANCE] = span * span, [GLCM_SUM_ENTROPY] = log2(fmin(2 * levels - 1, pairs)),
+                [GLCM_ENTROPY] = log2(cells), [GLCM_DIFFERENCE_VARIANCE] = span * span / 4,
+                [GLCM_DIFFERENCE_ENTROPY] = log2(fmin(levels, pairs)), [GLCM_IMC2] = 1 },
+    };
+}
+
+/* As every value of a window. */
+static bool is_fixed_point(double v)
+{
+    return v * 0x1p32 == nearbyint(v * 0x1p32);
+}
+
+/* What of a feature's five statistics is impossible, or NULL. */
+static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double hi)
+{
+    /* Rounding: to 2^-32 of each value, and of sums of doubles. */
+    const double slack = 1e-9 + 1e-12 * hi;
+
+    if (!is_fixed_point(v[GLCM_MIN]) || !is_fixed_point(v[GLCM_MAX]))
+        return "minimum or maximum is not a multiple of 2^-32";
+    if (!(v[GLCM_MIN] >= lo - slack && v[GLCM_MAX] <= hi + slack))
+        return "outside the feature's bounds";
+    if (!(v[GLCM_MIN] <= v[GLCM_MAX] && v[GLCM_MEAN] >= v[GLCM_MIN] - slack && v[GLCM_MEAN] <= v[GLCM_MAX] + slack))
+        return "the mean is not between minimum and maximum";
+    if (!(v[GLCM_SPREAD] >= 0 && v[GLCM_SPREAD] <= v[GLCM_MAX] - v[GLCM_MIN] + slack))
+        return "the range is not between 0 and maximum - minimum";
+    if (!(v[GLCM_SD] >= 0 && v[GLCM_SD] <= (v[GLCM_MAX] - v[GLCM_MIN]) / 2 + slack))
+        return "the standard deviation is not between 0 and half of maximum - minimum";
+    for (int i = 0; i < GLCM_STATISTICS; i++)
+        if (v[i] == 0 && signbit(v[i]))
+            return "a negative zero";
+    return NULL;
+}
+
+/* Relations of the 13 features of a matrix, which their means keep: equations
+ * and inequalities between convex sides (Jensen). NULL: all hold. */
+static const char *relation_fault(const double m[GLCM_FEATURES], double levels)
+{
+    const double slack = 1e-8 + 1e-12 * levels * levels;
+
+    if (fabs(m[GLCM_SUM_VARIANCE] - (4 * m[GLCM_VARIANCE] - m[GLCM_CONTRAST])) > slack)
+        return "sum_variance is not 4 variance - contrast";
+    if (m[GLCM_DIFFERENCE_VARIANCE] > m[GLCM_CONTRAST] + slack)
+        return "difference_variance is above contrast";
+    if (m[GLCM_SUM_ENTROPY] > m[GLCM_ENTROPY] + slack || m[GLCM_DIFFERENCE_ENTROPY] > m[GLCM_ENTROPY] + slack)
+        return "entropy is below that of sums or differences";
+    if (m[GLCM_IDM] < 1 / (1 + m[GLCM_CONTRAST]) - slack)
+        return "idm is below 1 / (1 + contrast)";
+    if (m[GLCM_ASM] < exp2(-m[GLCM_ENTROPY]) - slack)
+        return "asm is below 2^-entropy";
+    return NULL;
+}
+
+/* of a row: a distance's in features, an offset's in offset_features */
+static const size_t FEATURE_VALUES = (size_t)GLCM_FEATURES * GLCM_STATISTICS;
+static const size_t OFFSET_VALUES = (size_t)GLCM_FEATURES * GLCM_MOMENTS;
+
+/* --- features and those of the offsets ------------------------------------------------------ */
+
+static bool same_bits(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
+/* 1: all of n numbers are NaN as finish writes it; 0: none is; -1: some are, or
+ * it is another NaN. */
+static int all_nan(const double *v, size_t n)
+{
+    const double nan = NAN;
+    size_t nans = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(v[i]) && !same_bits(&v[i], &nan, sizeof nan))
+            return -1;
+        nans += isnan(v[i]) != 0;
+    }
+    return nans == 0 ? 0 : nans == n ? 1 : -1;
+}
+
+/* Why the statistics of the 13 features at one number of levels, five each,
+ * cannot be; *feature is the one at fault. */
+static const char *features_fault(const double *row, const bounds *b, double levels, int *feature)
+{
+    double means[GLCM_FEATURES];
+    const char *fault;
+
+    for (int f = 0; f < GLCM_FEATURES; f++) {
+        const double *const v = row + (size_t)f * GLCM_STATISTICS;
+
+        *feature = f;
+        fault = fault_of(v, b->lo[f], b->hi[f]);
+        if (fault != NULL)
+            return fault;
+        means[f] = v[GLCM_MEAN];
+    }
+    *feature = -1;
+    return relation_fault(means, levels);
+}
+
+/* Where every distance has its windows: fits[n_distances]. With a mask the
+ * result itself is asked; all levels and features must then agree. */
+static void find_distances(const place *g, const double *features, bool *fits)
+{
+    const glcm_params *const p = g->p;
+
+    memset(fits, 0, p->n_distances * sizeof *fits);
+    for (size_t d = 0; p->roi == GLCM_ROI_MASK && d < p->n_distances; d++)
+        fits[d] = !isnan(features[d * GLCM_FEATURES * GLCM_STATISTICS]);
+    for (size_t o = 0; p->roi != GLCM_ROI_MASK && o < p->n_offsets; o++)
+        if (!fits[p->offsets[o].distance])
+            fits[p->offsets[o].distance] = offset_fits(g, &p->offsets[o]);
+}
+
+static tc_status check_features(const place *g, const double *row, tc_err *err)
+{
+    const glcm_params *const p = g->p;
+    bool fits[GLCM_MAX_DISTANCE];
+
+    find_distances(g, row, fits);
+    for (size_t level = 0; level < p->n_levels; level++) {
+        const bounds b = bounds_of(g, p->levels[level]);
+
+        for (size_t d = 0; d < p->n_distances; d++, row += FEATURE_VALUES) {
+            const int nans = all_nan(row, FEATURE_VALUES);
+            const char *fault = NULL;
+            int f = -1;
+
+            if (nans != !fits[d])
+                fault = fits[d] ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
+            else if (fits[d])
+                fault = features_fault(row, &b, p->levels[level], &f);
+            if (fault != NULL)
+                return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u%s%s: %s", p->levels[level],
+                               p->distances[d], f < 0 ? "" : "_", f < 0 ? "" : glcm_feature_names[f], fault);
+        }
+    }
+    return TC_OK;
+}
+
+/* A row of offset_features as the five statistics of a single offset. */
+static void as_statistics(const double *moments, double *five)
+{
+    for (int f = 0; f < GLCM_FEATURES; f++) {
+        const double *const m = moments + (size_t)f * GLCM_MOMENTS;
+        double *const v = five + (size_t)f * GLCM_STATISTICS;
+
+        v[GLCM_MEAN] = m[0];
+        v[GLCM_SPREAD] = 0;
+        v[GLCM_SD] = sqrt(m[1]);
+        v[GLCM_MIN] = m[2];
+        v[GLCM_MAX] = m[3];
+    }
+}
+
+static tc_status check_offsets(const place *g, const double *row, tc_err *err)
+{
+    const glcm_params *const p = g->p;
+
+    for (size_t level = 0; level < p->n_levels; level++) {
+        const bounds b = bounds_of(g, p->levels[level]);
+
+        for (size_t o = 0; o < p->n_offsets; o++, row += OFFSET_VALUES) {
+            const int nans = all_nan(row, OFFSET_VALUES);
+            const bool fits = p->roi == GLCM_ROI_MASK ? nans == 0 : offset_fits(g, &p->offsets[o]);
+            double five[GLCM_FEATURES * GLCM_STATISTICS];
+            const char *fault = NULL;
+            int f = -1;
+
+            as_statistics(row, five);
+            if (nans != !fits)
+                fault = fits ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
+            else if (fits)
+                fault = features_fault(five, &b, p->levels[level], &f);
+            if (fault != NULL)
+                return tc_fail(err, TC_BAD_INPUT, "offset_features: L%u offset (%d,%d)%s%s: %s", p->levels[level],
+                               p->offsets[o].dx, p->offsets[o].dy, f < 0 ? "" : " ",
+                               f < 0 ? "" : glcm_feature_names[f], fault);
+        }
+    }
+    return TC_OK;
+}
+
+/* features follow from offset_features, to the bit. */
+static tc_status check_summaries(const glcm_params *p, const double *features, const double *offsets, tc_err *err)
+{
+    const size_t stride = OFFSET_VALUES;
+
+    for (size_t level = 0; level < p->n_levels; level++, offsets += p->n_offsets * stride)
+        for (unsigned d = 0; d < p->n_distances; d++)
+            for (size_t f = 0; f < GLCM_FEATURES; f++, features += GLCM_STATISTICS) {
+                glcm_summary summary = { .n = 0 };
+                double five[GLCM_STATISTICS];
+
+                for (size_t o = 0; o < p->n_offsets; o++)
+                    if (p->offsets[o].distance == d)
+                        glcm_summary_add(&summary, offsets + o * stride + f * GLCM_MOMENTS);
+                glcm_summary_end(&summary, five);
+                if (!same_bits(five, features, sizeof five))
+                    return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u_%s: not what offset_features gives",
+                                   p->levels[level], p->distances[d], glcm_feature_names[f]);
+            }
+    return TC_OK;
+}
+
+/* --- maps ------------------------------------------------------------------------------------- */
+
+typedef struct map_sums {
+    double sum, min, max;
+    uint64_t n;
+} map_sums;
+
+/* One slice: NaN where the window has no pair, within [lo, hi] elsewhere. */
+static const char *slice_fault(const place *g, const glcm_offset *o, const float *v, const double bound[2], map_sums *s)
+{
+    const float nan = NAN;
+
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++, v++) {
+            const bool possible = in_roi(g, x, y) && has_pair(g, o, x, y);
+
+            if (isnan(*v)) {
+                if (!same_bits(v, &nan, sizeof nan))
+                    return "a NaN that texcell does not write";
+                if (possible && g->p->roi != GLCM_ROI_MASK)
+                    return "NaN, where the window has pairs";
+                continue;
+            }
+            if (!possible)
+                return "not NaN, where no window has a pair";
+            if (!(*v >= (float)bound[0] && *v <= (float)bound[1]))
+                return "outside minimum and maximum of the feature";
+            s->min = s->n == 0 || *v < s->min ? *v : s->min;
+            s->max = s->n == 0 || *v > s->max ? *v : s->max;
+            s->sum += *v;
+            s->n++;
+        }
+    return NULL;
+}
+
+/* A map of which the moments are known: of all its values. */
+static const char *moments_fault(const map_sums *s, const double moments[GLCM_MOMENTS])
+{
+    if ((s->n == 0) != (isnan(moments[0]) != 0))
+        return "empty, but not in offset_features, or the reverse";
+    if (s->n == 0)
+        return NULL;
+    if (s->min != (double)(float)moments[2] || s->max != (double)(float)moments[3])
+        return "minimum or maximum is not that of offset_features";
+    /* float's rounding of each value */
+    if (fabs(s->sum / (double)s->n - moments[0]) > 1e-6 * (1 + fabs(s->max)))
+        return "the mean is not that of offset_features";
+    return NULL;
+}
+
+static tc_status check_map(const place *g, const wu_item *item, const glcm_map *map, const wu_out_array *array,
+                           const wu_output *out, tc_err *err)
+{
+    const glcm_params *const p = g->p;
+    const glcm_offset *const o = &p->offsets[map->offset];
+    const size_t plane = (size_t)item->nx * item->ny;
+    const double *const features = (const double *)wu_output_data(out, "features") +
+        ((map->level * p->n_distances + o->distance) * GLCM_FEATURES + map->feature) * GLCM_STATISTICS;
+    const double bound[2] = { features[GLCM_MIN], features[GLCM_MAX] };
+    map_sums sums = { .n = 0 };
+    const char *fault = NULL;
+
+    for (uint32_t z = 0; fault == NULL && z < item->nz; z++)
+        fault = slice_fault(g, o, (const float *)array->data + z * plane, bound, &sums);
+    if (fault == NULL && p->per_offset)
+        fault = moments_fault(&sums, (const double *)wu_output_data(out, "offset_features") +
+                              ((map->level * p->n_offsets + map->offset) * GLCM_FEATURES + map->feature) *
+                              GLCM_MOMENTS);
+    if (fault != NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", array->info.name, fault);
+    return TC_OK;
+}
+
+/* --- all ----------------------------------------------------------------------------------------- */
+
+tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const glcm_params *const p = params;
+    const double *const features = wu_output_data(out, "features");
+    place g;
+    tc_status st;
+
+    place_init(&g, p, item);
+    st = check_features(&g, features, err);
+    if (st == TC_OK && p->per_offset) {
+        const double *const offsets = wu_output_data(out, "offset_features");
+
+        st = check_offsets(&g, offsets, err);
+        if (st == TC_OK)
+            st = check_summaries(p, features, offsets, err);
+    }
+    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
+        st = check_map(&g, item, &p->maps[i], &out->arrays[out->n - p->n_maps + i], out, err);
+    return st;
+}

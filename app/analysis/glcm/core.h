@@ -1,0 +1,155 @@
+/*
+ * Haralick's features of one grey-level co-occurrence matrix, from exact
+ * integer sums over its pairs, in fixed point with 32 fractional bits. The
+ * same source serves the CPU (C) and the devices (OpenCL C).
+ *
+ * Formulas: R. M. Haralick, K. Shanmugam, I. Dinstein, "Textural features for
+ * image classification", IEEE Trans. SMC-3 (1973) 610-621, in the form of the
+ * Image Biomarker Standardisation Initiative (symmetric matrix, logarithms to
+ * base 2, levels numbered from 1).
+ *
+ * A window has n unordered pairs (a,b) of grey levels (numbered from 0 here).
+ * C is the symmetric matrix of 2n ordered pairs, p = C/(2n). With
+ *
+ *   s1 = sum(a+b)   ss = sum((a+b)^2)   d1 = sum|a-b|   d2 = sum((a-b)^2)
+ *
+ * and f(k) = k*log2(k), every feature is one of the quotients in
+ * glcm_features; for a symmetric matrix HXY1 = HXY2 = 2 HX. Each is rounded to
+ * the nearest multiple of 2^-32 from the exact quotient of the sums, so the
+ * value does not depend on how the division is done.
+ *
+ * f is a table in fixed point, built from logarithms that are exactly additive
+ * (log(ab) = log(a) + log(b), to the last bit): the mutual information of a
+ * matrix that is a product of its marginals comes out as exactly 0. Near 0 its
+ * square root, imc2, asks for more precision than 64 bits have for the sums it
+ * is the difference of. So those two sums are kept in 2^-60 modulo 2^64, where
+ * a small difference is exact, and coarsely in 2^-12, which tells the multiple
+ * of 2^64.
+ */
+#ifndef GLCM_CORE_H
+#define GLCM_CORE_H
+
+#include "app/analysis/common/core.h"
+
+enum {
+    GLCM_ASM, GLCM_CONTRAST, GLCM_CORRELATION, GLCM_VARIANCE, GLCM_IDM,
+    GLCM_SUM_AVERAGE, GLCM_SUM_VARIANCE, GLCM_SUM_ENTROPY, GLCM_ENTROPY,
+    GLCM_DIFFERENCE_VARIANCE, GLCM_DIFFERENCE_ENTROPY, GLCM_IMC1, GLCM_IMC2,
+    GLCM_FEATURES
+};
+
+/* The sums of one window as they are accumulated. Packed so that one addition
+ * moves several; the bounds hold for n < 2^14 (a square
+ * window of radius 63 has at most 127*126 pairs) and 256 levels. */
+typedef struct glcm_sums {
+    tc_u64 sum;    /* s1 (24 bits), ss above */
+    tc_u64 dif;    /* d1 (24 bits), d2 above */
+    tc_u64 idm;    /* sum of 1/(1+(a-b)^2) in 2^-36 */
+    tc_u64 fs;     /* sum of f over the histogram of a+b, in 2^-fbits */
+    tc_u64 fd;     /* sum of f over the histogram of |a-b|, in 2^-fbits */
+    tc_u64 fxy;    /* sum of f over the cells of C, in 2^-60 modulo 2^64 */
+    tc_u64 e2;     /* sum of C^2, halved (30 bits), fxy in 2^-12 above */
+    tc_u64 fx;     /* sum of f over the marginal (2n values), in 2^-60 modulo 2^64 */
+    tc_u64 fx12;   /* and in 2^-12 */
+} glcm_sums;
+
+#define GLCM_E2_BITS 30
+#define GLCM_E2_MASK (((tc_u64)1 << GLCM_E2_BITS) - 1)
+#define GLCM_F_BITS 60
+#define GLCM_COARSE_BITS 12
+
+#define GLCM_PACK_SHIFT 24
+#define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
+#define GLCM_IDM_BITS 36
+
+/* Divisors that depend on n alone. */
+typedef struct glcm_divisors {
+    tc_divisor n, n2, n4;    /* n, n^2, 4 n^2 */
+} glcm_divisors;
+
+#define GLCM_EXP_A 257
+#define GLCM_EXP_B 256
+#define GLCM_EXP_SIZE (GLCM_EXP_A + 2 * GLCM_EXP_B)
+
+/* exp(-t) in 2^-63 for t in 2^-58, 0 <= t <= 16: the product of exp(-i/2^4),
+ * exp(-j/2^12), exp(-k/2^20) from `table` (in 2^-63, in this order) and the
+ * first terms of the series for what is left, below 2^-20. */
+TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
+{
+    const tc_u64 a = table[t >> 54];
+    const tc_u64 b = table[GLCM_EXP_A + ((t >> 46) & 255)];
+    const tc_u64 c = table[GLCM_EXP_A + GLCM_EXP_B + ((t >> 38) & 255)];
+    const tc_u64 r = (t & (((tc_u64)1 << 38) - 1)) << 5;    /* 2^-63, < 2^43 */
+    const tc_u64 one = (tc_u64)1 << 63;
+    const tc_u64 rest = one - r + tc_mulhi(r, r);           /* 1 - r + r^2/2 */
+    /* A factor of exactly 1 is 2^63, which cannot be shifted left. */
+    tc_u64 product = a == one ? b : tc_mulhi(a << 1, b);
+
+    product = tc_mulhi(product, c) << 1;
+    return tc_mulhi(product, rest) << 1;
+}
+
+/* A sum in 2^-fbits from what is kept of it: modulo 2^64 in 2^-60, and in 2^-12
+ * within 2^14 of those (tables are rounded; there are fewer than 2^14 cells). */
+TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
+{
+    const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
+
+    return (multiple << (64 - GLCM_F_BITS + fbits)) + (fine >> (GLCM_F_BITS - fbits));
+}
+
+/* The 13 features, each in 2^-32, from the sums of a window with n > 0.
+ * f: table of k*log2(k) in 2^-fbits (32 < fbits <= 58) for k up to 2n, f60: in
+ * 2^-60 modulo 2^64; d: the divisors of this n; exp_table: see glcm_exp_neg. */
+TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
+                             TC_GLOBAL const tc_u64 *f, TC_GLOBAL const tc_u64 *f60, int fbits,
+                             TC_GLOBAL const tc_u64 *exp_table, tc_i64 *feature)
+{
+    const tc_u64 s1 = w->sum & GLCM_PACK_MASK;
+    const tc_u64 ss = w->sum >> GLCM_PACK_SHIFT;
+    const tc_u64 d1 = w->dif & GLCM_PACK_MASK;
+    const tc_u64 d2 = w->dif >> GLCM_PACK_SHIFT;
+    /* 4 n^2 times the variance of the marginal */
+    const tc_u64 var = n * (ss + d2) - s1 * s1;
+    const tc_u64 cov = 2 * (tc_u64)n * d2;   /* var - cov: 4 n^2 covariance */
+    const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
+    const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
+    const tc_u64 rounding = (tc_u64)n << (k - 1);
+    const tc_u64 fxy = glcm_join(w->fxy, w->e2 >> GLCM_E2_BITS, fbits);
+    const tc_u64 fx = glcm_join(w->fx, w->fx12, fbits);
+    const tc_u64 y = f2n - fx;                          /* 2n HX */
+    tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy);            /* 2n (2 HX - HXY) */
+    tc_u64 t;                                           /* 2 (HXY2 - HXY) in 2^-58 */
+
+    if (x >= (tc_i64)4 << fbits) {
+        t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
+    } else {
+        tc_i64 fine = (tc_i64)(f60[2 * (tc_u64)n] - 2 * w->fx + w->fxy);
+
+        fine = fine < 0 ? 0 : fine;
+        x = fine >> (GLCM_F_BITS - fbits);
+        t = tc_div_round((tc_u64)fine >> 2, d.n);
+    }
+    feature[GLCM_ASM] = (tc_i64)tc_div_round((w->e2 & GLCM_E2_MASK) << 31, d.n2);
+    feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
+    if (var == 0)
+        feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
+    else if (var >= cov)
+        feature[GLCM_CORRELATION] = (tc_i64)tc_ratio_q32(var - cov, var);
+    else
+        feature[GLCM_CORRELATION] = -(tc_i64)tc_ratio_q32(cov - var, var);
+    feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
+    feature[GLCM_IDM] = (tc_i64)tc_div((w->idm + ((tc_u64)n << (GLCM_IDM_BITS - 33)))
+                                       >> (GLCM_IDM_BITS - 32), d.n);
+    feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
+    feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
+    feature[GLCM_SUM_ENTROPY] = (tc_i64)tc_div((fn - w->fs + rounding) >> k, d.n);
+    feature[GLCM_ENTROPY] = (tc_i64)tc_div((f2n - fxy + 2 * rounding) >> (k + 1), d.n);
+    feature[GLCM_DIFFERENCE_VARIANCE] = (tc_i64)tc_div_q32(n * d2 - d1 * d1, d.n2);
+    feature[GLCM_DIFFERENCE_ENTROPY] = (tc_i64)tc_div((fn - w->fd + rounding) >> k, d.n);
+    feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
+    /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
+    feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
+}
+
+#endif

@@ -1,0 +1,732 @@
+/*
+ * glcm on the CPU. A window slides along a row; the pairs that leave and the
+ * pairs that enter change histograms, and with each change of a count k the
+ * sums that the features need change by a table entry that depends on k alone.
+ * Nothing is rebuilt while a window can slide.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm/glcm.h"
+#include "app/base/pool.h"
+
+/* --- histograms of one window ---------------------------------------------------
+ *
+ * A count of the 2-D histogram starts at 0 off the diagonal, at `diagonal` on
+ * it and at `nowhere` in the cell of pairs that are not there (an end outside
+ * the picture), so that one table indexed by the count serves all three.
+ * Elsewhere a missing pair counts as one of level 0 with level 0, which
+ * without_missing puts right. */
+enum {
+    MAX_L = GLCM_MAX_LEVELS,
+    CELLS = MAX_L * (MAX_L + 1) / 2
+};
+
+typedef struct histograms {
+    uint16_t marginal[MAX_L];
+    uint16_t difference[MAX_L];          /* b-a */
+    uint16_t sum[2 * MAX_L];             /* a+b */
+    uint16_t cell[CELLS + 1];            /* b(b+1)/2 + a;  L(L+1)/2: missing */
+} histograms;
+
+/* A pair of levels a <= b, kept for its base pixel. */
+typedef struct pair_code {
+    uint16_t cell;
+    uint8_t a, b;
+} pair_code;
+
+/* What changes with a count, or with a pair. */
+typedef struct level_tables {
+    unsigned levels;
+    uint32_t diagonal, nowhere;
+    const glcm_pair64 *cell_step, *marginal_step;   /* of glcm_tables, like diagonal and nowhere */
+    const uint64_t *step;
+    uint64_t sum_pack[2 * MAX_L];             /* glcm_sums.sum of one pair */
+    glcm_pair64 difference_pack[MAX_L];            /* glcm_sums.dif, .idm */
+} level_tables;
+
+typedef struct sliding {
+    histograms h;
+    glcm_sums s;
+} sliding;
+
+/* --- the worker ------------------------------------------------------------------- */
+
+typedef struct scratch {
+    sliding *window;
+    pair_code *pairs;        /* pair codes of the band */
+    size_t pairs_size;
+    uint64_t *counts;        /* whole-ROI matrix */
+    tc_status status;
+} scratch;
+
+typedef struct cpu_worker {
+    const an_task *task;
+    const glcm_params *params;
+    glcm_geometry g;
+    glcm_tables tables;
+    level_tables *levels;    /* [n_levels] */
+    an_pool *pool;
+    scratch *scratch;        /* [threads] */
+    /* planes of the current slice, in both orientations */
+    uint32_t slice;          /* UINT32_MAX: none yet */
+    uint8_t *grey[2];        /* [n_levels][pixels] */
+    uint8_t *roi[2];         /* [pixels] */
+    /* the current step */
+    uint64_t first;
+    uint64_t batch;          /* units a step takes now */
+    glcm_stat *results;      /* [batch] */
+    size_t results_size;
+    unsigned char *maps;     /* planes in the state */
+} cpu_worker;
+
+/* --- sliding ------------------------------------------------------------------------ */
+
+/* One move of the window by a pixel: `n` pairs leave, `n` enter, at these
+ * distances (in codes) from the code of the window's centre before the move. */
+typedef struct move {
+    int n;
+    int32_t leave[2 * GLCM_MAX_RADIUS + 1];
+    int32_t enter[2 * GLCM_MAX_RADIUS + 1];
+} move;
+
+static inline void pair_enters(histograms *h, const level_tables *t, const pair_code *p,
+                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
+{
+    const size_t a = p->a, b = p->b;
+    size_t k;
+
+    k = h->cell[p->cell]++;
+    *cell += t->cell_step[k];
+    k = h->sum[a + b]++;
+    s->fs += t->step[k];
+    s->sum += t->sum_pack[a + b];
+    k = h->difference[b - a]++;
+    s->fd += t->step[k];
+    *dif += t->difference_pack[b - a];
+    k = h->marginal[a]++;
+    *marginal += t->marginal_step[k];
+    k = h->marginal[b]++;
+    *marginal += t->marginal_step[k];
+}
+
+static inline void pair_leaves(histograms *h, const level_tables *t, const pair_code *p,
+                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
+{
+    const size_t a = p->a, b = p->b;
+    size_t k;
+
+    k = --h->cell[p->cell];
+    *cell -= t->cell_step[k];
+    k = --h->sum[a + b];
+    s->fs -= t->step[k];
+    s->sum -= t->sum_pack[a + b];
+    k = --h->difference[b - a];
+    s->fd -= t->step[k];
+    *dif -= t->difference_pack[b - a];
+    k = --h->marginal[a];
+    *marginal -= t->marginal_step[k];
+    k = --h->marginal[b];
+    *marginal -= t->marginal_step[k];
+}
+
+static inline void load_sums(const glcm_sums *s, glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal)
+{
+    *marginal = (glcm_pair64){ s->fx, s->fx12 };
+    *cell = (glcm_pair64){ s->fxy, s->e2 };
+    *dif = (glcm_pair64){ s->dif, s->idm };
+}
+
+static inline void store_sums(glcm_sums *s, glcm_pair64 cell, glcm_pair64 dif, glcm_pair64 marginal)
+{
+    s->fx = marginal[0];
+    s->fx12 = marginal[1];
+    s->fxy = cell[0];
+    s->e2 = cell[1];
+    s->dif = dif[0];
+    s->idm = dif[1];
+}
+
+static void slide(sliding *w, const level_tables *t, const pair_code *centre, const move *m)
+{
+    histograms *const h = &w->h;
+    glcm_sums s = w->s;
+    glcm_pair64 cell, dif, marginal;
+
+    load_sums(&s, &cell, &dif, &marginal);
+    for (int i = 0; i < m->n; i++)
+        pair_leaves(h, t, &centre[m->leave[i]], &cell, &dif, &marginal, &s);
+    for (int i = 0; i < m->n; i++)
+        pair_enters(h, t, &centre[m->enter[i]], &cell, &dif, &marginal, &s);
+    store_sums(&s, cell, dif, marginal);
+    w->s = s;
+}
+
+/* Empties the histograms and puts the whole window in. */
+static void start_window(sliding *w, const level_tables *t, const pair_code *centre,
+                         const glcm_lens *lens, ptrdiff_t stride)
+{
+    const unsigned levels = t->levels;
+    histograms *const h = &w->h;
+    glcm_sums s;
+    glcm_pair64 cell, dif, marginal;
+
+    memset(h->marginal, 0, levels * sizeof *h->marginal);
+    memset(h->difference, 0, levels * sizeof *h->difference);
+    memset(h->sum, 0, (size_t)2 * levels * sizeof *h->sum);
+    memset(h->cell, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h->cell);
+    for (unsigned a = 0; a < levels; a++)
+        h->cell[a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
+    h->cell[levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
+    memset(&s, 0, sizeof s);
+    load_sums(&s, &cell, &dif, &marginal);
+    for (int i = 0; i < lens->rows; i++)
+        for (int x = lens->lo[i]; x <= lens->hi[i]; x++)
+            pair_enters(h, t, &centre[lens->row[i] * stride + x], &cell, &dif, &marginal, &s);
+    store_sums(&s, cell, dif, marginal);
+    w->s = s;
+}
+
+static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
+{
+    right->n = left->n = lens->rows;
+    for (int i = 0; i < lens->rows; i++) {
+        const ptrdiff_t row = lens->row[i] * stride;
+
+        right->leave[i] = (int32_t)(row + lens->lo[i]);
+        right->enter[i] = (int32_t)(row + lens->hi[i] + 1);
+        left->leave[i] = (int32_t)(row + lens->hi[i]);
+        left->enter[i] = (int32_t)(row + lens->lo[i] - 1);
+    }
+}
+
+/* Down by a row: in each column of the lens, which is convex, the top pair
+ * leaves and one below the bottom enters. */
+static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
+{
+    enum { R = GLCM_MAX_RADIUS };
+    int top[2 * R + 1], bottom[2 * R + 1];
+
+    for (int x = 0; x <= 2 * R; x++) {
+        top[x] = R + 1;
+        bottom[x] = -R - 1;
+    }
+    for (int i = 0; i < lens->rows; i++) {
+        for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
+            top[x + R] = lens->row[i] < top[x + R] ? lens->row[i] : top[x + R];
+            bottom[x + R] = lens->row[i];
+        }
+    }
+    down->n = 0;
+    for (int x = -R; x <= R; x++) {
+        if (bottom[x + R] < top[x + R])
+            continue;
+        down->leave[down->n] = (int32_t)(top[x + R] * stride + x);
+        down->enter[down->n] = (int32_t)((bottom[x + R] + 1) * stride + x);
+        down->n++;
+    }
+}
+
+/* --- pair codes of a band ----------------------------------------------------------- */
+
+/* A rectangle of base pixels and their pair codes. */
+typedef struct code_plane {
+    pair_code *codes;
+    int64_t x0, y0, x1, y1;
+    ptrdiff_t stride;
+} code_plane;
+
+static void fill_codes(const code_plane *c, const glcm_view *view, const glcm_lens *lens,
+                       const uint8_t *grey, unsigned levels)
+{
+    const pair_code missing = { (uint16_t)(levels * (levels + 1) / 2), 0, 0 };
+    const int64_t nx = view->nx, ny = view->ny;
+    /* base pixels whose both ends are in the picture */
+    const int64_t in0 = lens->dx < 0 ? -lens->dx : 0, in1 = lens->dx > 0 ? nx - lens->dx : nx;
+
+    for (int64_t y = c->y0; y < c->y1; y++) {
+        pair_code *const row = c->codes + (y - c->y0) * c->stride;
+        const bool row_in = y >= 0 && y < ny && y + lens->dy >= 0 && y + lens->dy < ny;
+        int64_t x = c->x0;
+
+        if (row_in) {
+            const uint8_t *const p = grey + y * nx;
+            const uint8_t *const q = grey + (y + lens->dy) * nx + lens->dx;
+            const int64_t end = in1 < c->x1 ? in1 : c->x1;
+
+            for (; x < in0 && x < c->x1; x++)
+                row[x - c->x0] = missing;
+            for (; x < end; x++) {
+                const uint32_t a = p[x] < q[x] ? p[x] : q[x], b = p[x] < q[x] ? q[x] : p[x];
+
+                row[x - c->x0] = (pair_code){ (uint16_t)(b * (b + 1) / 2 + a), (uint8_t)a, (uint8_t)b };
+            }
+        }
+        for (; x < c->x1; x++)
+            row[x - c->x0] = missing;
+    }
+}
+
+/* --- statistics over windows -------------------------------------------------------------
+ *
+ * The 13 sums of a row of windows, in registers' widths: a feature is below
+ * 2^49, so the sum of TOTALS_WINDOWS of them fits 64 bits. */
+#define TOTALS_WINDOWS 8192
+
+typedef struct totals {
+    uint32_t windows;
+    int64_t sum[GLCM_FEATURES], min[GLCM_FEATURES], max[GLCM_FEATURES];
+    unsigned __int128 square[GLCM_FEATURES];
+} totals;
+
+static void clear_totals(totals *t)
+{
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        t->min[i] = INT64_MAX;
+        t->max[i] = INT64_MIN;
+    }
+}
+
+static inline void count_features(totals *t, const int64_t feature[GLCM_FEATURES])
+{
+    t->windows++;
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        const int64_t v = feature[i];
+
+        t->sum[i] += v;
+        t->min[i] = v < t->min[i] ? v : t->min[i];
+        t->max[i] = v > t->max[i] ? v : t->max[i];
+        t->square[i] += (unsigned __int128)((__int128)v * v);
+    }
+}
+
+static void flush_totals(totals *t, glcm_stat *stat)
+{
+    glcm_stat s = { .windows = t->windows };
+
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        s.feature[i].min = t->min[i];
+        s.feature[i].max = t->max[i];
+        s.feature[i].sum_lo = (uint64_t)t->sum[i];
+        s.feature[i].sum_hi = t->sum[i] < 0 ? UINT64_MAX : 0;
+        s.feature[i].square_lo = (uint64_t)t->square[i];
+        s.feature[i].square_hi = (uint64_t)(t->square[i] >> 64);
+    }
+    glcm_stat_merge(stat, &s);
+    clear_totals(t);
+}
+
+/* --- one unit ------------------------------------------------------------------------- */
+
+typedef struct unit_work {
+    const cpu_worker *worker;
+    const level_tables *tables;
+    const glcm_view *view;
+    const uint8_t *roi;
+    glcm_lens lens;
+    code_plane plane;
+    move right, left, down;
+    sliding *window;
+    bool started;
+    int64_t x, y;            /* where the window is */
+    totals totals;           /* not yet in stat */
+    glcm_stat *stat;
+    float *maps[GLCM_FEATURES];   /* by feature, or NULL */
+} unit_work;
+
+static const pair_code *code_at(const unit_work *u, int64_t x, int64_t y)
+{
+    return u->plane.codes + (y - u->plane.y0) * u->plane.stride + (x - u->plane.x0);
+}
+
+/* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
+static void go_to(unit_work *u, int64_t x, int64_t y)
+{
+    const int64_t across = x > u->x ? x - u->x : u->x - x;
+    const int64_t cost = 2 * (across * u->right.n + (y - u->y) * u->down.n);
+    const int64_t anew = u->lens.pairs + u->tables->levels * u->tables->levels / 64;
+
+    if (!u->started || cost > anew) {
+        start_window(u->window, u->tables, code_at(u, x, y), &u->lens, u->plane.stride);
+        u->started = true;
+        u->x = x;
+        u->y = y;
+        return;
+    }
+    for (; u->y < y; u->y++)
+        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->down);
+    for (; u->x < x; u->x++)
+        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->right);
+    for (; u->x > x; u->x--)
+        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->left);
+}
+
+/* Takes the missing pairs, which counted as (0,0), out of the sums. */
+static void without_missing(const unit_work *u, uint32_t missing, glcm_sums *s)
+{
+    const histograms *const h = &u->window->h;
+    const glcm_tables *const t = &u->worker->tables;
+    const uint64_t *const f = t->f;
+    const uint32_t zeros = h->marginal[0];
+
+    s->fs -= f[h->sum[0]] - f[h->sum[0] - missing];
+    s->fd -= f[h->difference[0]] - f[h->difference[0] - missing];
+    s->fx -= t->f60[zeros] - t->f60[zeros - 2 * missing];
+    s->fx12 -= t->f12[zeros] - t->f12[zeros - 2 * missing];
+    s->idm -= missing * t->idm[0];
+}
+
+/* The features of the window where it stands. */
+static void take_features(unit_work *u)
+{
+    const glcm_tables *const t = &u->worker->tables;
+    const unsigned levels = u->tables->levels;
+    const uint32_t missing = u->window->h.cell[levels * (levels + 1) / 2] - u->tables->nowhere;
+    const uint32_t n = u->lens.pairs - missing;
+    glcm_sums s = u->window->s;
+    int64_t feature[GLCM_FEATURES];
+
+    if (n == 0)
+        return;
+    if (missing > 0)
+        without_missing(u, missing, &s);
+    glcm_features(&s, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
+    count_features(&u->totals, feature);
+    if (u->totals.windows == TOTALS_WINDOWS)
+        flush_totals(&u->totals, u->stat);
+    for (int f = 0; f < GLCM_FEATURES; f++) {
+        if (u->maps[f] != NULL) {
+            const int64_t x = u->lens.transposed ? u->y : u->x;
+            const int64_t y = u->lens.transposed ? u->x : u->y;
+
+            u->maps[f][y * u->worker->g.nx + x] = (float)((double)feature[f] * 0x1p-32);
+        }
+    }
+}
+
+/* All windows of row y, from the end that is nearer to where the window is. */
+static void do_row(unit_work *u, int64_t y, int64_t x0, int64_t x1)
+{
+    const uint8_t *const roi = u->roi + y * u->view->nx;
+
+    while (x0 < x1 && !roi[x0])
+        x0++;
+    while (x1 > x0 && !roi[x1 - 1])
+        x1--;
+    if (u->started && u->x - x0 > x1 - 1 - u->x) {
+        for (int64_t x = x1 - 1; x >= x0; x--)
+            if (roi[x]) {
+                go_to(u, x, y);
+                take_features(u);
+            }
+    } else {
+        for (int64_t x = x0; x < x1; x++)
+            if (roi[x]) {
+                go_to(u, x, y);
+                take_features(u);
+            }
+    }
+}
+
+static bool make_plane(unit_work *u, scratch *s, int64_t y0, int64_t y1)
+{
+    const glcm_lens *const l = &u->lens;
+    int lo = 0, hi = 0;
+    size_t size;
+
+    for (int i = 0; i < l->rows; i++) {
+        lo = l->lo[i] < lo ? l->lo[i] : lo;
+        hi = l->hi[i] > hi ? l->hi[i] : hi;
+    }
+    u->plane.x0 = u->view->x0 + lo - 1;
+    u->plane.x1 = u->view->x1 + hi + 1;
+    u->plane.y0 = y0 + l->row[0];
+    u->plane.y1 = y1 + l->row[l->rows - 1] + 1;
+    u->plane.stride = (ptrdiff_t)(u->plane.x1 - u->plane.x0);
+    size = (size_t)u->plane.stride * (size_t)(u->plane.y1 - u->plane.y0);
+    if (size > s->pairs_size) {
+        free(s->pairs);
+        s->pairs = malloc(size * sizeof *s->pairs);
+        s->pairs_size = s->pairs == NULL ? 0 : size;
+    }
+    u->plane.codes = s->pairs;
+    return s->pairs != NULL;
+}
+
+static void find_maps(unit_work *u, const glcm_unit *unit)
+{
+    const cpu_worker *const w = u->worker;
+    const size_t plane = (size_t)w->g.nx * w->g.ny;
+
+    for (size_t i = 0; i < w->params->n_maps; i++) {
+        const glcm_map *const m = &w->params->maps[i];
+
+        if (m->offset == unit->offset && m->level == unit->level)
+            u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + unit->slice) * plane;
+    }
+}
+
+/* Windows of one (offset, levels, slice, band) into *stat. */
+static tc_status slide_unit(const cpu_worker *w, const glcm_unit *unit, scratch *s, glcm_stat *stat)
+{
+    unit_work u = { .worker = w, .tables = &w->levels[unit->level], .window = s->window, .stat = stat };
+    int64_t y0, y1;
+    int turn;
+
+    glcm_lens_init(w->params, &w->params->offsets[unit->offset], &u.lens);
+    if (u.lens.rows == 0)
+        return TC_OK;
+    turn = u.lens.transposed;
+    u.view = &w->g.view[turn];
+    u.roi = w->roi[turn];
+    glcm_band_rows(&w->g, u.view, unit->band, &y0, &y1);
+    if (!make_plane(&u, s, y0, y1))
+        return TC_NO_MEMORY;
+    fill_codes(&u.plane, u.view, &u.lens,
+               w->grey[turn] + unit->level * (size_t)w->g.nx * w->g.ny, u.tables->levels);
+    moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
+    move_down(&u.lens, u.plane.stride, &u.down);
+    find_maps(&u, unit);
+    clear_totals(&u.totals);
+    for (int64_t y = y0; y < y1; y++)
+        do_row(&u, y, u.view->x0, u.view->x1);
+    flush_totals(&u.totals, stat);
+    return TC_OK;
+}
+
+/* The one matrix of the ROI. */
+static tc_status whole_unit(const cpu_worker *w, const glcm_unit *unit, scratch *s, glcm_stat *stat)
+{
+    const glcm_offset *const o = &w->params->offsets[unit->offset];
+    const unsigned levels = w->params->levels[unit->level];
+    const int64_t nx = w->g.nx, ny = w->g.ny;
+    const uint8_t *const grey = w->grey[0] + unit->level * (size_t)nx * (size_t)ny;
+    const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
+    int64_t feature[GLCM_FEATURES];
+
+    memset(s->counts, 0, (size_t)levels * levels * sizeof *s->counts);
+    for (int64_t y = 0; y + o->dy < ny; y++) {
+        const ptrdiff_t p = (ptrdiff_t)(y * nx), q = (ptrdiff_t)((y + o->dy) * nx + o->dx);
+
+        for (int64_t x = x0; x < x1; x++) {
+            if (w->roi[0][p + x] && w->roi[0][q + x]) {
+                s->counts[grey[p + x] * levels + grey[q + x]]++;
+                s->counts[grey[q + x] * levels + grey[p + x]]++;
+            }
+        }
+    }
+    if (glcm_matrix_features(s->counts, levels, &w->tables, feature))
+        glcm_stat_add(stat, feature);
+    return TC_OK;
+}
+
+static void run_unit(void *user, unsigned thread, size_t task)
+{
+    cpu_worker *const w = user;
+    scratch *const s = &w->scratch[thread];
+    tc_status st;
+    glcm_unit unit;
+
+    glcm_unit_at(&w->g, w->first + task, &unit);
+    glcm_stat_clear(&w->results[task]);
+    st = w->params->window == GLCM_WHOLE_ROI ? whole_unit(w, &unit, s, &w->results[task])
+                                             : slide_unit(w, &unit, s, &w->results[task]);
+    if (st != TC_OK)
+        s->status = st;
+}
+
+/* --- planes of a slice ------------------------------------------------------------------ */
+
+static void transpose(const uint8_t *in, uint32_t nx, uint32_t ny, uint8_t *out)
+{
+    enum { TILE = 64 };
+
+    for (size_t y0 = 0; y0 < ny; y0 += TILE)
+        for (size_t x0 = 0; x0 < nx; x0 += TILE)
+            for (size_t x = x0; x < x0 + TILE && x < nx; x++)
+                for (size_t y = y0; y < y0 + TILE && y < ny; y++)
+                    out[x * ny + y] = in[y * nx + x];
+}
+
+static void load_slice(cpu_worker *w, uint32_t slice)
+{
+    const size_t plane = (size_t)w->g.nx * w->g.ny;
+
+    if (w->slice == slice)
+        return;
+    for (size_t i = 0; i < w->params->n_levels; i++) {
+        glcm_quantise(&w->g, w->task->pixels, slice, w->params->levels[i], w->grey[0] + i * plane);
+        transpose(w->grey[0] + i * plane, w->g.nx, w->g.ny, w->grey[1] + i * plane);
+    }
+    glcm_roi_plane(&w->g, slice, w->roi[0]);
+    transpose(w->roi[0], w->g.nx, w->g.ny, w->roi[1]);
+    w->slice = slice;
+}
+
+/* --- tables -------------------------------------------------------------------------------- */
+
+static void make_level(const glcm_tables *g, unsigned levels, level_tables *t)
+{
+    t->levels = levels;
+    t->diagonal = g->diagonal;
+    t->nowhere = g->nowhere;
+    t->cell_step = g->cell_step;
+    t->marginal_step = g->marginal_step;
+    t->step = g->step;
+    for (uint64_t s = 0; s <= 2 * (uint64_t)levels - 2; s++)
+        t->sum_pack[s] = s | (s * s) << GLCM_PACK_SHIFT;
+    for (uint64_t d = 0; d < levels; d++)
+        t->difference_pack[d] = (glcm_pair64){ d | (d * d) << GLCM_PACK_SHIFT, g->idm[d] };
+}
+
+/* --- the backend ------------------------------------------------------------------------------ */
+
+static void cpu_close(void **worker)
+{
+    cpu_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    an_pool_destroy(&w->pool);
+    if (w->scratch != NULL) {
+        for (unsigned i = 0; i < w->task->threads; i++) {
+            free(w->scratch[i].window);
+            free(w->scratch[i].pairs);
+            free(w->scratch[i].counts);
+        }
+    }
+    free(w->scratch);
+    free(w->levels);
+    free(w->grey[0]);
+    free(w->grey[1]);
+    free(w->roi[0]);
+    free(w->roi[1]);
+    free(w->results);
+    glcm_tables_free(&w->tables);
+    free(w);
+}
+
+static bool make_planes(cpu_worker *w)
+{
+    const size_t plane = (size_t)w->g.nx * w->g.ny;
+
+    for (int i = 0; i < 2; i++) {
+        w->grey[i] = malloc(plane * w->params->n_levels);
+        w->roi[i] = malloc(plane);
+        if (w->grey[i] == NULL || w->roi[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool make_scratch(cpu_worker *w, unsigned threads)
+{
+    w->scratch = calloc(threads, sizeof *w->scratch);
+    if (w->scratch == NULL)
+        return false;
+    for (unsigned i = 0; i < threads; i++) {
+        if (w->params->window == GLCM_WHOLE_ROI) {
+            w->scratch[i].counts = malloc((size_t)MAX_L * MAX_L * sizeof(uint64_t));
+            if (w->scratch[i].counts == NULL)
+                return false;
+        } else {
+            w->scratch[i].window = malloc(sizeof *w->scratch[i].window);
+            if (w->scratch[i].window == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    const glcm_params *const p = task->params;
+    cpu_worker *const w = calloc(1, sizeof *w);
+    tc_status st;
+
+    (void)state;
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "glcm");
+    w->task = task;
+    w->params = p;
+    w->slice = UINT32_MAX;
+    w->batch = task->threads;
+    st = glcm_geometry_init(task, &w->g, err);
+    if (st == TC_OK)
+        st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
+    if (st == TC_OK)
+        st = an_pool_create(task->threads, &w->pool, err);
+    if (st != TC_OK)
+        goto fail;
+    w->levels = calloc(p->n_levels, sizeof *w->levels);
+    if (w->levels == NULL || !make_planes(w) || !make_scratch(w, task->threads)) {
+        st = tc_no_memory(err, "glcm");
+        goto fail;
+    }
+    for (size_t i = 0; i < p->n_levels; i++)
+        make_level(&w->tables, p->levels[i], &w->levels[i]);
+    return TC_OK;
+fail:
+    cpu_close(worker);
+    return st;
+}
+
+/* Units of one step: within a slice, and for about a tenth of a second. */
+static uint64_t step_units(const cpu_worker *w, uint64_t done)
+{
+    const uint64_t per_slice = w->g.units / w->g.nz;
+    const uint64_t left = per_slice - done % per_slice;
+
+    return left < w->batch ? left : w->batch;
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    cpu_worker *const w = worker;
+    an_state_head *const head = state;
+    const uint64_t done = head->units_done;
+    const double start = tc_seconds();
+    glcm_unit unit;
+    uint64_t n;
+
+    *units_done = done;
+    if (done >= w->g.units)
+        return TC_OK;
+    n = step_units(w, done);
+    if (n > w->results_size) {
+        free(w->results);
+        w->results = malloc(n * sizeof *w->results);
+        w->results_size = w->results == NULL ? 0 : n;
+        if (w->results == NULL)
+            return tc_no_memory(err, "glcm");
+    }
+    glcm_unit_at(&w->g, done, &unit);
+    load_slice(w, unit.slice);
+    w->first = done;
+    w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
+    an_pool_run(w->pool, run_unit, w, n);
+    for (unsigned i = 0; i < w->task->threads; i++)
+        if (w->scratch[i].status != TC_OK)
+            return tc_no_memory(err, "glcm");
+    for (uint64_t i = 0; i < n; i++) {
+        glcm_unit_at(&w->g, done + i, &unit);
+        glcm_stat_merge(&glcm_state_stats(state)[unit.level * w->params->n_offsets + unit.offset],
+                        &w->results[i]);
+    }
+    head->units_done = done + n;
+    *units_done = head->units_done;
+    w->batch = an_next_batch(w->batch, n, w->task->threads, tc_seconds() - start);
+    return head->units_done == w->g.units ? TC_OK : TC_MORE;
+}
+
+/* The state is always up to date. */
+const an_backend glcm_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .step = cpu_step,
+    .sync = an_always_synced,
+    .close = cpu_close
+};

@@ -1,0 +1,211 @@
+/*
+ * glcm: Haralick texture in a sliding neighbourhood, as Help Conquer Cancer
+ * computed it. Parameters, geometry, tables and state, shared by both
+ * backends. docs/analyses/glcm.md explains the analysis to its users.
+ */
+#ifndef GLCM_H
+#define GLCM_H
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/glcm/core.h"
+
+enum {
+    GLCM_MAX_LEVELS = 256,      /* grey levels */
+    GLCM_MAX_LEVEL_COUNT = 16,  /* entries of "levels" */
+    GLCM_MAX_RADIUS = 63,       /* of a sliding window */
+    GLCM_MAX_DISTANCE = 255,
+    GLCM_MAX_MAPS = 256,
+    GLCM_MAX_OFFSETS = 65536
+};
+
+typedef enum glcm_range { GLCM_RANGE_TYPE, GLCM_RANGE_IMAGE, GLCM_RANGE_FIXED } glcm_range;
+typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
+typedef enum glcm_roi { GLCM_ROI_ALL, GLCM_ROI_DISC, GLCM_ROI_MASK } glcm_roi;
+
+typedef struct glcm_offset {
+    int dx, dy;                 /* dy > 0, or dy = 0 and dx > 0 */
+    unsigned distance;          /* index into distances */
+} glcm_offset;
+
+typedef struct glcm_map {
+    unsigned feature, level;    /* level: index into levels */
+    int dx, dy;
+    size_t offset;              /* index into offsets */
+} glcm_map;
+
+typedef struct glcm_params {
+    size_t n_levels;
+    unsigned levels[GLCM_MAX_LEVEL_COUNT];
+    glcm_range range;
+    unsigned lo, hi;            /* of GLCM_RANGE_FIXED */
+    glcm_window window;
+    int radius;
+    size_t n_distances;
+    unsigned distances[GLCM_MAX_DISTANCE];
+    bool four;                  /* directions "four" */
+    glcm_roi roi;
+    bool roi_centred;           /* disc at (width/2, height/2), rounded down */
+    int64_t roi_cx, roi_cy, roi_r;
+    bool per_offset;
+    size_t n_maps;
+    glcm_map maps[GLCM_MAX_MAPS];
+    /* derived */
+    size_t n_offsets;           /* sorted by distance, dy, dx */
+    glcm_offset *offsets;
+} glcm_params;
+
+extern const char *const glcm_feature_names[GLCM_FEATURES];
+
+/* --- state ------------------------------------------------------------------ */
+
+/* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two
+ * little-endian halves, two's complement. */
+typedef struct glcm_moments {
+    int64_t min, max;
+    uint64_t sum_lo, sum_hi;
+    uint64_t square_lo, square_hi;
+} glcm_moments;
+
+/* Of one (levels, offset): the windows seen and their 13 features. */
+typedef struct glcm_stat {
+    uint64_t windows;
+    glcm_moments feature[GLCM_FEATURES];
+} glcm_stat;
+
+/* The state is: an_state_head, glcm_stat[n_levels][n_offsets], and one float
+ * plane [nz][ny][nx] for each map. */
+static inline glcm_stat *glcm_state_stats(void *state)
+{
+    return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
+}
+static inline const glcm_stat *glcm_state_stats_const(const void *state)
+{
+    return (const glcm_stat *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
+}
+size_t glcm_state_maps_at(const glcm_params *params);   /* byte offset of the planes */
+
+void glcm_stat_clear(glcm_stat *stat);
+/* Adds one window's features. */
+void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES]);
+/* stat += other */
+void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other);
+
+/* --- geometry: what of the work depends on the item alone ------------------- */
+
+/* A window slides along rows of a picture, or along its columns: those are the
+ * rows of the transposed picture. Offsets take the direction in which fewer
+ * pairs enter and leave. */
+typedef struct glcm_view {
+    uint32_t nx, ny;            /* of the picture in this orientation */
+    int64_t x0, y0, x1, y1;     /* bounding box of the ROI (a mask: all), half-open */
+} glcm_view;
+
+/* The pairs of one offset inside a window: base pixel p = c + (x, y) for
+ * x in [lo[i], hi[i]], y = row[i]; the other end is p + (dx, dy). */
+typedef struct glcm_lens {
+    int dx, dy;                 /* in the orientation of the view */
+    bool transposed;
+    int rows;                   /* 0: no pair fits in the window */
+    int row[2 * GLCM_MAX_RADIUS + 1];
+    int lo[2 * GLCM_MAX_RADIUS + 1], hi[2 * GLCM_MAX_RADIUS + 1];
+    uint32_t pairs;
+} glcm_lens;
+
+/* Work is cut into units: for each offset, each slice, each band of the ROI,
+ * each entry of levels (fastest). */
+typedef struct glcm_unit {
+    size_t offset, level;
+    uint32_t slice, band;
+} glcm_unit;
+
+typedef struct glcm_geometry {
+    const glcm_params *params;
+    uint32_t nx, ny, nz;
+    unsigned lo, hi;            /* grey range that is quantised */
+    int64_t cx, cy;             /* centre of a disc */
+    glcm_view view[2];          /* as it is; transposed */
+    const uint8_t *slice_mask;  /* the item's mask [nz][ny][nx], or NULL */
+    uint32_t bands;
+    uint64_t units;
+    uint32_t max_pairs;         /* bound on the pairs of a window */
+    int fbits;                  /* fraction bits of the tables of k log2 k */
+} glcm_geometry;
+
+/* What needs no pixels: all but the mask and the grey range. */
+tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item,
+                             glcm_geometry *g, tc_err *err);
+/* The whole geometry. It borrows from the task and needs no freeing. */
+tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err);
+void glcm_unit_at(const glcm_geometry *g, uint64_t index, glcm_unit *unit);
+/* The pairs of an offset, in the cheaper orientation. */
+void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *lens);
+/* Rows [*y0, *y1) of the view that a band covers. */
+void glcm_band_rows(const glcm_geometry *g, const glcm_view *view, uint32_t band,
+                    int64_t *y0, int64_t *y1);
+/* The slice in `levels` grey levels: q = clamp((v-lo)*levels/(hi-lo+1)), [ny][nx]. */
+void glcm_quantise(const glcm_geometry *g, const wu_pixels *px, uint32_t slice,
+                   unsigned levels, uint8_t *out);
+/* 1 where a window is centred, [ny][nx]. */
+void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out);
+
+/* --- tables ------------------------------------------------------------------- */
+
+/* Two sums side by side, each modulo 2^64. */
+typedef uint64_t glcm_pair64 __attribute__((vector_size(16)));
+
+typedef struct glcm_tables {
+    int fbits;
+    uint32_t max_pairs;
+    uint64_t *f;                /* [2*max_pairs+1]: k*log2(k) in 2^-fbits */
+    uint64_t *f60;              /* the same in 2^-60, modulo 2^64 */
+    uint64_t *f12;              /* the same in 2^-12 */
+    glcm_divisors *divisors;    /* [max_pairs+1]; entry 0 unused */
+    uint64_t *exp_table;        /* [GLCM_EXP_SIZE] */
+    uint64_t idm[GLCM_MAX_LEVELS];  /* 1/(1+k^2) in 2^-36 */
+    /* What a histogram's bin changes in the sums when its count goes from k to
+     * k+1. A cell's entry stands at k off the diagonal, at diagonal + k on it,
+     * and is zero from nowhere on (glcm_cpu.c counts missing pairs there). */
+    uint32_t diagonal, nowhere;
+    glcm_pair64 *cell_step;     /* [nowhere + max_pairs + 1]: fxy, e2 */
+    glcm_pair64 *marginal_step; /* [2*max_pairs+1]: fx, fx12 */
+    uint64_t *step;             /* [2*max_pairs+1]: fs, fd */
+} glcm_tables;
+
+tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
+void glcm_tables_free(glcm_tables *t);
+/* log2(k) in 2^-80, k > 0, within 2^-79. */
+unsigned __int128 glcm_log2_q80(uint64_t k);
+
+/* Features, in 2^-32, of the matrix of ordered pairs counts[L][L] (symmetric,
+ * both orders counted) of any number of pairs up to 2^31. False if it is
+ * empty. For GLCM_WHOLE_ROI. */
+bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+                          int64_t feature[GLCM_FEATURES]);
+
+tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
+                      wu_output *out, tc_err *err);
+tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
+
+/* --- output ------------------------------------------------------------------- */
+
+/* Of a feature over the windows of one offset: mean, variance, minimum, maximum;
+ * all NaN where no window has a pair. Of a feature over the offsets of a
+ * distance: */
+enum { GLCM_MOMENTS = 4 };
+enum { GLCM_MEAN, GLCM_SPREAD, GLCM_SD, GLCM_MIN, GLCM_MAX, GLCM_STATISTICS };
+
+/* From the one to the other; a new one is all zero. */
+typedef struct glcm_summary {
+    double sum, sum_variance, lowest, highest, min, max;
+    unsigned n;
+} glcm_summary;
+void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS]);
+void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
+
+/* glcm_check.c */
+tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+
+extern const an_backend glcm_cpu;
+
+#endif

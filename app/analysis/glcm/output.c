@@ -1,0 +1,316 @@
+/* From sums to statistics and names: what both backends share after the windows. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm/glcm.h"
+
+typedef __int128 i128;
+typedef unsigned __int128 u128;
+
+static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
+
+static u128 join(uint64_t lo, uint64_t hi)
+{
+    return (u128)hi << 64 | lo;
+}
+
+static void add128(uint64_t *lo, uint64_t *hi, u128 v)
+{
+    v += join(*lo, *hi);
+    *lo = (uint64_t)v;
+    *hi = (uint64_t)(v >> 64);
+}
+
+void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
+{
+    stat->windows++;
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        glcm_moments *const m = &stat->feature[i];
+        const int64_t v = feature[i];
+        const uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
+
+        m->min = v < m->min ? v : m->min;
+        m->max = v > m->max ? v : m->max;
+        add128(&m->sum_lo, &m->sum_hi, (u128)(i128)v);
+        add128(&m->square_lo, &m->square_hi, (u128)size * size);
+    }
+}
+
+void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other)
+{
+    stat->windows += other->windows;
+    for (int i = 0; i < GLCM_FEATURES; i++) {
+        glcm_moments *const m = &stat->feature[i];
+        const glcm_moments *const o = &other->feature[i];
+
+        m->min = o->min < m->min ? o->min : m->min;
+        m->max = o->max > m->max ? o->max : m->max;
+        add128(&m->sum_lo, &m->sum_hi, join(o->sum_lo, o->sum_hi));
+        add128(&m->square_lo, &m->square_hi, join(o->square_lo, o->square_hi));
+    }
+}
+
+/* Mean and population variance of n > 0 values in 2^-32. The variance is taken
+ * about an integer near the mean, where nothing cancels: with e = sum - n c,
+ * sum (v-c)^2 = squares - 2 c sum + n c^2 and n var = that - e^2/n. */
+static void moments(const glcm_moments *m, uint64_t n, double *mean, double *variance)
+{
+    const i128 sum = (i128)join(m->sum_lo, m->sum_hi);
+    const i128 c = sum / (i128)n;
+    const i128 e = sum - c * (i128)n;
+    const u128 centred = join(m->square_lo, m->square_hi) - 2 * (u128)c * (u128)sum
+                       + (u128)n * (u128)c * (u128)c;
+    const double count = (double)n;
+    const double rest = (double)e;
+
+    *mean = (double)sum / (count * 0x1p32);
+    *variance = ((double)centred - rest * rest / count) / count * 0x1p-64;
+    if (*variance < 0)
+        *variance = 0;
+}
+
+/* Mean, variance, minimum and maximum over the windows of one offset. */
+static void over_windows(const glcm_stat *stat, int feature, double out[GLCM_MOMENTS])
+{
+    const glcm_moments *const m = &stat->feature[feature];
+
+    for (int i = 0; i < GLCM_MOMENTS; i++)
+        out[i] = NAN;
+    if (stat->windows == 0)
+        return;
+    moments(m, stat->windows, &out[0], &out[1]);
+    out[2] = (double)m->min * 0x1p-32;
+    out[3] = (double)m->max * 0x1p-32;
+}
+
+void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS])
+{
+    if (isnan(offset[0]))
+        return;
+    s->sum += offset[0];
+    s->sum_variance += offset[1];
+    s->lowest = s->n == 0 || offset[0] < s->lowest ? offset[0] : s->lowest;
+    s->highest = s->n == 0 || offset[0] > s->highest ? offset[0] : s->highest;
+    s->min = s->n == 0 || offset[2] < s->min ? offset[2] : s->min;
+    s->max = s->n == 0 || offset[3] > s->max ? offset[3] : s->max;
+    s->n++;
+}
+
+void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
+{
+    for (int i = 0; i < GLCM_STATISTICS; i++)
+        out[i] = NAN;
+    if (s->n == 0)
+        return;
+    out[GLCM_MEAN] = s->sum / s->n;
+    out[GLCM_SPREAD] = s->highest - s->lowest;
+    out[GLCM_SD] = sqrt(s->sum_variance / s->n);
+    out[GLCM_MIN] = s->min;
+    out[GLCM_MAX] = s->max;
+}
+
+/* The five statistics of one (levels, distance, feature) over its offsets. */
+static void over_offsets(const glcm_params *p, const glcm_stat *stats, unsigned distance, int feature,
+                         double out[GLCM_STATISTICS])
+{
+    glcm_summary summary = { .n = 0 };
+
+    for (size_t o = 0; o < p->n_offsets; o++) {
+        double offset[GLCM_MOMENTS];
+
+        if (p->offsets[o].distance != distance)
+            continue;
+        over_windows(&stats[o], feature, offset);
+        glcm_summary_add(&summary, offset);
+    }
+    glcm_summary_end(&summary, out);
+}
+
+static void fill_features(const glcm_params *p, const glcm_stat *stats, double *row)
+{
+    for (size_t level = 0; level < p->n_levels; level++)
+        for (unsigned d = 0; d < p->n_distances; d++)
+            for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_STATISTICS)
+                over_offsets(p, stats + level * p->n_offsets, d, f, row);
+}
+
+static void fill_offset_features(const glcm_params *p, const glcm_stat *stats, double *row)
+{
+    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
+        for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_MOMENTS)
+            over_windows(&stats[i], f, row);
+}
+
+tc_status glcm_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+{
+    const glcm_params *const p = task->params;
+    const wu_item *const item = task->item;
+    const glcm_stat *const stats = glcm_state_stats_const(state);
+    const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
+    const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
+    tc_status st = glcm_expect(p, item, out, err);
+
+    (void)item_index;
+    if (st == TC_OK)
+        st = wu_output_allocate(out, 0, err);
+    if (st != TC_OK)
+        return st;
+    fill_features(p, stats, wu_output_data(out, "features"));
+    if (p->per_offset)
+        fill_offset_features(p, stats, wu_output_data(out, "offset_features"));
+    for (size_t i = 0; i < p->n_maps; i++)
+        memcpy(out->arrays[out->n - p->n_maps + i].data, planes + i * bytes, bytes);
+    return TC_OK;
+}
+
+tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
+{
+    enum { WIDTH = 48 };
+    const glcm_params *const p = params;
+    const uint64_t n = (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * GLCM_STATISTICS;
+    const uint64_t offsets_shape[2] = { p->n_offsets, 3 };
+    void *data;
+    uint32_t *name;
+    int32_t *row;
+    tc_status st = wu_output_add(out, WU_ONCE, "feature_names", WU_STR, WIDTH, 1, &n, &data, err);
+
+    if (st != TC_OK)
+        return st;
+    name = data;
+    for (size_t level = 0; level < p->n_levels; level++)
+        for (size_t d = 0; d < p->n_distances; d++)
+            for (int f = 0; f < GLCM_FEATURES; f++)
+                for (int s = 0; s < GLCM_STATISTICS; s++, name += WIDTH) {
+                    char text[WIDTH + 1];
+
+                    snprintf(text, sizeof text, "glcm_L%u_d%02u_%s_%s", p->levels[level],
+                             p->distances[d], glcm_feature_names[f], statistic_names[s]);
+                    wu_utf8_to_ucs4(text, name, WIDTH);
+                }
+    if (!p->per_offset)
+        return TC_OK;
+    /* What axis 2 of offset_features is: dx, dy, distance. */
+    st = wu_output_add(out, WU_ONCE, "offsets", WU_I32, 0, 2, offsets_shape, &data, err);
+    if (st != TC_OK)
+        return st;
+    row = data;
+    for (size_t o = 0; o < p->n_offsets; o++, row += 3) {
+        row[0] = p->offsets[o].dx;
+        row[1] = p->offsets[o].dy;
+        row[2] = (int32_t)p->distances[p->offsets[o].distance];
+    }
+    return TC_OK;
+}
+
+/* --- one matrix of many pairs ------------------------------------------------- */
+
+/* Rounds a*2^32/b to the nearest. a*2^32 must fit. */
+static int64_t quotient(i128 a, i128 b)
+{
+    const i128 scaled = (a < 0 ? -a : a) * ((i128)1 << 32);
+    const i128 q = (scaled + b / 2) / b;
+
+    return (int64_t)(a < 0 ? -q : q);
+}
+
+/* sum over entries h[i] of h*(log2(total) - log2(h)), in 2^-80: total times the
+ * entropy. */
+static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total)
+{
+    const u128 log_total = glcm_log2_q80(total);
+    i128 sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (h[i] != 0)
+            sum += (i128)h[i] * (i128)(log_total - glcm_log2_q80(h[i]));
+    return sum;
+}
+
+/* From entropy_sum to the entropy in 2^-32. */
+static int64_t rounded_entropy(i128 sum, i128 total)
+{
+    return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
+}
+
+/* 2n times the mutual information of the two ends of a pair, in 2^-80. A cell
+ * that is exactly the product of its marginals adds exactly nothing. */
+static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal, uint64_t total)
+{
+    const i128 log_total = (i128)glcm_log2_q80(total);
+    i128 logs[GLCM_MAX_LEVELS], sum = 0;
+
+    for (unsigned a = 0; a < levels; a++)
+        logs[a] = marginal[a] != 0 ? (i128)glcm_log2_q80(marginal[a]) : 0;
+    for (unsigned a = 0; a < levels; a++)
+        for (unsigned b = 0; b < levels; b++) {
+            const uint64_t c = counts[(size_t)a * levels + b];
+
+            if (c != 0 && (u128)c * total != (u128)marginal[a] * marginal[b])
+                sum += (i128)c * ((i128)glcm_log2_q80(c) + log_total - logs[a] - logs[b]);
+        }
+    return sum < 0 ? 0 : sum;
+}
+
+typedef struct matrix_sums {
+    uint64_t total;                         /* ordered pairs, 2n */
+    i128 e2, s1, s2, d1, d2, idm;           /* over ordered pairs; s2 of a^2+b^2 */
+    uint64_t marginal[GLCM_MAX_LEVELS];
+    uint64_t sum[2 * GLCM_MAX_LEVELS], difference[GLCM_MAX_LEVELS];
+} matrix_sums;
+
+static void add_cell(matrix_sums *m, const glcm_tables *t, unsigned a, unsigned b, uint64_t c)
+{
+    const unsigned d = a > b ? a - b : b - a;
+
+    m->total += c;
+    m->marginal[a] += c;
+    m->sum[a + b] += c;
+    m->difference[d] += c;
+    m->e2 += (i128)c * c;
+    m->s1 += (i128)c * (a + b);
+    m->s2 += (i128)c * (a * a + b * b);
+    m->d1 += (i128)c * d;
+    m->d2 += (i128)c * d * d;
+    m->idm += (i128)c * t->idm[d];
+}
+
+bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
+                          int64_t feature[GLCM_FEATURES])
+{
+    matrix_sums m;
+    i128 n2, variance, x, hx;
+    uint64_t t58;
+
+    memset(&m, 0, sizeof m);
+    for (unsigned a = 0; a < levels; a++)
+        for (unsigned b = 0; b < levels; b++)
+            if (counts[(size_t)a * levels + b] != 0)
+                add_cell(&m, t, a, b, counts[(size_t)a * levels + b]);
+    if (m.total == 0)
+        return false;
+    n2 = m.total;                           /* N = 2n */
+    /* sums over ordered pairs are twice those over pairs: N s2/2 - (s1/2)^2
+     * over N^2 is the variance of the marginal; times 4 to stay in integers. */
+    variance = 2 * n2 * m.s2 - m.s1 * m.s1;
+    x = information_sum(counts, levels, m.marginal, m.total);
+    hx = entropy_sum(m.marginal, levels, m.total);
+    feature[GLCM_ASM] = quotient(m.e2, n2 * n2);
+    feature[GLCM_CONTRAST] = quotient(m.d2, n2);
+    feature[GLCM_CORRELATION] = variance == 0 ? (int64_t)1 << 32
+                              : quotient(variance - 2 * n2 * m.d2, variance);
+    feature[GLCM_VARIANCE] = quotient(variance, 4 * n2 * n2);
+    feature[GLCM_IDM] = quotient(m.idm, n2 << GLCM_IDM_BITS);
+    feature[GLCM_SUM_AVERAGE] = quotient(m.s1, n2) + ((int64_t)2 << 32);
+    feature[GLCM_SUM_VARIANCE] = quotient(variance - n2 * m.d2, n2 * n2);
+    feature[GLCM_SUM_ENTROPY] = rounded_entropy(entropy_sum(m.sum, (size_t)2 * levels, m.total), n2);
+    feature[GLCM_ENTROPY] = rounded_entropy(entropy_sum(counts, (size_t)levels * levels, m.total), n2);
+    feature[GLCM_DIFFERENCE_VARIANCE] = quotient(n2 * m.d2 - m.d1 * m.d1, n2 * n2);
+    feature[GLCM_DIFFERENCE_ENTROPY] = rounded_entropy(entropy_sum(m.difference, levels, m.total), n2);
+    feature[GLCM_IMC1] = hx == 0 ? 0 : -quotient(x >> 32, hx >> 32);
+    t58 = (uint64_t)((2 * x / n2) >> 22);   /* 2 (HXY2 - HXY), for the table */
+    feature[GLCM_IMC2] = (int64_t)tc_sqrt_round((((uint64_t)1 << 63)
+                                                 - glcm_exp_neg(t58, t->exp_table)) << 1);
+    return true;
+}

@@ -1,0 +1,199 @@
+/* Geometry of glcm: which windows, which pairs, how the work is cut. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm/glcm.h"
+
+/* Windows of one unit, and the fewest rows of a band: preparing a band costs as
+ * much as some 33 rows of it, whatever its height. */
+#define UNIT_WINDOWS ((int64_t)1 << 17)
+#define BAND_ROWS 16
+
+static bool in_window(const glcm_params *p, int x, int y)
+{
+    const int r = p->radius;
+
+    if (p->window == GLCM_SQUARE)
+        return x >= -r && x <= r && y >= -r && y <= r;
+    return x * x + y * y <= r * r;
+}
+
+/* The lens in the orientation in which (dx, dy) is given. */
+static void lens_rows(const glcm_params *p, int dx, int dy, glcm_lens *lens)
+{
+    const int r = p->radius;
+
+    memset(lens, 0, sizeof *lens);
+    lens->dx = dx;
+    lens->dy = dy;
+    for (int y = -r; y <= r; y++) {
+        int lo = r + 1, hi = -r - 1;
+
+        for (int x = -r; x <= r; x++) {
+            if (in_window(p, x, y) && in_window(p, x + dx, y + dy)) {
+                lo = x < lo ? x : lo;
+                hi = x;
+            }
+        }
+        if (hi < lo)
+            continue;
+        lens->row[lens->rows] = y;
+        lens->lo[lens->rows] = lo;
+        lens->hi[lens->rows] = hi;
+        lens->pairs += (uint32_t)(hi - lo + 1);
+        lens->rows++;
+    }
+}
+
+void glcm_lens_init(const glcm_params *p, const glcm_offset *o, glcm_lens *lens)
+{
+    glcm_lens turned;
+
+    lens_rows(p, o->dx, o->dy, lens);
+    lens_rows(p, o->dy, o->dx, &turned);
+    if (turned.rows < lens->rows) {
+        *lens = turned;
+        lens->transposed = true;
+    }
+}
+
+static uint32_t bit_length(uint64_t v)
+{
+    return v == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(v);
+}
+
+static glcm_view transposed(const glcm_view *v)
+{
+    return (glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
+}
+
+tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geometry *g, tc_err *err)
+{
+    glcm_view *const v = &g->view[0];
+    uint64_t window = 1;
+    int64_t side, bands;
+
+    memset(g, 0, sizeof *g);
+    g->params = p;
+    g->nx = v->nx = item->nx;
+    g->ny = v->ny = item->ny;
+    g->nz = item->nz;
+    v->x1 = item->nx;
+    v->y1 = item->ny;
+    if (p->roi == GLCM_ROI_DISC) {
+        g->cx = p->roi_centred ? item->nx / 2 : p->roi_cx;
+        g->cy = p->roi_centred ? item->ny / 2 : p->roi_cy;
+        v->x0 = g->cx - p->roi_r > 0 ? g->cx - p->roi_r : 0;
+        v->y0 = g->cy - p->roi_r > 0 ? g->cy - p->roi_r : 0;
+        v->x1 = g->cx + p->roi_r + 1 < v->x1 ? g->cx + p->roi_r + 1 : v->x1;
+        v->y1 = g->cy + p->roi_r + 1 < v->y1 ? g->cy + p->roi_r + 1 : v->y1;
+        if (v->x0 >= v->x1 || v->y0 >= v->y1)
+            return tc_fail(err, TC_BAD_INPUT, "the disc of parameters.roi lies outside the picture");
+    }
+    g->view[1] = transposed(v);
+    side = v->x1 - v->x0 < v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0;
+    bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + UNIT_WINDOWS - 1) / UNIT_WINDOWS;
+    if (bands > side / BAND_ROWS)
+        bands = side / BAND_ROWS;
+    if (bands < 1 || p->window == GLCM_WHOLE_ROI)
+        bands = 1;
+    g->bands = (uint32_t)bands;
+    g->units = (uint64_t)g->nz * p->n_offsets * g->bands * p->n_levels;
+    if (p->window != GLCM_WHOLE_ROI)
+        window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
+    /* An offset is at least one pixel long: fewer pairs than pixels. */
+    g->max_pairs = (uint32_t)window;
+    /* 2n log2(2n) is to stay below 2^62. */
+    g->fbits = 62 - (int)bit_length(2 * window * bit_length(2 * window));
+    if (g->fbits > 58)
+        g->fbits = 58;
+    return TC_OK;
+}
+
+/* Smallest and largest value of all pixels of the item. */
+static void value_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
+{
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+
+    *lo = UINT32_MAX;
+    *hi = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned v = px->bits == 8 ? px->u8[i] : px->u16[i];
+
+        *lo = v < *lo ? v : *lo;
+        *hi = v > *hi ? v : *hi;
+    }
+}
+
+tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err)
+{
+    const glcm_params *const p = task->params;
+    const wu_pixels *const px = task->pixels;
+    tc_status st = glcm_geometry_plan(p, task->item, g, err);
+
+    if (st != TC_OK)
+        return st;
+    g->slice_mask = p->roi == GLCM_ROI_MASK ? px->mask : NULL;
+    if (g->slice_mask != NULL &&
+        memchr(g->slice_mask, 1, (size_t)px->nx * px->ny * px->nz) == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "the mask has no pixel inside");
+    g->lo = p->lo;
+    g->hi = p->hi;
+    if (p->range == GLCM_RANGE_TYPE) {
+        g->lo = 0;
+        g->hi = px->bits == 8 ? 255 : 65535;
+    } else if (p->range == GLCM_RANGE_IMAGE) {
+        value_range(px, &g->lo, &g->hi);
+    }
+    return TC_OK;
+}
+
+void glcm_unit_at(const glcm_geometry *g, uint64_t index, glcm_unit *unit)
+{
+    unit->level = (size_t)(index % g->params->n_levels);
+    index /= g->params->n_levels;
+    unit->band = (uint32_t)(index % g->bands);
+    index /= g->bands;
+    unit->offset = (size_t)(index % g->params->n_offsets);
+    unit->slice = (uint32_t)(index / g->params->n_offsets);
+}
+
+void glcm_band_rows(const glcm_geometry *g, const glcm_view *view, uint32_t band, int64_t *y0, int64_t *y1)
+{
+    const int64_t rows = view->y1 - view->y0;
+
+    *y0 = view->y0 + rows * band / g->bands;
+    *y1 = view->y0 + rows * (band + 1) / g->bands;
+}
+
+void glcm_quantise(const glcm_geometry *g, const wu_pixels *px, uint32_t slice, unsigned levels, uint8_t *out)
+{
+    const size_t plane = (size_t)g->nx * g->ny;
+    const int64_t width = (int64_t)g->hi - g->lo + 1;
+    const size_t at = plane * slice;
+
+    for (size_t i = 0; i < plane; i++) {
+        const int64_t v = px->bits == 8 ? px->u8[at + i] : px->u16[at + i];
+        int64_t q = (v - g->lo) * levels / width;
+
+        q = q < 0 ? 0 : q;
+        out[i] = (uint8_t)(q >= levels ? levels - 1 : q);
+    }
+}
+
+void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out)
+{
+    const size_t plane = (size_t)g->nx * g->ny;
+    const int64_t r2 = g->params->roi_r * g->params->roi_r;
+
+    if (g->params->roi == GLCM_ROI_ALL) {
+        memset(out, 1, plane);
+    } else if (g->params->roi == GLCM_ROI_MASK) {
+        memcpy(out, g->slice_mask + plane * slice, plane);
+    } else {
+        for (int64_t y = 0; y < g->ny; y++)
+            for (int64_t x = 0; x < g->nx; x++)
+                out[(size_t)y * g->nx + (size_t)x] =
+                    (x - g->cx) * (x - g->cx) + (y - g->cy) * (y - g->cy) <= r2;
+    }
+}

@@ -1,0 +1,178 @@
+/*
+ * The tables that stand in for logarithm, exponential and division. Made with
+ * integers only: they are the same on every machine.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm/glcm.h"
+
+typedef unsigned __int128 u128;
+
+/* a*b/2^127 */
+static u128 mul_q127(u128 a, u128 b)
+{
+    const uint64_t a1 = (uint64_t)(a >> 64), a0 = (uint64_t)a;
+    const uint64_t b1 = (uint64_t)(b >> 64), b0 = (uint64_t)b;
+    const u128 mid1 = (u128)a1 * b0, mid2 = (u128)a0 * b1;
+    const u128 low = ((u128)a0 * b0 >> 64) + (uint64_t)mid1 + (uint64_t)mid2;
+    const u128 high = (u128)a1 * b1 + (mid1 >> 64) + (mid2 >> 64) + (low >> 64);
+
+    return high << 1 | ((low >> 63) & 1);
+}
+
+/* Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
+ * 2^-127 in step i enters with weight 2^-i. */
+u128 glcm_log2_q80(uint64_t k)
+{
+    const int top = 63 - __builtin_clzll(k);
+    u128 m = (u128)k << (127 - top);       /* in [2^127, 2^128): 1.0 is 2^127 */
+    u128 result = (u128)top;
+
+    for (int i = 0; i < 80; i++) {
+        /* m^2 is in [1, 4): halve the factor first, so that it fits. */
+        const u128 square = mul_q127(m, m >> 1);
+
+        result <<= 1;
+        if (square >> 127) {
+            result |= 1;
+            m = square;
+        } else {
+            m = square << 1;
+        }
+    }
+    return result;
+}
+
+/* log2 of 1..n in 2^-60, exactly additive: rounded for primes, summed for
+ * products. */
+static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
+{
+    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);   /* smallest prime factor */
+
+    if (factor == NULL)
+        return tc_no_memory(err, "the tables of logarithms");
+    lg[0] = lg[1] = 0;
+    for (uint32_t k = 2; k <= n; k++) {
+        if (factor[k] != 0) {
+            lg[k] = lg[factor[k]] + lg[k / factor[k]];
+            continue;
+        }
+        lg[k] = (uint64_t)((glcm_log2_q80(k) + (1 << 19)) >> 20);
+        for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
+            if (factor[m] == 0)
+                factor[m] = k;
+    }
+    free(factor);
+    return TC_OK;
+}
+
+/* exp(-1/m) in 2^-127, by its series; m >= 2. */
+static u128 exp_minus_reciprocal(uint64_t m)
+{
+    u128 term = (u128)1 << 127, sum = term;
+
+    for (uint64_t k = 1; term != 0; k++) {
+        term /= (u128)m * k;
+        sum = k & 1 ? sum - term : sum + term;
+    }
+    return sum;
+}
+
+/* exp(-i/m) in 2^-63 for i = 0..n-1. */
+static void exp_table(uint64_t m, size_t n, uint64_t *out)
+{
+    const u128 base = exp_minus_reciprocal(m);
+    u128 power = (u128)1 << 127;
+
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (uint64_t)((power + ((u128)1 << 63)) >> 64);
+        power = mul_q127(power, base);
+    }
+}
+
+static tc_divisor divisor(uint64_t den)
+{
+    return (tc_divisor){ den, UINT64_MAX / den };
+}
+
+static tc_status make_steps(glcm_tables *t, tc_err *err)
+{
+    const uint32_t n = t->max_pairs;
+
+    t->diagonal = n + 1;
+    t->nowhere = 2 * (n + 1);
+    t->cell_step = calloc((size_t)3 * (n + 1), sizeof *t->cell_step);
+    t->marginal_step = calloc((size_t)2 * n + 1, sizeof *t->marginal_step);
+    t->step = calloc((size_t)2 * n + 1, sizeof *t->step);
+    if (t->cell_step == NULL || t->marginal_step == NULL || t->step == NULL)
+        return tc_no_memory(err, "the tables");
+    for (size_t k = 0; k < 2 * (size_t)n; k++) {
+        t->step[k] = t->f[k + 1] - t->f[k];
+        t->marginal_step[k] = (glcm_pair64){ t->f60[k + 1] - t->f60[k], t->f12[k + 1] - t->f12[k] };
+    }
+    for (size_t k = 0; k < n; k++) {
+        /* Off the diagonal two cells hold k: e2 = sum C^2/2 changes by 2k+1.
+         * On it one cell holds 2k: by 4k+2. */
+        t->cell_step[k] = (glcm_pair64){ 2 * (t->f60[k + 1] - t->f60[k]),
+                                         (2 * k + 1) | 2 * (t->f12[k + 1] - t->f12[k]) << GLCM_E2_BITS };
+        t->cell_step[t->diagonal + k] = (glcm_pair64){ t->f60[2 * k + 2] - t->f60[2 * k],
+                                         (4 * k + 2) | (t->f12[2 * k + 2] - t->f12[2 * k]) << GLCM_E2_BITS };
+    }
+    return TC_OK;
+}
+
+tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err)
+{
+    const uint32_t n = 2 * max_pairs;
+    tc_status st;
+
+    memset(t, 0, sizeof *t);
+    t->fbits = fbits;
+    t->max_pairs = max_pairs;
+    t->f = calloc((size_t)n + 1, sizeof *t->f);
+    t->f60 = calloc((size_t)n + 1, sizeof *t->f60);
+    t->f12 = calloc((size_t)n + 1, sizeof *t->f12);
+    t->divisors = calloc((size_t)max_pairs + 1, sizeof *t->divisors);
+    t->exp_table = calloc(GLCM_EXP_SIZE, sizeof *t->exp_table);
+    if (t->f == NULL || t->f60 == NULL || t->f12 == NULL || t->divisors == NULL || t->exp_table == NULL) {
+        st = tc_no_memory(err, "the tables");
+        goto fail;
+    }
+    st = additive_logs(n, t->f60, err);
+    if (st != TC_OK)
+        goto fail;
+    for (uint64_t k = 1; k <= n; k++) {
+        const u128 exact = (u128)t->f60[k] * k;
+
+        t->f[k] = (uint64_t)(exact >> (60 - fbits));
+        t->f60[k] = (uint64_t)exact;
+        t->f12[k] = (uint64_t)(exact >> 48);
+    }
+    for (uint64_t k = 1; k <= max_pairs; k++)
+        t->divisors[k] = (glcm_divisors){ divisor(k), divisor(k * k), divisor(4 * k * k) };
+    exp_table(1 << 4, GLCM_EXP_A, t->exp_table);
+    exp_table(1 << 12, GLCM_EXP_B, t->exp_table + GLCM_EXP_A);
+    exp_table(1 << 20, GLCM_EXP_B, t->exp_table + GLCM_EXP_A + GLCM_EXP_B);
+    for (uint64_t k = 0; k < GLCM_MAX_LEVELS; k++)
+        t->idm[k] = (((uint64_t)1 << GLCM_IDM_BITS) + (1 + k * k) / 2) / (1 + k * k);
+    st = make_steps(t, err);
+    if (st == TC_OK)
+        return TC_OK;
+fail:
+    glcm_tables_free(t);
+    return st;
+}
+
+void glcm_tables_free(glcm_tables *t)
+{
+    free(t->f);
+    free(t->f60);
+    free(t->f12);
+    free(t->divisors);
+    free(t->exp_table);
+    free(t->cell_step);
+    free(t->marginal_step);
+    free(t->step);
+    memset(t, 0, sizeof *t);
+}

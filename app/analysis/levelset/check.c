@@ -1,0 +1,76 @@
+/* levelset: which arrays a result has, and whether they can be right. */
+#include <math.h>
+#include <stdio.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/levelset/levelset.h"
+
+double ls_measure(const wu_item *item, int64_t inside)
+{
+    return (double)inside * (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
+}
+
+tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    char mask[WU_MAX_NAME + 16];
+    tc_status st = an_declare_row(out, "inside_voxels", WU_I64, err);
+
+    (void)params;
+    if (st == TC_OK)
+        st = an_declare_row(out, "measure", WU_F64, err);
+    if (st == TC_OK)
+        st = an_declare_row(out, "iterations_run", WU_I64, err);
+    if (st == TC_OK)
+        st = an_declare_row(out, "converged", WU_BOOL, err);
+    snprintf(mask, sizeof mask, "mask_%s", item->name);
+    if (st == TC_OK)
+        st = an_declare_picture(out, mask, WU_U8, item, err);
+    return st;
+}
+
+/* A mask of 0 and 1 with `inside` ones. */
+static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *err)
+{
+    const uint8_t *const v = mask->data;
+    int64_t ones = 0;
+    int ok = 0;
+    const uint64_t voxels = wu_array_count(&mask->info, &ok);
+
+    for (uint64_t i = 0; i < voxels; i++) {
+        if (v[i] > 1)
+            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %llu is %u, neither 0 nor 1", mask->info.name,
+                           (unsigned long long)i, v[i]);
+        ones += v[i];
+    }
+    if (ones != inside)
+        return tc_fail(err, TC_BAD_INPUT, "inside_voxels: is %lld, but %s has %lld", (long long)inside,
+                       mask->info.name, (long long)ones);
+    return TC_OK;
+}
+
+tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const ls_params *const p = params;
+    const int64_t inside = *(const int64_t *)wu_output_data(out, "inside_voxels");
+    const double measure = *(const double *)wu_output_data(out, "measure");
+    const int64_t iterations = *(const int64_t *)wu_output_data(out, "iterations_run");
+    const bool converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
+    const tc_status st = check_mask(&out->arrays[out->n - 1], inside, err);
+
+    if (st != TC_OK)
+        return st;
+    /* Not ==: it would take -0 for 0, and other programs print them differently. */
+    if (measure != ls_measure(item, inside) || signbit(measure))
+        return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g", measure,
+                       ls_measure(item, inside));
+    if (iterations < 0 || iterations > p->iterations)
+        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld is not from 0 to %lld", (long long)iterations,
+                       (long long)p->iterations);
+    if (converged && (p->stop_after == 0 || iterations < p->stop_after))
+        return tc_fail(err, TC_BAD_INPUT, "converged: not after %lld iterations with stop_after %lld",
+                       (long long)iterations, (long long)p->stop_after);
+    if (!converged && iterations != p->iterations)
+        return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld of %lld, but not converged", (long long)iterations,
+                       (long long)p->iterations);
+    return TC_OK;
+}

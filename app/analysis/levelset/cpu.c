@@ -1,0 +1,550 @@
+/*
+ * levelset on the CPU. A unit (an iteration, or a re-initialisation) is a row of
+ * phases, a phase a number of tasks for the pool. A step runs tasks for about a
+ * tenth of a second and may end within a unit; phi is then as the last whole
+ * unit left it, or, in a phase that changes it in place, sync finishes the unit.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/common/edt.h"
+#include "app/analysis/levelset/levelset.h"
+#include "app/analysis/levelset/rows.h"
+
+enum {
+    STRIP_ROWS = 32,            /* of a task's box, where there are slices */
+    TASK_VOXELS = 1 << 18,
+    TASK_RUNS = 64,             /* runs of blocks in a task */
+    BATCH = 64                  /* tasks for each thread before it waits for the others */
+};
+
+typedef enum phase {
+    PHASE_NONE,                 /* between units */
+    PHASE_SIDES, PHASE_EDT_X, PHASE_EDT_Y, PHASE_EDT_Z, PHASE_DISTANCE,
+    PHASE_STEP, PHASE_APPLY,
+    PHASE_NEAR
+} phase;
+
+typedef struct scratch {
+    float *rows;                /* of ls_simd.step */
+    void *edt;
+    ls_found found;
+    unsigned seen;              /* sides: 1 outside, 2 inside */
+} scratch;
+
+typedef struct cpu_worker {
+    const an_task *task;
+    const ls_params *p;
+    ls_size size;
+    an_pool *pool;
+    const ls_simd *simd;
+    ls_force force;
+    unsigned char *state;
+    ls_head head;
+    float *phi;                 /* where phi is now: in the state, or `other` */
+    float *other;               /* the memory that phi is not in: next phi, U, squared distances */
+    float *own;                 /* what the worker owns of the two */
+    uint8_t *sides;             /* mask of a re-initialisation */
+    edt_job edt;
+    phase phase;
+    size_t next, tasks;         /* of the phase */
+    float dt;
+    ls_found found;             /* of the phase, all threads */
+    ls_box *runs;               /* band: active blocks, joined along x, in voxels */
+    size_t n_runs;
+    bool all_blocks;            /* PHASE_NEAR looks at every block */
+    scratch *scratch;           /* [threads] */
+} cpu_worker;
+
+static size_t quotient_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* --- boxes ---------------------------------------------------------------------- */
+
+static uint32_t strip_rows(const ls_size *s)
+{
+    const uint32_t rows = s->nz > 1 ? STRIP_ROWS : (TASK_VOXELS / 8) / s->nx + STRIP_ROWS;
+
+    return rows < s->ny ? rows : s->ny;
+}
+
+static uint32_t slab_slices(const ls_size *s)
+{
+    const size_t slices = TASK_VOXELS / ((size_t)strip_rows(s) * s->nx) + 1;
+
+    return (uint32_t)smaller(slices, s->nz);
+}
+
+static size_t dense_tasks(const ls_size *s)
+{
+    return quotient_up(s->ny, strip_rows(s)) * quotient_up(s->nz, slab_slices(s));
+}
+
+static ls_box dense_box(const ls_size *s, size_t task)
+{
+    const size_t strips = quotient_up(s->ny, strip_rows(s));
+    ls_box b = { .x1 = s->nx };
+
+    b.y0 = (uint32_t)(task % strips) * strip_rows(s);
+    b.z0 = (uint32_t)(task / strips) * slab_slices(s);
+    b.y1 = (uint32_t)smaller(b.y0 + (size_t)strip_rows(s), s->ny);
+    b.z1 = (uint32_t)smaller(b.z0 + (size_t)slab_slices(s), s->nz);
+    return b;
+}
+
+/* Blocks x0 <= x < x1 of a row of blocks. */
+static ls_box run_of_blocks(const ls_size *s, uint32_t x0, uint32_t x1, uint32_t y, uint32_t z)
+{
+    return (ls_box){
+        .x0 = x0 * LS_BX, .x1 = (uint32_t)smaller((size_t)x1 * LS_BX, s->nx),
+        .y0 = y * LS_BY, .y1 = (uint32_t)smaller((size_t)(y + 1) * LS_BY, s->ny),
+        .z0 = z * LS_BZ, .z1 = (uint32_t)smaller((size_t)(z + 1) * LS_BZ, s->nz)
+    };
+}
+
+/* The list of active blocks, from their bits. */
+static void list_runs(cpu_worker *w)
+{
+    const ls_size *const s = &w->size;
+    const uint8_t *const near = ls_near(w->state, s);
+
+    w->n_runs = 0;
+    for (uint32_t z = 0; z < s->bz; z++)
+        for (uint32_t y = 0; y < s->by; y++)
+            for (uint32_t x = 0, end; x < s->bx; x = end + 1) {
+                for (end = x; end < s->bx && ls_active(near, end, y, z, s->bx, s->by, s->bz); end++)
+                    ;
+                if (end > x)
+                    w->runs[w->n_runs++] = run_of_blocks(s, x, end, y, z);
+            }
+}
+
+static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint32_t bz)
+{
+    const ls_size *const s = &w->size;
+    const ls_box b = run_of_blocks(s, bx, bx + 1, by, bz);
+    const float band = (float)w->p->band;
+    uint32_t bits = 0;
+
+    for (uint32_t z = b.z0; z < b.z1; z++)
+        for (uint32_t y = b.y0; y < b.y1; y++) {
+            const float *const row = w->phi + ((size_t)z * s->ny + y) * s->nx;
+
+            for (uint32_t x = b.x0; x < b.x1; x++)
+                if (__builtin_fabsf(row[x]) < band)
+                    bits |= ls_near_bits(x - b.x0, y - b.y0, z - b.z0,
+                                         b.x1 - b.x0 - 1, b.y1 - b.y0 - 1, b.z1 - b.z0 - 1);
+        }
+    return (uint8_t)bits;
+}
+
+/* --- tasks of the phases ----------------------------------------------------------- */
+
+static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
+{
+    const ls_fields f = {
+        .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz,
+        .phi = w->phi, .data = w->force.data, .stop = w->force.stop, .beta = 1.0f - (float)w->p->alpha,
+        .move = !w->p->cfl && w->p->band == 0, .dt = w->dt, .out = w->other
+    };
+
+    ls_simd_fit(w->simd, box->x1 - box->x0)->step(&f, box, s->rows, &s->found);
+}
+
+static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
+{
+    const ls_simd *const simd = ls_simd_fit(w->simd, b->x1 - b->x0);
+
+    for (uint32_t z = b->z0; z < b->z1; z++)
+        for (uint32_t y = b->y0; y < b->y1; y++) {
+            const size_t at = ((size_t)z * w->size.ny + y) * w->size.nx + b->x0;
+
+            simd->apply(w->phi + at, w->other + at, b->x1 - b->x0, w->dt, &s->found);
+        }
+}
+
+static void run_band(cpu_worker *w, scratch *s, size_t task)
+{
+    const size_t end = smaller((task + 1) * TASK_RUNS, w->n_runs);
+
+    for (size_t i = task * TASK_RUNS; i < end; i++) {
+        if (w->phase == PHASE_STEP)
+            step_box(w, s, &w->runs[i]);
+        else
+            apply_run(w, s, &w->runs[i]);
+    }
+}
+
+static void run_near(cpu_worker *w, size_t task)
+{
+    const ls_size *const s = &w->size;
+    uint8_t *const near = ls_near(w->state, s);
+    const uint32_t y = (uint32_t)(task % s->by), z = (uint32_t)(task / s->by);
+    uint8_t *const row = near + ((size_t)z * s->by + y) * s->bx;
+
+    for (uint32_t x = 0; x < s->bx; x++)
+        row[x] = near_of_block(w, x, y, z);
+}
+
+static void run_sides(cpu_worker *w, scratch *s, size_t task)
+{
+    const size_t end = smaller((task + 1) * TASK_VOXELS, w->size.voxels);
+    unsigned inside = 0, outside = 0;
+
+    for (size_t i = task * TASK_VOXELS; i < end; i++) {
+        w->sides[i] = w->phi[i] < 0;
+        inside |= w->sides[i];
+        outside |= !w->sides[i];
+    }
+    s->seen |= outside | inside << 1;
+}
+
+static void run_distance(cpu_worker *w, size_t task)
+{
+    const size_t end = smaller((task + 1) * TASK_VOXELS, w->size.voxels);
+
+    for (size_t i = task * TASK_VOXELS; i < end; i++)
+        w->phi[i] = ls_signed_distance(w->edt.out[i], w->sides[i]);
+}
+
+static void run_task(void *user, unsigned thread, size_t task)
+{
+    cpu_worker *const w = user;
+    scratch *const s = &w->scratch[thread];
+    const bool band = w->p->band > 0;
+
+    task += w->next;
+    switch (w->phase) {
+    case PHASE_SIDES:
+        run_sides(w, s, task);
+        break;
+    case PHASE_EDT_X:
+    case PHASE_EDT_Y:
+    case PHASE_EDT_Z:
+        edt_task(&w->edt, w->phase - PHASE_EDT_X, task, s->edt);
+        break;
+    case PHASE_DISTANCE:
+        run_distance(w, task);
+        break;
+    case PHASE_STEP:
+    case PHASE_APPLY:
+        if (band) {
+            run_band(w, s, task);
+        } else if (w->phase == PHASE_STEP) {
+            const ls_box box = dense_box(&w->size, task);
+
+            step_box(w, s, &box);
+        } else {
+            const size_t at = task * TASK_VOXELS;
+
+            w->simd->apply(w->phi + at, w->other + at, smaller(TASK_VOXELS, w->size.voxels - at), w->dt, &s->found);
+        }
+        break;
+    case PHASE_NEAR:
+        run_near(w, task);
+        break;
+    case PHASE_NONE:
+        break;
+    }
+}
+
+/* --- from phase to phase -------------------------------------------------------------- */
+
+static size_t tasks_of(const cpu_worker *w, phase p)
+{
+    const size_t chunks = quotient_up(w->size.voxels, TASK_VOXELS);
+    const bool band = w->p->band > 0;
+
+    switch (p) {
+    case PHASE_SIDES:
+    case PHASE_DISTANCE:
+        return chunks;
+    case PHASE_EDT_X:
+    case PHASE_EDT_Y:
+    case PHASE_EDT_Z:
+        return edt_tasks(&w->edt, p - PHASE_EDT_X);
+    case PHASE_STEP:
+        return band ? quotient_up(w->n_runs, TASK_RUNS) : dense_tasks(&w->size);
+    case PHASE_APPLY:
+        return band ? quotient_up(w->n_runs, TASK_RUNS) : chunks;
+    case PHASE_NEAR:
+        return (size_t)w->size.by * w->size.bz;
+    default:
+        return 0;
+    }
+}
+
+static void enter(cpu_worker *w, phase p)
+{
+    w->phase = p;
+    w->next = 0;
+    w->tasks = tasks_of(w, p);
+    w->found = (ls_found){ 0 };
+    for (unsigned i = 0; i < w->task->threads; i++) {
+        w->scratch[i].found = (ls_found){ 0 };
+        w->scratch[i].seen = 0;
+    }
+}
+
+static void begin_unit(cpu_worker *w)
+{
+    w->dt = (float)w->p->dt;
+    w->edt.out = (uint32_t *)w->other;
+    enter(w, ls_is_reinit(w->p, w->head.head.units_done) ? PHASE_SIDES : PHASE_STEP);
+}
+
+static void end_unit(cpu_worker *w)
+{
+    w->head.head.units_done++;
+    w->phase = PHASE_NONE;
+}
+
+/* After the last phase that changes phi: the list of blocks, if it is due. */
+static void phi_is_done(cpu_worker *w, bool blocks)
+{
+    if (blocks && w->p->band > 0)
+        enter(w, PHASE_NEAR);
+    else
+        end_unit(w);
+}
+
+static unsigned sides_seen(const cpu_worker *w)
+{
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < w->task->threads; i++)
+        seen |= w->scratch[i].seen;
+    return seen;
+}
+
+static tc_status end_iteration(cpu_worker *w, tc_err *err)
+{
+    const uint64_t iteration = ls_iterations_at(w->p, w->head.head.units_done) + 1;
+
+    if (w->found.bad)
+        return ls_not_finite(iteration, err);
+    if (w->found.changed)
+        w->head.last_change = iteration;
+    phi_is_done(w, iteration % LS_REFLAG == 0);
+    return TC_OK;
+}
+
+/* All tasks of the phase are done. */
+static tc_status end_phase(cpu_worker *w, tc_err *err)
+{
+    float *const phi = w->phi;
+
+    for (unsigned i = 0; i < w->task->threads; i++) {
+        const ls_found *const f = &w->scratch[i].found;
+
+        w->found.most = f->most > w->found.most ? f->most : w->found.most;
+        w->found.bad |= f->bad;
+        w->found.changed |= f->changed;
+    }
+    switch (w->phase) {
+    case PHASE_SIDES:
+        /* Without an interface there is no distance to it: phi stays. */
+        if (sides_seen(w) == 3)
+            enter(w, PHASE_EDT_X);
+        else
+            phi_is_done(w, true);
+        break;
+    case PHASE_EDT_X:
+        enter(w, PHASE_EDT_Y);
+        break;
+    case PHASE_EDT_Y:
+        enter(w, w->size.nz > 1 ? PHASE_EDT_Z : PHASE_DISTANCE);
+        break;
+    case PHASE_EDT_Z:
+        enter(w, PHASE_DISTANCE);
+        break;
+    case PHASE_DISTANCE:
+        phi_is_done(w, true);
+        break;
+    case PHASE_STEP:
+        if (w->p->cfl || w->p->band > 0) {
+            if (w->p->cfl)
+                w->dt = ls_cfl(w->found.most);
+            enter(w, PHASE_APPLY);
+            break;
+        }
+        w->phi = w->other;
+        w->other = phi;
+        return end_iteration(w, err);
+    case PHASE_APPLY:
+        return end_iteration(w, err);
+    case PHASE_NEAR:
+        list_runs(w);
+        end_unit(w);
+        break;
+    case PHASE_NONE:
+        break;
+    }
+    return TC_OK;
+}
+
+/* Some tasks; ends the phase with its last one. */
+static tc_status advance(cpu_worker *w, tc_err *err)
+{
+    const size_t n = smaller(w->tasks - w->next, (size_t)w->task->threads * BATCH);
+
+    if (n == 1)
+        run_task(w, 0, 0);
+    else if (n > 1)
+        an_pool_run(w->pool, run_task, w, n);
+    w->next += n;
+    return w->next == w->tasks ? end_phase(w, err) : TC_OK;
+}
+
+/* --- the backend ------------------------------------------------------------------------- */
+
+static void cpu_close(void **worker)
+{
+    cpu_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    an_pool_destroy(&w->pool);
+    ls_force_free(&w->force);
+    for (unsigned i = 0; w->scratch != NULL && i < w->task->threads; i++) {
+        free(w->scratch[i].rows);
+        free(w->scratch[i].edt);
+    }
+    free(w->scratch);
+    free(w->runs);
+    free(w->sides);
+    free(w->own);
+    free(w);
+}
+
+static bool make_scratch(cpu_worker *w)
+{
+    const ls_size *const s = &w->size;
+    const size_t bytes = ls_scratch_floats(s->nx, s->ny < STRIP_ROWS ? s->ny : strip_rows(s)) * sizeof(float);
+
+    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    if (w->scratch == NULL)
+        return false;
+    for (unsigned i = 0; i < w->task->threads; i++) {
+        w->scratch[i].rows = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        w->scratch[i].edt = malloc(edt_scratch_bytes(&w->edt));
+        if (w->scratch[i].rows == NULL || w->scratch[i].edt == NULL)
+            return false;
+        memset(w->scratch[i].rows, 0, (bytes + 63) / 64 * 64);
+    }
+    return true;
+}
+
+static bool make_fields(cpu_worker *w)
+{
+    const size_t n = w->size.voxels;
+
+    w->own = calloc(1, n * sizeof(float) + LS_PAD_BYTES);
+    w->sides = malloc(n);
+    /* Two neighbouring runs have a block between them. */
+    w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
+    return w->own != NULL && w->sides != NULL && w->runs != NULL;
+}
+
+static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    cpu_worker *const w = calloc(1, sizeof *w);
+    tc_status st;
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "levelset");
+    w->task = task;
+    w->p = task->params;
+    w->size = ls_size_of(task->item);
+    w->simd = ls_simd_best();
+    memcpy(&w->head, state, sizeof w->head);
+    st = an_pool_create(task->threads, &w->pool, err);
+    if (st == TC_OK)
+        st = ls_force_make(task, w->pool, &w->force, err);
+    if (st == TC_OK) {
+        w->edt = (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
+        if (!make_fields(w) || !make_scratch(w))
+            st = tc_no_memory(err, "levelset");
+        w->edt.mask = w->sides;
+    }
+    if (st != TC_OK)
+        cpu_close(worker);
+    return st;
+}
+
+/* The state's memory is known from the first step on. */
+static void attach(cpu_worker *w, void *state)
+{
+    if (w->state != NULL)
+        return;
+    w->state = state;
+    w->phi = ls_phi(state);
+    w->other = w->own;
+    if (w->p->band > 0)
+        list_runs(w);
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    cpu_worker *const w = worker;
+    const double end = tc_seconds() + 0.1;
+    tc_status st = TC_OK;
+
+    attach(w, state);
+    do {
+        if (w->phase == PHASE_NONE) {
+            if (ls_has_ended(w->p, &w->head)) {
+                *units_done = w->task->plan.units;
+                return TC_OK;
+            }
+            begin_unit(w);
+        }
+        st = advance(w, err);
+    } while (st == TC_OK && tc_seconds() < end);
+    *units_done = w->head.head.units_done;
+    return st == TC_OK ? TC_MORE : st;
+}
+
+static bool changes_phi(phase p)
+{
+    return p == PHASE_APPLY || p == PHASE_DISTANCE || p == PHASE_NEAR;
+}
+
+static tc_status cpu_sync(void *worker, void *state, tc_err *err)
+{
+    cpu_worker *const w = worker;
+    tc_status st = TC_OK;
+
+    attach(w, state);
+    while (st == TC_OK && changes_phi(w->phase))
+        st = advance(w, err);
+    if (st != TC_OK)
+        return st;
+    if (w->phi == w->own) {
+        /* A step under way writes to the state's memory: begin it again. */
+        memcpy(ls_phi(state), w->own, w->size.voxels * sizeof(float));
+        w->phi = ls_phi(state);
+        w->other = w->own;
+        w->phase = PHASE_NONE;
+    }
+    memcpy(state, &w->head, sizeof w->head);
+    return TC_OK;
+}
+
+const an_backend ls_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .step = cpu_step,
+    .sync = cpu_sync,
+    .close = cpu_close
+};

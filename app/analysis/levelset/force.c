@@ -1,0 +1,173 @@
+/*
+ * levelset: the fields that phi moves in, from the pixels: smoothing in fixed
+ * point, the data term and the factor that stops at edges. Both backends use
+ * what this makes, so it needs to be the same bits on every CPU only.
+ */
+#include <stdlib.h>
+
+#include "app/analysis/levelset/levelset.h"
+
+/* Grey values are kept in 2^-8. */
+#define GREY_ONE 256u
+enum { ROW_VOXELS = 1 << 16 };
+
+typedef struct work {
+    const ls_params *p;
+    const wu_pixels *px;
+    an_gauss blur;
+    unsigned axis;              /* of the blur */
+    const uint32_t *from;
+    uint32_t *to;
+    ls_force *force;
+    size_t rows_per_task;
+    void (*row)(const struct work *w, uint32_t y, uint32_t z);
+} work;
+
+static size_t row_at(const work *w, uint32_t y, uint32_t z)
+{
+    return ((size_t)z * w->px->ny + y) * w->px->nx;
+}
+
+static void load_row(const work *w, uint32_t y, uint32_t z)
+{
+    const size_t at = row_at(w, y, z);
+
+    for (size_t x = 0; x < w->px->nx; x++)
+        w->to[at + x] = GREY_ONE * (w->px->bits == 8 ? w->px->u8[at + x] : w->px->u16[at + x]);
+}
+
+/* v clamped to the picture: its border is repeated outside. */
+static size_t inside(int64_t v, uint32_t n)
+{
+    return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
+}
+
+static void blur_row(const work *w, uint32_t y, uint32_t z)
+{
+    const wu_pixels *const px = w->px;
+    const size_t at = row_at(w, y, z);
+
+    for (uint32_t x = 0; x < px->nx; x++) {
+        uint64_t sum = (uint64_t)w->from[at + x] * w->blur.weight[0] + (1u << (AN_GAUSS_BITS - 1));
+
+        for (int k = 1; k <= w->blur.radius; k++) {
+            const int64_t lower[3] = { (int64_t)x - k, (int64_t)y - k, (int64_t)z - k };
+            const int64_t upper[3] = { (int64_t)x + k, (int64_t)y + k, (int64_t)z + k };
+            uint32_t a, b;
+
+            if (w->axis == 0) {
+                a = w->from[at + inside(lower[0], px->nx)];
+                b = w->from[at + inside(upper[0], px->nx)];
+            } else if (w->axis == 1) {
+                a = w->from[row_at(w, (uint32_t)inside(lower[1], px->ny), z) + x];
+                b = w->from[row_at(w, (uint32_t)inside(upper[1], px->ny), z) + x];
+            } else {
+                a = w->from[row_at(w, y, (uint32_t)inside(lower[2], px->nz)) + x];
+                b = w->from[row_at(w, y, (uint32_t)inside(upper[2], px->nz)) + x];
+            }
+            sum += ((uint64_t)a + b) * w->blur.weight[k];
+        }
+        w->to[at + x] = (uint32_t)(sum >> AN_GAUSS_BITS);
+    }
+}
+
+static float grey(const work *w, uint32_t x, uint32_t y, uint32_t z)
+{
+    return (float)w->from[row_at(w, y, z) + x] * (1.0f / GREY_ONE);
+}
+
+/* Half of next minus previous; 0 on the border. */
+static float slope(const work *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
+{
+    const uint32_t n[3] = { w->px->nx, w->px->ny, w->px->nz }, at[3] = { x, y, z };
+    const uint32_t dx = axis == 0, dy = axis == 1, dz = axis == 2;
+
+    if (at[axis] == 0 || at[axis] + 1 >= n[axis])
+        return 0;
+    return (grey(w, x + dx, y + dy, z + dz) - grey(w, x - dx, y - dy, z - dz)) * 0.5f;
+}
+
+static void force_row(const work *w, uint32_t y, uint32_t z)
+{
+    const float target = (float)w->p->target, epsilon = (float)w->p->epsilon, minus_alpha = -(float)w->p->alpha;
+    const float weight = (float)w->p->edge_stop;
+    const size_t at = row_at(w, y, z);
+
+    for (uint32_t x = 0; x < w->px->nx; x++) {
+        w->force->data[at + x] = minus_alpha * (epsilon - __builtin_fabsf(grey(w, x, y, z) - target));
+        if (w->force->stop != NULL) {
+            const float gx = slope(w, x, y, z, 0), gy = slope(w, x, y, z, 1), gz = slope(w, x, y, z, 2);
+
+            w->force->stop[at + x] = 1.0f / (1.0f + weight * ((gx * gx + gy * gy) + gz * gz));
+        }
+    }
+}
+
+static void run_rows(void *user, unsigned thread, size_t task)
+{
+    const work *const w = user;
+    const size_t rows = (size_t)w->px->ny * w->px->nz;
+
+    (void)thread;
+    for (size_t r = task * w->rows_per_task; r < rows && r < (task + 1) * w->rows_per_task; r++)
+        w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny));
+}
+
+static void all_rows(work *w, an_pool *pool)
+{
+    const size_t rows = (size_t)w->px->ny * w->px->nz;
+    const size_t tasks = (rows + w->rows_per_task - 1) / w->rows_per_task;
+
+    if (pool != NULL)
+        an_pool_run(pool, run_rows, w, tasks);
+    else
+        for (size_t i = 0; i < tasks; i++)
+            run_rows(w, 0, i);
+}
+
+tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err)
+{
+    const ls_params *const p = task->params;
+    const wu_pixels *const px = task->pixels;
+    const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
+    uint32_t *a = malloc(bytes), *b = malloc(bytes);
+    work w = { .p = p, .px = px, .force = force, .rows_per_task = ROW_VOXELS / px->nx + 1 };
+
+    force->data = NULL;
+    force->stop = p->edge_stop > 0 ? calloc(1, bytes) : NULL;
+    if (a == NULL || b == NULL || (p->edge_stop > 0 && force->stop == NULL)) {
+        free(a);
+        free(b);
+        ls_force_free(force);
+        return tc_no_memory(err, "levelset");
+    }
+    w.row = load_row;
+    w.to = a;
+    all_rows(&w, pool);
+    if (p->smooth > 0) {
+        w.row = blur_row;
+        w.blur = an_gauss_make(p->smooth);
+        for (w.axis = 0; w.axis < (px->nz > 1 ? 3 : 2); w.axis++) {
+            uint32_t *const done = a;
+
+            w.from = a;
+            w.to = b;
+            all_rows(&w, pool);
+            a = b;
+            b = done;
+        }
+    }
+    force->data = (float *)b;
+    w.from = a;
+    w.row = force_row;
+    all_rows(&w, pool);
+    free(a);
+    return TC_OK;
+}
+
+void ls_force_free(ls_force *force)
+{
+    free(force->data);
+    free(force->stop);
+    force->data = force->stop = NULL;
+}

@@ -1,0 +1,112 @@
+/*
+ * levelset: segmentation by an evolving interface, in 2D and 3D. Parameters,
+ * state and preparation, shared by both backends. docs/analyses/levelset.md
+ * explains the analysis to its users.
+ *
+ * phi < 0 inside. Iteration: F = (-alpha D + (1-alpha) kappa) * stop,
+ * U = F |grad phi| (upwind), phi += dt U. levelset_real.h has the arithmetic.
+ */
+#ifndef LEVELSET_H
+#define LEVELSET_H
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/common/gauss.h"
+#include "app/analysis/levelset/core.h"
+#include "app/base/pool.h"
+
+enum {
+    LS_MAX_ITERATIONS = 10000000,
+    LS_MIN_BAND = 3,            /* the list of blocks is renewed often enough for that */
+    LS_MAX_BAND = 1000,
+    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA
+};
+
+typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;
+
+typedef struct ls_params {
+    double target, epsilon, alpha;
+    int64_t iterations;
+    bool cfl;
+    double dt;                  /* unless cfl */
+    int64_t reinit_every;       /* 0: never */
+    int64_t band;               /* 0: dense */
+    double smooth;              /* 0: off */
+    double edge_stop;           /* 0: off */
+    int64_t stop_after;         /* 0: never */
+    ls_init_kind init;
+    bool init_has_z;            /* box: z0, z1; ball: cz */
+    int64_t box[6];             /* x0 x1 y0 y1 z0 z1 */
+    double centre[3], r;        /* x y z */
+} ls_params;
+
+/* --- units ---------------------------------------------------------------------
+ *
+ * Unit 0 makes phi a distance; then each iteration is a unit, and each
+ * re-initialisation one more, after every reinit_every-th iteration. */
+uint64_t ls_units(const ls_params *p);
+/* Iterations done when `units` units are. */
+uint64_t ls_iterations_at(const ls_params *p, uint64_t units);
+/* Units done right after an iteration (1..). */
+uint64_t ls_units_after(const ls_params *p, uint64_t iteration);
+/* Whether a unit is a re-initialisation. */
+bool ls_is_reinit(const ls_params *p, uint64_t unit);
+
+/* --- state ---------------------------------------------------------------------
+ *
+ * ls_head; phi [nz][ny][nx] from LS_PHI_AT on; LS_PAD_BYTES zeros (which may be
+ * read together with phi); with a band the bits of all blocks. */
+typedef struct ls_head {
+    an_state_head head;
+    uint64_t last_change;       /* last iteration in which a voxel changed sides */
+} ls_head;
+enum { LS_PHI_AT = 64, LS_PAD_BYTES = 128 };
+
+/* Sizes of an item. */
+typedef struct ls_size {
+    uint32_t nx, ny, nz;
+    size_t voxels;
+    uint32_t bx, by, bz;        /* blocks */
+    size_t blocks;
+} ls_size;
+ls_size ls_size_of(const wu_item *item);
+static inline float *ls_phi(void *state)
+{
+    return (float *)(void *)((unsigned char *)state + LS_PHI_AT);
+}
+static inline const float *ls_phi_const(const void *state)
+{
+    return (const float *)(const void *)((const unsigned char *)state + LS_PHI_AT);
+}
+static inline uint8_t *ls_near(void *state, const ls_size *size)
+{
+    return (uint8_t *)state + LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES;
+}
+
+/* Whether the evolution has ended: all iterations, or stop_after of them
+ * without a change. */
+bool ls_has_ended(const ls_params *p, const ls_head *head);
+bool ls_has_converged(const ls_params *p, const ls_head *head);
+/* The error for a phi that is not finite after an iteration. */
+tc_status ls_not_finite(uint64_t iteration, tc_err *err);
+
+/* --- preparation ---------------------------------------------------------------- */
+
+/* The fields that phi moves in, [nz][ny][nx] and LS_PAD_BYTES more. */
+typedef struct ls_force {
+    float *data;                /* -alpha D */
+    float *stop;                /* factor of F at edges; NULL without edge_stop */
+} ls_force;
+/* From the pixels. pool may be NULL. *force: ls_force_free. */
+tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err);
+void ls_force_free(ls_force *force);
+
+tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+/* levelset_check.c */
+tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+/* Of so many pixels or voxels inside: cubic micrometres, or pixels for a picture. */
+double ls_measure(const wu_item *item, int64_t inside);
+
+extern const an_backend ls_cpu;
+
+#endif

@@ -1,0 +1,195 @@
+#include "app/analysis/levelset/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/levelset/core.h"
+#if defined __x86_64__
+#include <immintrin.h>
+#endif
+
+/* --- rows and scratch memory --------------------------------------------------- */
+
+/* A row and its neighbours, from the first voxel of a box on. A neighbour
+ * outside the picture is the row itself, so that one-sided differences are 0
+ * there; for central differences both are, on either border. */
+typedef struct rows {
+    const float *p;
+    const float *yu, *yl, *zu, *zl;
+    const float *cyu, *cyl, *czu, *czl;
+    const float *data, *stop;
+    float *out;
+} rows;
+
+static inline size_t index_of(const ls_fields *f, uint32_t x, uint32_t y, uint32_t z)
+{
+    return ((size_t)z * f->ny + y) * f->nx + x;
+}
+
+static inline rows rows_at(const ls_fields *f, uint32_t x, uint32_t y, uint32_t z)
+{
+    const size_t at = index_of(f, x, y, z), row = f->nx, plane = (size_t)f->nx * f->ny;
+    const float *const p = f->phi + at;
+    const bool y_inner = y > 0 && y + 1 < f->ny, z_inner = z > 0 && z + 1 < f->nz;
+
+    return (rows){
+        .p = p,
+        .yu = y + 1 < f->ny ? p + row : p, .yl = y > 0 ? p - row : p,
+        .zu = z + 1 < f->nz ? p + plane : p, .zl = z > 0 ? p - plane : p,
+        .cyu = y_inner ? p + row : p, .cyl = y_inner ? p - row : p,
+        .czu = z_inner ? p + plane : p, .czl = z_inner ? p - plane : p,
+        .data = f->data + at, .stop = f->stop != NULL ? f->stop + at : NULL, .out = f->out + at
+    };
+}
+
+typedef struct buffers {
+    float *fx, *dx;             /* faces of a row along x, and their differences */
+    float *yl, *yu;             /* faces below and above a row along y */
+    float *zl, *zu;             /* [rows] faces below and above a plane along z */
+    float *cx[2];               /* [rows + 2] differences along x, of a plane and the next */
+} buffers;
+
+static inline size_t scratch_pitch(uint32_t w)
+{
+    return ((size_t)w + 1 + LS_PAD + 15) / 16 * 16;
+}
+
+size_t ls_scratch_floats(uint32_t nx, uint32_t ny)
+{
+    return scratch_pitch(nx) * (4 + 2 * (size_t)ny + 2 * ((size_t)ny + 2));
+}
+
+static inline buffers cut_scratch(float *s, uint32_t w, uint32_t h)
+{
+    const size_t pitch = scratch_pitch(w);
+    float *const planes = s + 4 * pitch, *const central = planes + 2 * pitch * h;
+
+    return (buffers){
+        .fx = s, .dx = s + pitch, .yl = s + 2 * pitch, .yu = s + 3 * pitch,
+        .zl = planes, .zu = planes + pitch * h,
+        .cx = { central, central + pitch * ((size_t)h + 2) }
+    };
+}
+
+static inline void swap(float **a, float **b)
+{
+    float *const t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+/* --- one voxel at a time --------------------------------------------------------- */
+
+#define LS_INLINE static inline LS_TARGET
+#define LS_TARGET
+#define LANES 1u
+#define LS_REAL float
+#define LS_INT int32_t
+#define LS_NAME(name) scalar_##name
+#define LS_C(c) (c)
+#define LS_LOAD(p) (*(p))
+#define LS_STORE(p, v) (*(p) = (v))
+#define LS_SQRT(a) __builtin_sqrtf(a)
+#define LS_POS(a) ((a) > 0 ? (a) : 0.0f)
+#define LS_SIGN(a) ((a) > 0 ? 1.0f : -1.0f)
+#define LS_ABS(a) __builtin_fabsf(a)
+#define LS_MAX(m, a) ((a) > (m) ? (a) : (m))
+#define LS_BELOW0(a) ((a) < 0 ? -1 : 0)
+#define LS_LANE(v, i) (v)
+#include "app/analysis/levelset/rows_body.h"
+
+static const ls_simd scalar = { "scalar", 1, NULL, scalar_step_box, scalar_apply };
+
+/* --- vectors ------------------------------------------------------------------------ */
+
+#if defined __x86_64__
+
+/* 4 lanes: every x86-64 has them. */
+typedef int32_t int4 __attribute__((vector_size(16)));
+#define LS_TARGET
+#define LANES 4u
+#define LS_REAL __m128
+#define LS_INT int4
+#define LS_NAME(name) sse2_##name
+#define LS_C(c) _mm_set1_ps(c)
+#define LS_LOAD(p) _mm_loadu_ps(p)
+#define LS_STORE(p, v) _mm_storeu_ps(p, v)
+#define LS_SQRT(a) _mm_sqrt_ps(a)
+#define LS_POS(a) _mm_max_ps(a, _mm_setzero_ps())
+#define LS_SIGN(a) _mm_or_ps(LS_C(1.0f), _mm_andnot_ps(_mm_cmpgt_ps(a, _mm_setzero_ps()), LS_C(-0.0f)))
+#define LS_ABS(a) _mm_andnot_ps(LS_C(-0.0f), a)
+#define LS_MAX(m, a) _mm_max_ps(a, m)
+#define LS_BELOW0(a) ((int4)_mm_cmplt_ps(a, _mm_setzero_ps()))
+#define LS_LANE(v, i) ((v)[i])
+#include "app/analysis/levelset/rows_body.h"
+
+/* 8 lanes. Not "fma": nothing may be contracted. */
+typedef int32_t int8 __attribute__((vector_size(32)));
+#define LS_TARGET __attribute__((target("avx2")))
+#define LANES 8u
+#define LS_REAL __m256
+#define LS_INT int8
+#define LS_NAME(name) avx2_##name
+#define LS_C(c) _mm256_set1_ps(c)
+#define LS_LOAD(p) _mm256_loadu_ps(p)
+#define LS_STORE(p, v) _mm256_storeu_ps(p, v)
+#define LS_SQRT(a) _mm256_sqrt_ps(a)
+#define LS_POS(a) _mm256_max_ps(a, _mm256_setzero_ps())
+#define LS_SIGN(a) _mm256_or_ps(LS_C(1.0f), _mm256_andnot_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ), LS_C(-0.0f)))
+#define LS_ABS(a) _mm256_andnot_ps(LS_C(-0.0f), a)
+#define LS_MAX(m, a) _mm256_max_ps(a, m)
+#define LS_BELOW0(a) ((int8)_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_LT_OQ))
+#define LS_LANE(v, i) ((v)[i])
+#include "app/analysis/levelset/rows_body.h"
+
+/* 16 lanes. */
+typedef int32_t int16 __attribute__((vector_size(64)));
+#define LS_TARGET __attribute__((target("avx512f")))
+#define LANES 16u
+#define LS_REAL __m512
+#define LS_INT int16
+#define LS_NAME(name) avx512_##name
+#define LS_C(c) _mm512_set1_ps(c)
+#define LS_LOAD(p) _mm512_loadu_ps(p)
+#define LS_STORE(p, v) _mm512_storeu_ps(p, v)
+#define LS_SQRT(a) _mm512_sqrt_ps(a)
+#define LS_POS(a) _mm512_max_ps(a, _mm512_setzero_ps())
+#define LS_SIGN(a) _mm512_mask_mov_ps(LS_C(-1.0f), _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), LS_C(1.0f))
+#define LS_ABS(a) _mm512_abs_ps(a)
+#define LS_MAX(m, a) _mm512_max_ps(a, m)
+#define LS_BELOW0(a) ((int16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
+#define LS_LANE(v, i) ((v)[i])
+#include "app/analysis/levelset/rows_body.h"
+
+static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };
+static const ls_simd avx2 = { "avx2", 8, &sse2, avx2_step_box, avx2_apply };
+static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_apply };
+
+const ls_simd *ls_simd_best(void)
+{
+    const ls_simd *const known[] = { &avx512, &avx2, &sse2, &scalar };
+    const bool have[] = { __builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx2"), true, true };
+    const char *const wish = getenv("TEXCELL_TEST_SIMD");
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (have[i] && (wish == NULL || strcmp(wish, known[i]->name) == 0))
+            return known[i];
+    return &scalar;
+}
+
+#else
+
+const ls_simd *ls_simd_best(void)
+{
+    return &scalar;
+}
+
+#endif
+
+const ls_simd *ls_simd_fit(const ls_simd *best, uint32_t w)
+{
+    while (best->lanes > w && best->narrower != NULL)
+        best = best->narrower;
+    return best;
+}

@@ -1,0 +1,212 @@
+/*
+ * The step in vectors of one width; levelset_rows.c includes this once for each.
+ * Needs, besides the names of levelset_real.h: LANES, LS_INT (a vector of
+ * int32_t), LS_LOAD, LS_STORE, LS_LANE(v, i), LS_BELOW0(a) (all bits where a < 0),
+ * LS_ABS, LS_MAX, LS_TARGET. All but LS_INLINE are undefined again at the end.
+ *
+ * Loops over faces run over the end of a row by less than a vector: into
+ * scratch memory with room for it, from fields with LS_PAD floats to spare.
+ */
+#include "app/analysis/levelset/real.h"
+
+static LS_TARGET void LS_NAME(gather)(LS_REAL most, LS_REAL bad, LS_INT changed, ls_found *found)
+{
+    for (unsigned i = 0; i < LANES; i++) {
+        found->most = LS_LANE(most, i) > found->most ? LS_LANE(most, i) : found->most;
+        found->bad |= !(LS_LANE(bad, i) == 0);
+        found->changed |= LS_LANE(changed, i) != 0;
+    }
+}
+
+/* cx[i] = next minus previous voxel along x, of w voxels of a row from x0 on. */
+static LS_TARGET void LS_NAME(central_row)(const float *row, uint32_t x0, uint32_t w, uint32_t nx, float *cx)
+{
+    uint32_t i = x0 == 0 ? 1 : 0;
+
+    for (; i < w && x0 + i + 1 < nx; i += LANES)
+        LS_STORE(cx + i, LS_LOAD(row + i + 1) - LS_LOAD(row + i - 1));
+    if (x0 == 0)
+        cx[0] = 0;
+    if (x0 + w == nx)
+        cx[w - 1] = 0;
+}
+
+/* The faces above a row along x; fx[i] and dx[i] (the difference) are those
+ * below voxel x0 + i, i = 0..w. */
+static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, uint32_t nx, float *fx, float *dx)
+{
+    const uint32_t end = x0 + w == nx ? w : w + 1;
+    uint32_t i = x0 == 0 ? 1 : 0;
+
+    for (; i < end; i += LANES) {
+        const ptrdiff_t l = (ptrdiff_t)i - 1, u = (ptrdiff_t)i;
+        const LS_REAL d = LS_LOAD(r->p + u) - LS_LOAD(r->p + l);
+        const LS_REAL c = (LS_LOAD(r->cyu + l) - LS_LOAD(r->cyl + l)) + (LS_LOAD(r->cyu + u) - LS_LOAD(r->cyl + u));
+        const LS_REAL e = (LS_LOAD(r->czu + l) - LS_LOAD(r->czl + l)) + (LS_LOAD(r->czu + u) - LS_LOAD(r->czl + u));
+
+        LS_STORE(dx + i, d);
+        LS_STORE(fx + i, LS_NAME(ls_face)(d, c, e));
+    }
+    if (x0 == 0)
+        fx[0] = dx[0] = 0;
+    if (x0 + w == nx)
+        fx[w] = dx[w] = 0;
+}
+
+/* The faces between two rows a (lower) and b along y or z. ca, cb: their
+ * differences along x; au - al and bu - bl: along the third axis. */
+static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const float *ca, const float *cb,
+                                         const float *au, const float *al, const float *bu, const float *bl,
+                                         uint32_t w, float *out)
+{
+    for (uint32_t i = 0; i < w; i += LANES)
+        LS_STORE(out + i, LS_NAME(ls_face)(LS_LOAD(b + i) - LS_LOAD(a + i), LS_LOAD(ca + i) + LS_LOAD(cb + i),
+                                           (LS_LOAD(au + i) - LS_LOAD(al + i)) + (LS_LOAD(bu + i) - LS_LOAD(bl + i))));
+}
+
+/* cx of the rows y0-1 .. y1 of a plane, as far as the picture has them. */
+static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b, int64_t z, float *cx)
+{
+    const uint32_t w = b->x1 - b->x0;
+
+    if (z < 0 || z >= f->nz)
+        return;
+    for (int64_t y = (int64_t)b->y0 - 1; y <= b->y1; y++)
+        if (y >= 0 && y < f->ny)
+            LS_NAME(central_row)(f->phi + index_of(f, b->x0, (uint32_t)y, (uint32_t)z), b->x0, w, f->nx,
+                                 cx + (size_t)(y - b->y0 + 1) * scratch_pitch(w));
+}
+
+/* The speed from the faces, and the motion: voxels [i, w) of the row. Returns
+ * where it stopped. */
+static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, const float *fx, const float *dx,
+                                            const float *yl, const float *yu, const float *zl, const float *zu,
+                                            uint32_t i, uint32_t w, ls_found *found)
+{
+    LS_REAL most = LS_C(0.0f), bad = LS_C(0.0f);
+    LS_INT changed = { 0 };
+
+    while (i + LANES <= w) {
+        const LS_REAL p = LS_LOAD(r->p + i);
+        const LS_REAL kappa = LS_NAME(ls_curvature)(LS_LOAD(fx + i + 1), LS_LOAD(fx + i), LS_LOAD(yu + i),
+                                                    LS_LOAD(yl + i), LS_LOAD(zu + i), LS_LOAD(zl + i));
+        LS_REAL speed = LS_LOAD(r->data + i) + LS_C(f->beta) * kappa;
+        LS_REAL u;
+
+        if (r->stop != NULL)
+            speed = speed * LS_LOAD(r->stop + i);
+        u = LS_NAME(ls_motion)(speed, LS_LOAD(dx + i + 1), LS_LOAD(dx + i),
+                               LS_LOAD(r->yu + i) - p, p - LS_LOAD(r->yl + i),
+                               LS_LOAD(r->zu + i) - p, p - LS_LOAD(r->zl + i));
+        if (f->move) {
+            const LS_REAL next = p + LS_C(f->dt) * u;
+
+            bad = bad + (next - next);
+            changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
+            LS_STORE(r->out + i, next);
+        } else {
+            most = LS_MAX(most, LS_ABS(u));
+            LS_STORE(r->out + i, u);
+        }
+        /* The last vector of a row overlaps the one before. */
+        i = i + LANES < w && i + 2 * LANES > w && w >= LANES ? w - LANES : i + LANES;
+    }
+    LS_NAME(gather)(most, bad, changed, found);
+    return i;
+}
+
+/* Everything of one plane of the box but the faces along z. */
+static LS_TARGET void LS_NAME(plane)(const ls_fields *f, const ls_box *b, uint32_t z, buffers *m, ls_found *found)
+{
+    const uint32_t w = b->x1 - b->x0;
+    const size_t pitch = scratch_pitch(w);
+
+    /* From the row below the box: its upper faces are the box's lower ones. */
+    for (int64_t y = (int64_t)b->y0 - 1; y < b->y1; y++) {
+        const size_t at = (size_t)(y - b->y0 + 1) * pitch;
+
+        if (y < 0 || y + 1 >= f->ny) {
+            memset(m->yu, 0, w * sizeof(float));
+        } else {
+            const rows lo = rows_at(f, b->x0, (uint32_t)y, z), hi = rows_at(f, b->x0, (uint32_t)y + 1, z);
+
+            LS_NAME(row_faces)(lo.p, hi.p, m->cx[0] + at, m->cx[0] + at + pitch,
+                               lo.czu, lo.czl, hi.czu, hi.czl, w, m->yu);
+        }
+        if (y >= b->y0) {
+            const rows r = rows_at(f, b->x0, (uint32_t)y, z);
+            const float *const zl = m->zl + at - pitch, *const zu = m->zu + at - pitch;
+            uint32_t i;
+
+            LS_NAME(x_faces)(&r, b->x0, w, f->nx, m->fx, m->dx);
+            i = LS_NAME(move_row)(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, 0, w, found);
+            if (i < w)
+                scalar_move_row(f, &r, m->fx, m->dx, m->yl, m->yu, zl, zu, i, w, found);
+        }
+        swap(&m->yl, &m->yu);
+    }
+}
+
+static LS_TARGET void LS_NAME(step_box)(const ls_fields *f, const ls_box *b, float *scratch, ls_found *found)
+{
+    const uint32_t w = b->x1 - b->x0, h = b->y1 - b->y0;
+    const size_t pitch = scratch_pitch(w);
+    buffers m = cut_scratch(scratch, w, h);
+
+    /* From one plane below the box: its upper faces are the box's lower ones. */
+    LS_NAME(central_plane)(f, b, (int64_t)b->z0 - 1, m.cx[0]);
+    for (int64_t z = (int64_t)b->z0 - 1; z < b->z1; z++) {
+        LS_NAME(central_plane)(f, b, z + 1, m.cx[1]);
+        for (uint32_t y = b->y0; y < b->y1; y++) {
+            const size_t at = (y - b->y0) * pitch;
+            rows lo, hi;
+
+            if (z < 0 || z + 1 >= f->nz) {
+                memset(m.zu + at, 0, w * sizeof(float));
+                continue;
+            }
+            lo = rows_at(f, b->x0, y, (uint32_t)z);
+            hi = rows_at(f, b->x0, y, (uint32_t)z + 1);
+            LS_NAME(row_faces)(lo.p, hi.p, m.cx[0] + at + pitch, m.cx[1] + at + pitch,
+                               lo.cyu, lo.cyl, hi.cyu, hi.cyl, w, m.zu + at);
+        }
+        if (z >= b->z0)
+            LS_NAME(plane)(f, b, (uint32_t)z, &m, found);
+        swap(&m.zl, &m.zu);
+        swap(&m.cx[0], &m.cx[1]);
+    }
+}
+
+static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float dt, ls_found *found)
+{
+    LS_REAL bad = LS_C(0.0f);
+    LS_INT changed = { 0 };
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        const LS_REAL p = LS_LOAD(phi + i), next = p + LS_C(dt) * LS_LOAD(u + i);
+
+        bad = bad + (next - next);
+        changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
+        LS_STORE(phi + i, next);
+    }
+    LS_NAME(gather)(LS_C(0.0f), bad, changed, found);
+    if (i < n)
+        scalar_apply(phi + i, u + i, n - i, dt, found);
+}
+
+#undef LS_TARGET
+#undef LANES
+#undef LS_REAL
+#undef LS_INT
+#undef LS_NAME
+#undef LS_C
+#undef LS_LOAD
+#undef LS_STORE
+#undef LS_LANE
+#undef LS_SQRT
+#undef LS_POS
+#undef LS_SIGN
+#undef LS_ABS
+#undef LS_MAX
+#undef LS_BELOW0

@@ -1,0 +1,268 @@
+/* volume: which arrays a result has, and whether they can be right. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/volume/volume.h"
+
+tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const struct {
+        const char *name;
+        wu_dtype type;
+        uint64_t columns;      /* 0: one row for each item */
+    } arrays[] = {
+        { "cells", WU_I64, 0 },               { "inside_voxels", WU_I64, 0 },      { "membrane_voxels", WU_I64, 0 },
+        { "external_voxels", WU_I64, 0 },     { "left_out_voxels", WU_I64, 0 },    { "repair_added_voxels", WU_I64, 0 },
+        { "repair_bias_voxels", WU_I64, 0 },  { "voxel_volume", WU_F64, 0 },       { "volume", WU_F64, 0 },
+        { "cell_item", WU_I64, 1 },           { "cell_label", WU_I64, 1 },         { "cell_voxels", WU_I64, 1 },
+        { "cell_volume", WU_F64, 1 },         { "cell_bbox", WU_I64, 6 },          { "cell_centroid", WU_F64, 3 },
+        { "cell_border", WU_BOOL, 1 },
+    };
+    const vol_params *const p = params;
+    char labels[WU_MAX_NAME + 16];
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < sizeof arrays / sizeof arrays[0]; i++)
+        st = arrays[i].columns == 0 ? an_declare_row(out, arrays[i].name, arrays[i].type, err)
+                                    : an_declare_table(out, arrays[i].name, arrays[i].type, arrays[i].columns, err);
+    snprintf(labels, sizeof labels, "labels_%s", item->name);
+    if (st == TC_OK && p->labels)
+        st = an_declare_picture(out, labels, WU_I32, item, err);
+    return st;
+}
+
+double vol_volume(const wu_item *item, int64_t voxels)
+{
+    return (double)voxels * (item->spacing[0] * item->spacing[1] * item->spacing[2]);
+}
+
+static int64_t integer(const wu_output *out, const char *name)
+{
+    return *(const int64_t *)wu_output_data(out, name);
+}
+
+/* Not ==: it would take -0 for 0, and other programs print them differently. */
+static bool same(double a, double b)
+{
+    return a == b && signbit(a) == signbit(b);
+}
+
+/* --- the table ------------------------------------------------------------------------ */
+
+/* The columns of one row; axes are z, y, x. */
+typedef struct row {
+    int64_t label, voxels;
+    const int64_t *lo, *hi;
+    const double *centroid;
+    double volume;
+    bool border;
+} row;
+
+static row row_of(const wu_output *out, size_t i)
+{
+    const int64_t *const bbox = (const int64_t *)wu_output_data(out, "cell_bbox") + 6 * i;
+
+    return (row){ .label = ((const int64_t *)wu_output_data(out, "cell_label"))[i],
+                  .voxels = ((const int64_t *)wu_output_data(out, "cell_voxels"))[i],
+                  .lo = bbox, .hi = bbox + 3,
+                  .centroid = (const double *)wu_output_data(out, "cell_centroid") + 3 * i,
+                  .volume = ((const double *)wu_output_data(out, "cell_volume"))[i],
+                  .border = ((const uint8_t *)wu_output_data(out, "cell_border"))[i] != 0 };
+}
+
+/* A cell lies a voxel off every border that the outside lies at. */
+static const char *bbox_fault(const vol_params *p, const wu_item *item, const row *r)
+{
+    const int64_t size[3] = { item->nz, item->ny, item->nx };
+    int64_t box = 1, least = -2;
+
+    for (int k = 0; k < 3; k++) {
+        const int64_t margin = k > 0 || p->through ? 1 : 0;
+
+        if (r->lo[k] < margin || r->hi[k] > size[k] - margin || r->lo[k] >= r->hi[k])
+            return "cell_bbox: not a box of the inside";
+        box *= r->hi[k] - r->lo[k];
+        least += r->hi[k] - r->lo[k];
+    }
+    if (!p->through && r->hi[0] != r->lo[0] + 1)
+        return "cell_bbox: a cell of mode slices has one slice";
+    /* It is connected from side to side. */
+    if (r->voxels > box || r->voxels < least)
+        return "cell_voxels: does not go with cell_bbox";
+    return NULL;
+}
+
+static const char *row_fault(const vol_params *p, const wu_item *item, size_t i, const row *r)
+{
+    const char *fault;
+
+    if (r->label != (int64_t)i + 1)
+        return "cell_label: labels must count from 1";
+    if (r->voxels < 1 || r->voxels < p->min_voxels || r->voxels > p->max_voxels)
+        return "cell_voxels: not within min_voxels and max_voxels";
+    fault = bbox_fault(p, item, r);
+    if (fault != NULL)
+        return fault;
+    for (int k = 0; k < 3; k++) {
+        int64_t sum;
+
+        if (!(r->centroid[k] >= (double)r->lo[k] && r->centroid[k] <= (double)(r->hi[k] - 1)) ||
+            !an_is_quotient(r->centroid[k], r->voxels, &sum))
+            return "cell_centroid: not a centre of so many voxels in cell_bbox";
+    }
+    if (!same(r->volume, vol_volume(item, r->voxels)))
+        return "cell_volume: not that of cell_voxels";
+    if (r->border != (r->lo[0] == 0 || r->hi[0] == item->nz))
+        return "cell_border: does not go with cell_bbox";
+    if (r->border && p->exclude_border)
+        return "cell_border: cells at the border are excluded";
+    return NULL;
+}
+
+/* *voxels: of all cells. */
+static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out, int64_t *voxels,
+                             tc_err *err)
+{
+    const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+    int64_t z0 = 0;
+
+    *voxels = 0;
+    if (integer(out, "cells") != (int64_t)n)
+        return tc_fail(err, TC_BAD_INPUT, "cells: is %lld, but there are %zu cells", (long long)integer(out, "cells"), n);
+    for (size_t i = 0; i < n; i++) {
+        const row r = row_of(out, i);
+        const char *fault = row_fault(p, item, i, &r);
+
+        /* Cells are numbered by their first voxels, slice by slice. */
+        if (fault == NULL && r.lo[0] < z0)
+            fault = "cell_bbox: the cells are not in the order of their first voxels";
+        if (fault != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "cell %zu: %s", i + 1, fault);
+        z0 = r.lo[0];
+        *voxels += r.voxels;
+    }
+    return TC_OK;
+}
+
+/* --- what the item is made of ------------------------------------------------------------ */
+
+static tc_status check_totals(const vol_params *p, const wu_item *item, const wu_output *out, int64_t voxels,
+                              tc_err *err)
+{
+    const int64_t n = (int64_t)item->nx * item->ny * item->nz, left_out = integer(out, "left_out_voxels");
+    const int64_t inside = integer(out, "inside_voxels"), membrane = integer(out, "membrane_voxels");
+    const int64_t added = integer(out, "repair_added_voxels"), taken = integer(out, "repair_bias_voxels");
+    static const char *const counts[] = { "inside_voxels", "membrane_voxels", "external_voxels", "left_out_voxels",
+                                          "repair_added_voxels", "repair_bias_voxels" };
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < sizeof counts / sizeof counts[0]; i++)
+        st = an_check_range(out, counts[i], 0, n, err);
+    if (st != TC_OK)
+        return st;
+    if (inside != voxels)
+        return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
+    if (inside + membrane + integer(out, "external_voxels") + left_out != n)
+        return an_impossible("external_voxels", 0, "the voxels of all kinds are not those of the stack", err);
+    if (left_out > 0 && p->min_voxels <= 1 && p->max_voxels == INT64_MAX && !p->exclude_border)
+        return an_impossible("left_out_voxels", 0, "nothing was to be left out", err);
+    if (added > (p->repair ? membrane : 0))
+        return an_impossible("repair_added_voxels", 0, "more than can have been added", err);
+    if (taken > added)
+        return an_impossible("repair_bias_voxels", 0, "more than were added", err);
+    if (!same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
+        return an_impossible("voxel_volume", 0, "not that of spacing", err);
+    if (!same(*(const double *)wu_output_data(out, "volume"), vol_volume(item, inside)))
+        return an_impossible("volume", 0, "not that of inside_voxels", err);
+    return TC_OK;
+}
+
+/* --- the labels ---------------------------------------------------------------------------- */
+
+/* What the voxels of a label are together. */
+typedef struct extent {
+    int64_t voxels, sum[3], lo[3], hi[3];
+} extent;
+
+static void extend(extent *e, const int64_t at[3])
+{
+    for (int k = 0; k < 3; k++) {
+        e->lo[k] = e->voxels == 0 || at[k] < e->lo[k] ? at[k] : e->lo[k];
+        e->hi[k] = e->voxels == 0 || at[k] >= e->hi[k] ? at[k] + 1 : e->hi[k];
+        e->sum[k] += at[k];
+    }
+    e->voxels++;
+}
+
+/* Labels are 0 to n, each appears for the first time after the one before it, and
+ * cells don't touch. extents: [n + 1], zeroed. */
+static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_out_array *labels, int32_t n,
+                             extent *extents, tc_err *err)
+{
+    const int32_t *v = labels->data;
+    const size_t nx = item->nx, slice = nx * item->ny;
+    int32_t seen = 0;
+
+    for (int64_t z = 0; z < item->nz; z++)
+        for (int64_t y = 0; y < item->ny; y++)
+            for (int64_t x = 0; x < item->nx; x++, v++) {
+                const int64_t at[3] = { z, y, x };
+                const int32_t before[3] = { p->through && z > 0 ? *(v - slice) : 0, y > 0 ? *(v - nx) : 0,
+                                            x > 0 ? v[-1] : 0 };
+
+                if (*v < 0 || *v > n || *v > seen + 1)
+                    return tc_fail(err, TC_BAD_INPUT, "%s: label %ld of %ld comes after %ld", labels->info.name,
+                                   (long)*v, (long)n, (long)seen);
+                seen = *v > seen ? *v : seen;
+                extend(&extents[*v], at);
+                for (int k = 0; *v != 0 && k < 3; k++)
+                    if (before[k] != 0 && before[k] != *v)
+                        return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch", labels->info.name,
+                                       (long)before[k], (long)*v);
+            }
+    return TC_OK;
+}
+
+static bool same_cell(const extent *e, const row *r)
+{
+    bool good = e->voxels == r->voxels;
+
+    for (int k = 0; good && k < 3; k++)
+        good = e->lo[k] == r->lo[k] && e->hi[k] == r->hi[k] &&
+               same((double)e->sum[k] / (double)e->voxels, r->centroid[k]);
+    return good;
+}
+
+static tc_status check_labels(const vol_params *p, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const wu_out_array *const labels = &out->arrays[out->n - 1];
+    const size_t n = (size_t)wu_output_find(out, "cell_item")->info.shape[0];
+    extent *const extents = calloc(n + 1, sizeof *extents);
+    tc_status st = extents == NULL ? tc_no_memory(err, "the cells")
+                                   : read_labels(p, item, labels, (int32_t)n, extents, err);
+
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        const row r = row_of(out, i);
+
+        if (!same_cell(&extents[i + 1], &r))
+            st = tc_fail(err, TC_BAD_INPUT, "cell %zu: voxels, box or centroid are not those of %s", i + 1,
+                         labels->info.name);
+    }
+    free(extents);
+    return st;
+}
+
+tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const vol_params *const p = params;
+    int64_t voxels = 0;
+    tc_status st = check_table(p, item, out, &voxels, err);
+
+    if (st == TC_OK)
+        st = check_totals(p, item, out, voxels, err);
+    if (st == TC_OK && p->labels)
+        st = check_labels(p, item, out, err);
+    return st;
+}

@@ -1,0 +1,609 @@
+/*
+ * The CPU backend of volume: phases of independent tasks (bands of rows), with
+ * a little sequential work at the end of some.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/common/bits.h"
+#include "app/base/pool.h"
+#include "app/analysis/volume/volume.h"
+
+typedef struct scratch {
+    uint32_t *edges;           /* [nx + 2]: runs of a row */
+    int32_t *labels;           /* [nx / 2 + 1]: of runs; nodes of roots */
+    uint64_t *label;           /* vol_label_scratch */
+    uint32_t *blur;            /* vol_repair_scratch */
+    uint64_t empty, outside, added, bias;       /* sums over a phase */
+} scratch;
+
+typedef struct cpu_worker {
+    const an_task *task;
+    const vol_params *params;
+    size_t nx, rows, n, band_rows, bands;
+    an_pool *pool;
+    scratch *scratch;          /* [threads] */
+    vol_stack stack;
+    vol_repair repair;
+    int32_t *first;            /* [bands + 1]: cells before each band */
+    uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
+    int32_t cells;
+    bool blocks;               /* what is outside is not written to voxel by voxel */
+    size_t slab_rows;          /* of a device; 0: there were no slabs */
+    vol_phase phase;
+    size_t done;               /* tasks of the phase */
+    size_t batch;
+    bool started;
+    bool zeros;                /* membrane and what is outside is 0 to begin with */
+} cpu_worker;
+
+/* In a size, which is at most 2^30. */
+#define BORDER ((uint32_t)1 << 31)
+
+typedef struct range {
+    size_t from, to;           /* rows */
+} range;
+
+static range band_rows(const cpu_worker *w, size_t band)
+{
+    const size_t from = band * w->band_rows;
+
+    return (range){ from, w->rows - from < w->band_rows ? w->rows : from + w->band_rows };
+}
+
+/* --- where there is no membrane ----------------------------------------------------- */
+
+static void row_of_pixels(const void *source, size_t row, uint64_t *words)
+{
+    const cpu_worker *const w = source;
+    const uint32_t threshold = (uint32_t)w->params->membrane;
+
+    for (size_t x = 0; x < w->nx; x += 64)
+        words[x / 64] = an_bits_below(w->task->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
+                                      threshold);
+}
+
+/* After a repair, and after a device: membrane is 0. */
+static void row_of_plane(const void *source, size_t row, uint64_t *words)
+{
+    const cpu_worker *const w = source;
+    const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
+
+    for (size_t x = 0; x < w->nx; x += 64) {
+        const size_t n = w->nx - x < 64 ? w->nx - x : 64;
+        uint8_t flags[64] = { 0 };
+
+        for (size_t k = 0; k < n; k++)
+            flags[k] = uf_load(&line[x + k]) != 0;
+        words[x / 64] = an_bits_gather(flags);
+    }
+}
+
+/* --- components ----------------------------------------------------------------------- */
+
+static void label_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+
+    vol_label_band(&w->stack, r.from, r.to, s->label);
+}
+
+/* Joins a band with what is before it; after a device, the first slice of a slab
+ * with the slab before. */
+static void label_seam(cpu_worker *w, size_t task, scratch *s)
+{
+    const size_t slice = w->stack.ny;
+    range r = band_rows(w, w->slab_rows > 0 ? 0 : task);
+
+    if (w->slab_rows > 0) {
+        r.from = (task + 1) * w->slab_rows;
+        r.to = r.from + slice < w->rows ? r.from + slice : w->rows;
+    }
+    vol_label_seam(&w->stack, r.from, r.to, s->label);
+}
+
+/* The roots of a row, in s->labels. Returns their number. */
+static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s)
+{
+    size_t runs, n = 0;
+    bool border;
+
+    if (w->stack.roots[row] == 0)
+        return 0;
+    runs = vol_runs(&w->stack, row, s->edges);
+    border = vol_border_row(&w->stack, row);
+    for (size_t k = 0; k < runs; k++) {
+        const int32_t node = vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
+
+        if (node > 0 && w->stack.nodes[node] == ~node)
+            s->labels[n++] = node;
+    }
+    return n;
+}
+
+static void count_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+
+    w->first[band + 1] = 0;
+    for (size_t row = r.from; row < r.to; row++)
+        w->first[band + 1] += (int32_t)roots_of_row(w, row, s);
+}
+
+static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    (void)state;
+    (void)err;
+    for (size_t i = 0; i < w->bands; i++)
+        w->first[i + 1] += w->first[i];
+    w->cells = w->first[w->bands];
+    return TC_OK;
+}
+
+/* Roots get their labels, which are >= 0 as no link is, in the raster's order. */
+static void number_band(cpu_worker *w, size_t band, scratch *s)
+{
+    int32_t label = w->first[band];
+    const range r = band_rows(w, band);
+
+    for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
+        const size_t n = roots_of_row(w, row, s);
+
+        for (size_t i = 0; i < n; i++)
+            w->stack.nodes[s->labels[i]] = ++label;
+    }
+}
+
+/* Label 0 for the outside: from here on node 0 is none of the nodes. */
+static tc_status end_number(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    (void)w;
+    (void)err;
+    state->nodes[0] = 0;
+    return TC_OK;
+}
+
+/* --- labels ----------------------------------------------------------------------------- */
+
+/* Nodes that are painted have their label, as roots have, or ~0; others a parent. Others
+ * paint at the same time. */
+static int32_t label_of(const cpu_worker *w, int32_t node)
+{
+    int32_t v = ~node;
+
+    while (v < 0)
+        v = uf_load(&w->stack.nodes[~v]);
+    return v;
+}
+
+static void fill(int32_t *row, size_t a, size_t b, int32_t label)
+{
+#ifdef __SSE2__
+    const __m128i four = _mm_set1_epi32(label);
+
+    if (b - a >= 4) {
+        for (; a + 4 < b; a += 4)
+            _mm_storeu_si128((__m128i *)(void *)(row + a), four);
+        a = b;
+        _mm_storeu_si128((__m128i *)(void *)(row + b - 4), four);
+    }
+#endif
+    for (; a < b; a++)
+        row[a] = label;
+}
+
+/* Membrane is 0 already, and so is the outside but for nodes. */
+static void paint_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+    const bool all = !w->blocks || !w->zeros;
+    const int32_t outside = w->params->repair ? -1 : 0;
+
+    for (size_t row = r.from; row < r.to; row++) {
+        int32_t *const line = w->stack.nodes + 1 + row * w->nx;
+        const size_t runs = vol_runs(&w->stack, row, s->edges);
+        const bool border = vol_border_row(&w->stack, row);
+
+        for (size_t k = 0; k < runs; k++)
+            s->labels[k] = label_of(w, vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]));
+        for (size_t k = 0; k < runs; k++) {
+            const uint32_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
+            const int32_t node = vol_node(&w->stack, row, border, a, b), label = s->labels[k];
+
+            s->empty += b - a;
+            s->outside += label == 0 ? b - a : 0;
+            if (node > 0 || all)
+                uf_store(&line[a], label == 0 ? outside : label);
+            if (label != 0 || all)
+                fill(line, a + 1, b, label == 0 ? outside : label);
+        }
+    }
+}
+
+static tc_status end_paint(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    (void)err;
+    state->membrane = w->n;
+    state->outside = 0;
+    for (unsigned t = 0; t < w->task->threads; t++) {
+        state->membrane -= w->scratch[t].empty;
+        state->outside += w->scratch[t].outside;
+    }
+    state->cells = (uint64_t)w->cells;
+    return TC_OK;
+}
+
+static void bias_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+
+    s->bias += vol_repair_bias(&w->repair, r.from, r.to);
+}
+
+static tc_status end_bias(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    (void)err;
+    state->repair_bias = 0;
+    for (unsigned t = 0; t < w->task->threads; t++)
+        state->repair_bias += w->scratch[t].bias;
+    return TC_OK;
+}
+
+static bool leaves_out(const vol_params *p)
+{
+    return p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
+}
+
+/* A cell has no voxel at a border that the outside lies at, so what is left is
+ * the first and the last slice where slices are by themselves. */
+static void sizes_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+    const size_t slice = w->stack.ny;
+
+    (void)s;
+    for (size_t row = r.from; row < r.to; row++) {
+        const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
+        const bool border = row < slice || row >= w->rows - slice;
+
+        for (size_t x = 0, b; x < w->nx; x = b) {
+            for (b = x + 1; b < w->nx && line[b] == line[x]; b++)
+                ;
+            if (line[x] <= 0)
+                continue;
+            __atomic_fetch_add(&w->sizes[line[x] - 1], b - x, __ATOMIC_RELAXED);
+            if (border)
+                __atomic_fetch_or(&w->sizes[line[x] - 1], BORDER, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* Sizes become new labels, 0 for what is left out. */
+static tc_status end_sizes(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    const vol_params *const p = w->params;
+    uint32_t label = 0;
+
+    (void)err;
+    for (int32_t i = 0; i < w->cells; i++) {
+        const int64_t size = w->sizes[i] & ~BORDER;
+        const bool kept = size >= p->min_voxels && size <= p->max_voxels &&
+                          !(p->exclude_border && (w->sizes[i] & BORDER));
+
+        w->sizes[i] = kept ? ++label : 0;
+    }
+    state->cells = label;
+    return TC_OK;
+}
+
+static void last_band(cpu_worker *w, size_t band, scratch *s)
+{
+    const range r = band_rows(w, band);
+    int32_t *const plane = w->stack.nodes + 1;
+
+    (void)s;
+    for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
+        if (plane[i] < 0)
+            plane[i] = 0;
+        else if (plane[i] > 0 && w->sizes != NULL)
+            plane[i] = (int32_t)w->sizes[plane[i] - 1];
+}
+
+/* --- the phases ------------------------------------------------------------------------- */
+
+static void blur_task(cpu_worker *w, size_t task, scratch *s)
+{
+    s->added += vol_repair_task(&w->repair, w->phase, task, s->blur);
+}
+
+static tc_status end_blur(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    (void)err;
+    for (unsigned t = 0; t < w->task->threads; t++) {
+        state->repair_added += w->scratch[t].added;
+        w->scratch[t].added = 0;
+    }
+    return TC_OK;
+}
+
+typedef struct phase_functions {
+    void (*task)(cpu_worker *w, size_t task, scratch *s);
+    tc_status (*end)(cpu_worker *w, vol_state *state, tc_err *err);
+} phase_functions;
+
+static const phase_functions phases[VOL_PHASES] = {
+    [VOL_BLUR] = { blur_task, end_blur },
+    [VOL_BLUR_Z] = { blur_task, end_blur },
+    [VOL_BANDS] = { label_band, NULL },
+    [VOL_SEAMS] = { label_seam, NULL },
+    [VOL_COUNT] = { count_band, end_count },
+    [VOL_NUMBER] = { number_band, end_number },
+    [VOL_PAINT] = { paint_band, end_paint },
+    [VOL_BIAS] = { bias_band, end_bias },
+    [VOL_SIZES] = { sizes_band, end_sizes },
+    [VOL_LAST] = { last_band, NULL }
+};
+
+/* Tasks of a phase; 0 where it does not apply. */
+static size_t phase_tasks(const cpu_worker *w, vol_phase phase)
+{
+    const vol_params *const p = w->params;
+
+    switch (phase) {
+    case VOL_BLUR:
+    case VOL_BLUR_Z:
+        return p->repair ? vol_repair_tasks(&w->repair, phase) : 0;
+    case VOL_SEAMS:
+        return w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
+    case VOL_BIAS:
+        return p->repair ? w->bands : 0;
+    case VOL_SIZES:
+        return leaves_out(p) ? w->bands : 0;
+    case VOL_LAST:
+        return p->repair || leaves_out(p) ? w->bands : 0;
+    default:
+        return w->bands;
+    }
+}
+
+/* What a phase needs before it begins. */
+static tc_status begin(cpu_worker *w, vol_state *state, tc_err *err)
+{
+    if (w->phase == VOL_BANDS)
+        state->nodes[0] = ~0;
+    if (w->phase == VOL_SIZES) {
+        w->cells = (int32_t)state->cells;
+        w->sizes = calloc((size_t)w->cells + 1, sizeof *w->sizes);
+        if (w->sizes == NULL)
+            return tc_no_memory(err, "the cells");
+    }
+    return TC_OK;
+}
+
+/* To `next`, or the first phase after it that has something to do. */
+static void go_to(cpu_worker *w, vol_state *state, vol_phase next)
+{
+    w->phase = next;
+    w->done = 0;
+    while (w->phase < VOL_PHASES && phase_tasks(w, w->phase) == 0)
+        w->phase++;
+    if (w->phase == VOL_KEPT && w->params->repair)
+        state->head.units_done = (uint64_t)VOL_KEPT * w->bands;
+    if (w->phase == VOL_PHASES) {
+        state->head.units_done = w->task->plan.units;
+        state->begun = 0;
+    }
+}
+
+static void run_task(void *user, unsigned thread, size_t task)
+{
+    cpu_worker *const w = user;
+
+    phases[w->phase].task(w, w->done + task, &w->scratch[thread]);
+}
+
+/* The nodes are zeros at first, as the phases expect; a state that was left on its
+ * way to a resting place is cleared. */
+static void take_nodes(cpu_worker *w, vol_state *state)
+{
+    if (!w->started && state->begun && state->head.units_done == 0)
+        memset(state, 0, w->task->plan.state_bytes);
+    w->started = true;
+    state->begun = 1;
+    w->stack.nodes = state->nodes;
+    w->repair.plane = state->nodes + 1;
+}
+
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *units_done, tc_err *err)
+{
+    cpu_worker *const w = worker;
+    const double start = tc_seconds();
+    tc_status st = TC_OK;
+
+    *units_done = state->head.units_done;
+    if (state->head.units_done == w->task->plan.units || w->phase >= until)
+        return TC_OK;
+    take_nodes(w, state);
+    /* A small stack is done in one step. */
+    do {
+        const size_t tasks = phase_tasks(w, w->phase);
+        const size_t left = tasks - w->done < w->batch ? tasks - w->done : w->batch;
+
+        if (w->done == 0)
+            st = begin(w, state, err);
+        if (st != TC_OK)
+            return st;
+        if (w->phase == VOL_BANDS)
+            state->head.units_done = 0;         /* the repaired membrane goes */
+        an_pool_run(w->pool, run_task, w, left);
+        w->done += left;
+        *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
+        if (w->done < tasks)
+            continue;
+        if (phases[w->phase].end != NULL)
+            st = phases[w->phase].end(w, state, err);
+        go_to(w, state, w->phase + 1);
+    } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
+    if (st == TC_OK && w->phase < until)
+        return TC_MORE;
+    if (w->phase == VOL_PHASES)
+        *units_done = state->head.units_done;
+    return st;
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+{
+    return vol_host_step(worker, state, VOL_PHASES, units_done, err);
+}
+
+static void cpu_close(void **worker)
+{
+    cpu_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    an_pool_destroy(&w->pool);
+    for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
+        free(w->scratch[t].edges);
+        free(w->scratch[t].labels);
+        free(w->scratch[t].label);
+        free(w->scratch[t].blur);
+    }
+    free(w->scratch);
+    free(w->first);
+    free(w->stack.roots);
+    free(w->sizes);
+    free(w);
+}
+
+static tc_status make_memory(cpu_worker *w, tc_err *err)
+{
+    bool good;
+
+    w->first = calloc(w->bands + 1, sizeof *w->first);
+    w->stack.roots = calloc(w->rows, sizeof *w->stack.roots);
+    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL;
+    for (unsigned t = 0; good && t < w->task->threads; t++) {
+        scratch *const s = &w->scratch[t];
+
+        s->edges = malloc((w->nx + 2) * sizeof *s->edges);
+        s->labels = malloc((w->nx / 2 + 1) * sizeof *s->labels);
+        s->label = malloc(vol_label_scratch(&w->stack));
+        s->blur = malloc(w->params->repair ? vol_repair_scratch(&w->repair) * sizeof *s->blur : 1);
+        good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL;
+    }
+    return good ? TC_OK : tc_no_memory(err, "volume");
+}
+
+static void describe(cpu_worker *w, const an_task *task, bool blocks)
+{
+    const wu_item *const item = task->item;
+
+    w->task = task;
+    w->params = task->params;
+    w->blocks = blocks;
+    w->zeros = !w->params->repair;
+    w->nx = item->nx;
+    w->rows = (size_t)item->ny * item->nz;
+    w->n = w->rows * w->nx;
+    w->band_rows = vol_band_rows(item->nx);
+    w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
+    w->batch = (size_t)task->threads * 16;
+    w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
+                            .through = w->params->through, .source = w,
+                            .row = w->params->repair ? row_of_plane : row_of_pixels };
+    w->repair = (vol_repair){ .params = w->params, .pixels = task->pixels };
+    if (w->params->repair)
+        w->repair.gauss = an_gauss_make(w->params->sigma);
+}
+
+static tc_status open_worker(const an_task *task, const void *state_at, bool blocks, void **worker, tc_err *err)
+{
+    const vol_state *const state = state_at;
+    cpu_worker *const w = calloc(1, sizeof *w);
+    tc_status st;
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "volume");
+    describe(w, task, blocks);
+    st = an_pool_create(task->threads, &w->pool, err);
+    if (st == TC_OK)
+        st = make_memory(w, err);
+    if (st != TC_OK) {
+        cpu_close(worker);
+        return st;
+    }
+    w->phase = w->params->repair ? VOL_BLUR : VOL_BANDS;
+    if (state->head.units_done == (uint64_t)VOL_KEPT * w->bands)
+        w->phase = VOL_KEPT;
+    return TC_OK;
+}
+
+static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    return open_worker(task, state, true, worker, err);
+}
+
+static tc_status cpu_open_plain(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    return open_worker(task, state, false, worker, err);
+}
+
+/* --- with a device ---------------------------------------------------------------------- */
+
+vol_phase vol_host_phase(const void *worker)
+{
+    const cpu_worker *const w = worker;
+
+    return w->phase;
+}
+
+void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words)
+{
+    for (size_t r = row; r < row + count; r++) {
+        const int32_t *const line = state->nodes + 1 + r * nx;
+
+        for (size_t x = 0; x < nx; x += 32, words++) {
+            *words = 0;
+            for (size_t i = 0; i < 32 && x + i < nx; i++)
+                *words |= (uint32_t)(line[x + i] != 0) << i;
+        }
+    }
+}
+
+void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows)
+{
+    cpu_worker *const w = worker;
+
+    /* What is left of an interrupted run is cleared, unless it is what is wanted. */
+    if (next != VOL_BANDS || w->params->repair)
+        w->started = true;
+    w->zeros = false;
+    take_nodes(w, state);
+    state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
+    if (next == VOL_SEAMS) {
+        w->stack.row = row_of_plane;
+        w->slab_rows = slab_rows;
+        memset(w->stack.roots, 1, w->rows * sizeof *w->stack.roots);
+    }
+    go_to(w, state, next);
+}
+
+const an_backend vol_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .step = cpu_step,
+    .sync = an_always_synced,
+    .close = cpu_close
+};
+
+const an_backend vol_cpu_plain = {
+    .name = "cpu, voxel by voxel",
+    .open = cpu_open_plain,
+    .step = cpu_step,
+    .sync = an_always_synced,
+    .close = cpu_close
+};

@@ -1,0 +1,213 @@
+/* volume: from labels to tables. */
+#include <stdlib.h>
+
+#include "app/analysis/common/bits.h"
+#include "app/base/pool.h"
+#include "app/analysis/volume/volume.h"
+
+/* --- measuring -------------------------------------------------------------------- */
+
+typedef struct cell {
+    uint64_t voxels, sum[3];   /* z, y, x */
+    uint32_t lo[3], hi[3];     /* half-open */
+} cell;
+
+typedef struct measure {
+    const int32_t *plane;
+    uint32_t nx, ny;
+    size_t rows, n;
+    cell *tables;              /* [threads][n] */
+    bool *damaged;             /* [threads]: there was a label that cannot be */
+} measure;
+
+/* The run [a, x) of a row. Returns x. A checkpoint is not believed blindly: labels
+ * index tables. */
+static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
+{
+    const int32_t label = m->plane[row * m->nx + a];
+    const uint32_t at[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
+    const uint64_t length = x - a;
+    cell *c;
+
+    if (label == 0)
+        return x;
+    if (label < 0 || (size_t)label > m->n) {
+        m->damaged[thread] = true;
+        return x;
+    }
+    c = &m->tables[thread * m->n + (size_t)label - 1];
+    c->voxels += length;
+    c->sum[2] += length * ((uint64_t)a + x - 1) / 2;
+    c->lo[2] = a < c->lo[2] ? a : c->lo[2];
+    c->hi[2] = x > c->hi[2] ? x : c->hi[2];
+    for (int i = 0; i < 2; i++) {
+        c->sum[i] += length * at[i];
+        c->lo[i] = at[i] < c->lo[i] ? at[i] : c->lo[i];
+        c->hi[i] = at[i] + 1 > c->hi[i] ? at[i] + 1 : c->hi[i];
+    }
+    return x;
+}
+
+static void measure_row(const measure *m, unsigned thread, size_t row)
+{
+    const int32_t *const line = m->plane + row * m->nx;
+    uint32_t a = 0, x = 0;
+
+    for (; x + 64 < m->nx; x += 64)
+        for (uint64_t ends = an_bits_changes(line + x); ends != 0; ends &= ends - 1)
+            a = end_run(m, thread, row, a, x + 1 + (uint32_t)__builtin_ctzll(ends));
+    for (; x + 1 < m->nx; x++)
+        if (line[x] != line[x + 1])
+            a = end_run(m, thread, row, a, x + 1);
+    end_run(m, thread, row, a, m->nx);
+}
+
+static void measure_band(void *user, unsigned thread, size_t band)
+{
+    const measure *const m = user;
+    const size_t from = band * vol_band_rows(m->nx);
+    const size_t to = m->rows - from < vol_band_rows(m->nx) ? m->rows : from + vol_band_rows(m->nx);
+
+    for (size_t row = from; row < to; row++)
+        measure_row(m, thread, row);
+}
+
+static void merge(cell *c, const cell *o)
+{
+    c->voxels += o->voxels;
+    for (int i = 0; i < 3; i++) {
+        c->sum[i] += o->sum[i];
+        c->lo[i] = o->lo[i] < c->lo[i] ? o->lo[i] : c->lo[i];
+        c->hi[i] = o->hi[i] > c->hi[i] ? o->hi[i] : c->hi[i];
+    }
+}
+
+static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
+{
+    an_pool *pool = NULL;
+    const tc_status st = an_pool_create(threads, &pool, err);
+
+    if (st != TC_OK)
+        return st;
+    an_pool_run(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx));
+    an_pool_destroy(&pool);
+    for (unsigned t = 1; t < threads; t++) {
+        m->damaged[0] |= m->damaged[t];
+        for (size_t i = 0; i < m->n; i++)
+            merge(&m->tables[i], &m->tables[t * m->n + i]);
+    }
+    return TC_OK;
+}
+
+/* *out: the cells, the caller's. */
+static tc_status measure_cells(const an_task *task, const vol_state *state, cell **out, tc_err *err)
+{
+    const wu_item *const item = task->item;
+    const size_t rows = (size_t)item->ny * item->nz, n = state->cells <= rows * item->nx ? (size_t)state->cells : 0;
+    /* A table for each thread, unless they would be large beside the plane. */
+    const unsigned threads = task->threads * n * sizeof(cell) > rows * item->nx ? 1 : task->threads;
+    measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n,
+                  .damaged = calloc(threads, sizeof(bool)) };
+    tc_status st;
+
+    *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
+    if (m.tables == NULL || m.damaged == NULL) {
+        free(m.damaged);
+        return tc_no_memory(err, "the cells");
+    }
+    for (size_t i = 0; i < threads * n; i++)
+        m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
+    st = measure_bands(&m, threads, err);
+    for (size_t i = 0; st == TC_OK && i < n; i++)
+        m.damaged[0] |= m.tables[i].voxels == 0;
+    if (st == TC_OK && (m.damaged[0] || n != state->cells))
+        st = tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", item->name);
+    free(m.damaged);
+    return st;
+}
+
+/* --- the arrays ------------------------------------------------------------------- */
+
+static void fill_table(const wu_item *item, size_t item_index, const cell *cells, size_t n, const wu_output *out)
+{
+    int64_t *const items = wu_output_data(out, "cell_item"), *const label = wu_output_data(out, "cell_label");
+    int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(out, "cell_bbox");
+    double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(out, "cell_centroid");
+    uint8_t *const border = wu_output_data(out, "cell_border");
+    const uint32_t size[3] = { item->nz, item->ny, item->nx };
+
+    for (size_t i = 0; i < n; i++) {
+        const cell *const c = &cells[i];
+
+        items[i] = (int64_t)item_index;
+        label[i] = (int64_t)i + 1;
+        voxels[i] = (int64_t)c->voxels;
+        volume[i] = vol_volume(item, (int64_t)c->voxels);
+        for (size_t k = 0; k < 3; k++) {
+            bbox[6 * i + k] = c->lo[k];
+            bbox[6 * i + 3 + k] = c->hi[k];
+            centroid[3 * i + k] = (double)c->sum[k] / (double)c->voxels;
+            border[i] |= c->lo[k] == 0 || c->hi[k] == size[k];
+        }
+    }
+}
+
+static void set_integer(const wu_output *out, const char *name, uint64_t value)
+{
+    *(int64_t *)wu_output_data(out, name) = (int64_t)value;
+}
+
+static void fill_totals(const wu_item *item, const vol_state *state, const cell *cells, const wu_output *out)
+{
+    const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
+    uint64_t inside = 0;
+
+    for (size_t i = 0; i < state->cells; i++)
+        inside += cells[i].voxels;
+    set_integer(out, "cells", state->cells);
+    set_integer(out, "inside_voxels", inside);
+    set_integer(out, "membrane_voxels", state->membrane);
+    set_integer(out, "external_voxels", state->outside);
+    set_integer(out, "left_out_voxels", n - state->membrane - state->outside - inside);
+    set_integer(out, "repair_added_voxels", state->repair_added);
+    set_integer(out, "repair_bias_voxels", state->repair_bias);
+    *(double *)wu_output_data(out, "voxel_volume") = vol_volume(item, 1);
+    *(double *)wu_output_data(out, "volume") = vol_volume(item, (int64_t)inside);
+}
+
+/* The labels are the state's, lent: another plane would double the memory. */
+tc_status vol_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+{
+    const vol_params *const p = task->params;
+    const vol_state *const state = state_at;
+    cell *cells = NULL;
+    tc_status st = measure_cells(task, state, &cells, err);
+
+    if (st == TC_OK)
+        st = vol_expect(p, task->item, out, err);
+    if (st == TC_OK && p->labels)
+        wu_output_lend(&out->arrays[out->n - 1], state->nodes + 1);
+    if (st == TC_OK)
+        st = wu_output_allocate(out, state->cells, err);
+    if (st == TC_OK) {
+        fill_table(task->item, item_index, cells, (size_t)state->cells, out);
+        fill_totals(task->item, state, cells, out);
+    }
+    free(cells);
+    return st;
+}
+
+tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
+{
+    const vol_params *const p = params;
+    const uint64_t walls = VOL_WALLS;
+    void *gaps;
+    tc_status st;
+
+    if (!p->repair)
+        return TC_OK;
+    st = wu_output_add(out, WU_ONCE, "repair_gap", WU_I64, 0, 1, &walls, &gaps, err);
+    if (st == TC_OK)
+        vol_repair_gaps(p, gaps);
+    return st;
+}

@@ -1,0 +1,274 @@
+/*
+ * volume's repair: the membrane as 0 and 255 is blurred by a Gaussian, in slices
+ * or in the stack, and what then reaches the threshold becomes membrane as well.
+ * Nothing outside the stack is membrane.
+ *
+ * Fixed point: the blurred membrane is a fraction in 2^-15, so sums of at most 1
+ * times weights of 2^16 in all fit 32 bits.
+ */
+#include <string.h>
+
+#include "app/analysis/volume/volume.h"
+
+enum { ONE_BITS = 15, ROUND = 1 << (AN_GAUSS_BITS - 1), LANES = 64 };
+
+static size_t lanes_up(size_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+static bool is_membrane(const vol_repair *r, size_t at)
+{
+    const uint32_t v = r->pixels->u8 != NULL ? r->pixels->u8[at] : r->pixels->u16[at];
+
+    return v >= (uint32_t)r->params->membrane;
+}
+
+/* blurred: 2^-15. */
+static bool reaches(const vol_repair *r, uint32_t blurred)
+{
+    return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
+}
+
+static size_t rows_of_bands(const vol_repair *r)
+{
+    return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
+}
+
+static size_t chunks_of_row(const vol_repair *r)
+{
+    return (r->pixels->nx + VOL_BLUR_CHUNK - 1) / VOL_BLUR_CHUNK;
+}
+
+size_t vol_repair_tasks(const vol_repair *r, vol_phase phase)
+{
+    if (phase == VOL_BLUR)
+        return rows_of_bands(r) * r->pixels->nz;
+    return r->params->through ? chunks_of_row(r) * r->pixels->ny : 0;
+}
+
+/* A row with its margins; the rows (or slices) of a blur; sums. */
+size_t vol_repair_scratch(const vol_repair *r)
+{
+    const size_t taps = 2 * (size_t)r->gauss.radius + 1, width = lanes_up(r->pixels->nx);
+    const size_t chunk = width < VOL_BLUR_CHUNK ? VOL_BLUR_CHUNK : width;
+
+    return width + taps + LANES + (taps + 1) * chunk;
+}
+
+static void add_weighted(uint32_t *sums, const uint32_t *values, uint32_t weight)
+{
+    for (unsigned i = 0; i < LANES; i++)
+        sums[i] += weight * values[i];
+}
+
+/* Row y of slice z blurred along x. line: the row between margins of `radius`
+ * zeros. */
+static void blur_x(const vol_repair *r, uint32_t z, uint32_t y, uint32_t *line, uint32_t *out)
+{
+    const size_t nx = r->pixels->nx, at = ((size_t)z * r->pixels->ny + y) * nx;
+    const size_t h = (size_t)r->gauss.radius;
+
+    for (size_t x = 0; x < nx; x++)
+        line[h + x] = is_membrane(r, at + x);
+    for (size_t x = 0; x < nx; x += LANES) {
+        uint32_t sums[LANES] = { 0 };
+
+        add_weighted(sums, line + x + h, r->gauss.weight[0]);
+        for (size_t k = 1; k <= h; k++) {
+            add_weighted(sums, line + x + h - k, r->gauss.weight[k]);
+            add_weighted(sums, line + x + h + k, r->gauss.weight[k]);
+        }
+        for (size_t i = 0; i < LANES; i++)
+            out[x + i] = (sums[i] + 1) >> (AN_GAUSS_BITS - ONE_BITS);
+    }
+}
+
+/* Line i of `n` lines blurred across them. lines: a ring of 2 radius + 1, line j in place
+ * j % (2 radius + 1). */
+static void blur_across(const vol_repair *r, const uint32_t *lines, size_t width, int64_t i, int64_t n, uint32_t *out)
+{
+    const int64_t h = r->gauss.radius, taps = 2 * h + 1;
+
+    for (size_t x = 0; x < width; x += LANES) {
+        uint32_t sums[LANES];
+
+        for (unsigned k = 0; k < LANES; k++)
+            sums[k] = ROUND;
+        for (int64_t j = i - h < 0 ? 0 : i - h; j <= i + h && j < n; j++)
+            add_weighted(sums, lines + (size_t)(j % taps) * width + x, r->gauss.weight[j < i ? i - j : j - i]);
+        for (unsigned k = 0; k < LANES; k++)
+            out[x + k] = sums[k] >> AN_GAUSS_BITS;
+    }
+}
+
+/* Voxels [at, at + n), blurred along all axes. Returns how many are new. */
+static uint64_t decide(const vol_repair *r, size_t at, size_t n, const uint32_t *blurred)
+{
+    uint64_t added = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const bool was = is_membrane(r, at + i), is = was || reaches(r, blurred[i]);
+
+        r->plane[at + i] = !is;
+        added += is && !was;
+    }
+    return added;
+}
+
+/* VOL_BLUR_ROWS rows of a slice. */
+static uint64_t blur_slice(const vol_repair *r, size_t task, uint32_t *scratch)
+{
+    const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
+    const size_t nx = r->pixels->nx, width = lanes_up(nx);
+    const uint32_t z = (uint32_t)(task / rows_of_bands(r));
+    const int64_t y0 = (int64_t)(task % rows_of_bands(r)) * VOL_BLUR_ROWS;
+    const int64_t y1 = ny - y0 < VOL_BLUR_ROWS ? ny : y0 + VOL_BLUR_ROWS;
+    uint32_t *const line = scratch, *const ring = line + width + 2 * h + LANES;
+    uint32_t *const out = ring + (size_t)taps * width;
+    uint64_t added = 0;
+
+    memset(line, 0, (size_t)(ring - line) * sizeof *line);
+    for (int64_t y = y0 - h; y < y1 + h; y++) {
+        const int64_t done = y - h;
+
+        if (y >= 0 && y < ny)
+            blur_x(r, z, (uint32_t)y, line, ring + (size_t)(y % taps) * width);
+        if (done < y0)
+            continue;
+        blur_across(r, ring, width, done, ny, out);
+        if (r->params->through)
+            memcpy(r->plane + ((size_t)z * ny + done) * nx, out, nx * sizeof *out);
+        else
+            added += decide(r, ((size_t)z * ny + done) * nx, nx, out);
+    }
+    return added;
+}
+
+/* A piece of one row, in all slices: the ring has the values that are written
+ * over. */
+static uint64_t blur_z(const vol_repair *r, size_t task, uint32_t *scratch)
+{
+    const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
+    const size_t x0 = task % chunks_of_row(r) * VOL_BLUR_CHUNK, slice = (size_t)r->pixels->ny * r->pixels->nx;
+    const size_t at = task / chunks_of_row(r) * r->pixels->nx + x0;
+    const size_t n = r->pixels->nx - x0 < VOL_BLUR_CHUNK ? r->pixels->nx - x0 : VOL_BLUR_CHUNK;
+    uint32_t *const ring = scratch, *const out = ring + (size_t)taps * VOL_BLUR_CHUNK;
+    uint64_t added = 0;
+
+    for (int64_t z = -h; z < nz; z++) {
+        if (z + h < nz)
+            memcpy(ring + (size_t)((z + h) % taps) * VOL_BLUR_CHUNK, r->plane + (size_t)(z + h) * slice + at,
+                   n * sizeof *ring);
+        if (z < 0)
+            continue;
+        blur_across(r, ring, VOL_BLUR_CHUNK, z, nz, out);
+        added += decide(r, (size_t)z * slice + at, n, out);
+    }
+    return added;
+}
+
+uint64_t vol_repair_task(const vol_repair *r, vol_phase phase, size_t task, uint32_t *scratch)
+{
+    return phase == VOL_BLUR ? blur_slice(r, task, scratch) : blur_z(r, task, scratch);
+}
+
+/* --- what it costs the inside ------------------------------------------------------- */
+
+/* Steps along an axis from a voxel to the first that is no membrane, through what the
+ * repair added; 0 where there is none. left: voxels on that side. */
+static size_t way_out(const vol_repair *r, size_t at, ptrdiff_t step, size_t left, size_t most, bool *inside)
+{
+    for (size_t i = 1; i <= left && i <= most; i++) {
+        at += (size_t)step;
+        if (r->plane[at] != 0) {
+            *inside = r->plane[at] > 0;
+            return i;
+        }
+        if (is_membrane(r, at))
+            return 0;
+    }
+    return 0;
+}
+
+/* Whether the nearest voxel along the axes that is no membrane is inside a cell,
+ * and none as near is outside. */
+static bool taken_from_inside(const vol_repair *r, size_t x, size_t y, size_t z)
+{
+    const wu_pixels *const px = r->pixels;
+    const size_t nx = px->nx, slice = nx * px->ny, at = z * slice + y * nx + x;
+    const struct {
+        ptrdiff_t step;
+        size_t left;
+    } ways[6] = {
+        { -1, x }, { 1, nx - 1 - x }, { -(ptrdiff_t)nx, y }, { (ptrdiff_t)nx, px->ny - 1 - y },
+        { -(ptrdiff_t)slice, z }, { (ptrdiff_t)slice, px->nz - 1 - z }
+    };
+    size_t nearest = (size_t)r->gauss.radius + 1;
+    bool inside = false;
+
+    for (int i = 0; i < (r->params->through ? 6 : 4); i++) {
+        bool there = false;
+        const size_t steps = way_out(r, at, ways[i].step, ways[i].left, nearest, &there);
+
+        if (steps > 0 && steps < nearest) {
+            nearest = steps;
+            inside = there;
+        } else if (steps == nearest && steps > 0) {
+            inside &= there;
+        }
+    }
+    return inside;
+}
+
+uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1)
+{
+    const size_t nx = r->pixels->nx;
+    uint64_t taken = 0;
+
+    for (size_t row = row0; row < row1; row++)
+        for (size_t x = 0; x < nx; x++)
+            if (r->plane[row * nx + x] == 0 && !is_membrane(r, row * nx + x))
+                taken += taken_from_inside(r, x, row % r->pixels->ny, row / r->pixels->ny);
+    return taken;
+}
+
+/* --- what it closes ----------------------------------------------------------------- */
+
+/* The part of the weights that n voxels in a row have, seen from one of them:
+ * 2^-16. from: voxels before that one. */
+static uint32_t share(const an_gauss *g, int n, int from)
+{
+    uint32_t sum = 0;
+
+    for (int i = -from; i < n - from; i++)
+        if (i >= -g->radius && i <= g->radius)
+            sum += g->weight[i < 0 ? -i : i];
+    return sum;
+}
+
+/* The blur is a product: along the wall's normal it keeps the share of the
+ * wall's voxels, across the slit it loses that of the slit's. A layer of the wall that is
+ * closed closes the slit; the middle one keeps the most. Each of the passes may round
+ * down, by 2^-15 at the most. */
+void vol_repair_gaps(const vol_params *p, int64_t *gaps)
+{
+    const an_gauss g = an_gauss_make(p->sigma);
+
+    for (int wall = 1; wall <= VOL_WALLS; wall++) {
+        const uint64_t kept = share(&g, wall, wall / 2);
+        int gap = 0;
+
+        for (;;) {
+            /* The slit's middle loses most. */
+            const uint64_t left = ((uint32_t)1 << AN_GAUSS_BITS) - share(&g, gap + 1, (gap + 1) / 2);
+            const uint64_t blurred = kept * left >> (2 * AN_GAUSS_BITS - ONE_BITS);
+            const uint64_t sure = blurred > 3 ? blurred - 3 : 0;
+
+            if (gap > 2 * g.radius || sure * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
+                break;
+            gap++;
+        }
+        gaps[wall - 1] = gap;
+    }
+}

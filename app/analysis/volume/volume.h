@@ -1,0 +1,152 @@
+/*
+ * volume: the inside of membranes in a stack. Voxels that are no membrane and
+ * are not connected with the outside, which surrounds the stack, are inside;
+ * their components are cells.
+ *
+ * Union-find works in the state itself. Node 0 is the outside, node 1 + i is
+ * voxel i, in the raster's order. While components are joined, the first voxel of a
+ * run of voxels along x holds ~parent; a run at the border belongs to node 0. In
+ * the end every voxel has its cell's label, 0 for none. So the state is the only
+ * plane there is: with the pixels, 5 or 6 bytes a voxel.
+ *
+ * There is one place besides the start where an interrupted item can go on: with a
+ * repair, when it has been made, and voxels are 0 (membrane) or 1.
+ */
+#ifndef AN_VOLUME_H
+#define AN_VOLUME_H
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/common/gauss.h"
+#include "app/analysis/common/label.h"
+
+/* Membrane before a repair's blur, which a repair's threshold refers to. */
+enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
+
+typedef struct vol_params {
+    int32_t membrane;          /* v >= membrane, 0..65535 */
+    bool through;              /* mode 3d; else each slice by itself */
+    bool repair;
+    double sigma;              /* voxels */
+    int64_t threshold;         /* 1..VOL_WHITE */
+    int64_t min_voxels, max_voxels;     /* kept: min_voxels <= voxels <= max_voxels */
+    bool exclude_border;
+    bool labels;
+} vol_params;
+
+/* The phases of an item, in order; those that do not apply have no tasks. */
+typedef enum vol_phase {
+    VOL_BLUR,          /* repair, along x and y */
+    VOL_BLUR_Z,
+    VOL_BANDS,         /* components, by bands of rows */
+    VOL_SEAMS,
+    VOL_COUNT,         /* of roots */
+    VOL_NUMBER,
+    VOL_PAINT,
+    VOL_BIAS,          /* what a repair took from the inside */
+    VOL_SIZES,         /* only if something may be left out */
+    VOL_LAST,          /* leaves it out, and the traces of a repair */
+    VOL_PHASES
+} vol_phase;
+
+/* Where an interrupted item goes on, besides the start. */
+#define VOL_KEPT VOL_BANDS
+
+typedef struct vol_state {
+    an_state_head head;
+    uint64_t cells;
+    uint64_t membrane, outside;         /* voxels */
+    uint64_t repair_added;              /* voxels that the repair made membrane */
+    uint64_t repair_bias;               /* and those of them taken from the inside */
+    uint32_t begun;                     /* nodes have been written to, and are not done */
+    int32_t nodes[];                    /* [1 + nz*ny*nx] */
+} vol_state;
+
+/* Rows are numbered through all slices. A band has about a million
+ * voxels. */
+static inline size_t vol_band_rows(uint32_t nx)
+{
+    return ((size_t)1 << 20) / nx + 1;
+}
+
+/* --- repair ---------------------------------------------------------------------- */
+
+/* Rows of a slice that are blurred by a task, and voxels along x of one. */
+enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024 };
+
+typedef struct vol_repair {
+    const vol_params *params;
+    const wu_pixels *pixels;
+    an_gauss gauss;
+    int32_t *plane;            /* [nz][ny][nx]: blurred in x and y; then 0 membrane, 1 not */
+} vol_repair;
+
+size_t vol_repair_tasks(const vol_repair *r, vol_phase phase);
+/* uint32_t of scratch memory that a thread needs. */
+size_t vol_repair_scratch(const vol_repair *r);
+/* Does a task. Returns the number of voxels that became membrane. */
+uint64_t vol_repair_task(const vol_repair *r, vol_phase phase, size_t task, uint32_t *scratch);
+/* Voxels of rows [row0, row1) that the repair took from the inside. In the
+ * plane: labels, 0 for membrane, -1 for the outside. */
+uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1);
+/* gaps[w - 1]: the widest slit in a flat wall of w voxels, 1 <= w <= VOL_WALLS,
+ * that the repair closes. */
+void vol_repair_gaps(const vol_params *p, int64_t *gaps);
+
+/* --- components ------------------------------------------------------------------- */
+
+typedef struct vol_stack {
+    uint32_t nx, ny, nz;
+    size_t stride;             /* 64-bit words of a row: lab_stride(nx) */
+    bool through;
+    /* Makes the words of a row, with a one for each voxel that is no membrane: voxel x is
+     * bit x % 64 of word x / 64. */
+    void (*row)(const void *source, size_t row, uint64_t *words);
+    const void *source;
+    int32_t *nodes;            /* the state's */
+    uint16_t *roots;           /* [nz*ny]: of a row, not less than there are; 0 means that there is none */
+} vol_stack;
+
+/* Bytes. */
+size_t vol_label_scratch(const vol_stack *s);
+/* Makes nodes of the runs of rows [row0, row1) and joins them among themselves. */
+void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
+/* Joins these rows with those before row0. Several threads may do so at a time. */
+void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
+/* The runs of a row, as lab_edges gives them. */
+size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
+/* Whether all runs of a row are at the border of the stack (of the slice). */
+bool vol_border_row(const vol_stack *s, size_t row);
+/* The node of the run [a, b) of a row; border: vol_border_row. */
+static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint32_t a, uint32_t b)
+{
+    return border || a == 0 || b == s->nx ? 0 : (int32_t)(row * s->nx + a + 1);
+}
+
+/* --- tables ------------------------------------------------------------------------ */
+
+tc_status vol_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
+tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+/* In the unit of the item's spacing, cubed. */
+double vol_volume(const wu_item *item, int64_t voxels);
+
+extern const an_backend vol_cpu;
+/* For the bench: without what is done for whole blocks at a time. */
+extern const an_backend vol_cpu_plain;
+
+/* --- for a device's backend, which leaves some phases to a worker of vol_cpu ------- */
+
+/* The phase that comes next. */
+vol_phase vol_host_phase(const void *worker);
+/* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *units_done, tc_err *err);
+/* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
+ * what the repair has made. */
+void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
+/* Goes on with `next`. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
+ * nodes with ~root within the slab, 0 for membrane; slabs begin every slab_rows rows.
+ * VOL_BIAS: with labels, 0 for membrane, and for the outside 0 or, after a repair, -1. */
+void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows);
+
+#endif

@@ -1,0 +1,116 @@
+/* voting: which arrays a result has, and whether they can be right. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/voting/voting.h"
+
+tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    tc_status st = an_declare_row(out, "count", WU_I64, err);
+
+    (void)params;
+    if (st == TC_OK)
+        st = an_declare_table(out, "point_item", WU_I64, 1, err);
+    if (st == TC_OK)
+        st = an_declare_table(out, "point", WU_F64, item->is_stack ? 3 : 2, err);
+    if (st == TC_OK)
+        st = an_declare_table(out, "score", WU_I64, 1, err);
+    return st;
+}
+
+/* --- points ------------------------------------------------------------------------- */
+
+/* A coordinate as voting_finish gives one, in 1/(4 scale) pixels: a pixel's, or
+ * refined and still on a pixel of the picture. */
+static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int64_t length, uint32_t *pixel)
+{
+    const int64_t den = 4 * scale;
+    int64_t k;
+
+    if (!(v >= -0.5 && v < (double)length - 0.5))
+        return false;
+    k = (int64_t)floor(v * (double)den + 0.5);
+    if ((double)k / (double)den != v || (signbit(v) != 0) != (k < 0))
+        return false;
+    *pixel = (uint32_t)((k + 2 * scale) / den);
+    return p->refine || k == (int64_t)*pixel * den;
+}
+
+static tc_status read_points(const voting_params *p, const voting_scheme *s, const wu_output *out, voting_peaks *peaks,
+                             tc_err *err)
+{
+    const wu_out_array *const point = wu_output_find(out, "point");
+    const int64_t *const score = wu_output_data(out, "score");
+    const size_t dims = (size_t)point->info.shape[1];
+    const int64_t length[3] = { s->nz, s->ny, s->nx };
+
+    for (size_t i = 0; i < peaks->n; i++) {
+        uint32_t pixel[3] = { 0, 0, 0 };
+
+        for (size_t a = 3 - dims; a < 3; a++) {
+            const double v = ((const double *)point->data)[i * dims + a - (3 - dims)];
+
+            if (!coordinate_fits(p, v, s->scale[a], length[a], &pixel[a]))
+                return tc_fail(err, TC_BAD_INPUT, "point: row %zu: %.17g is no coordinate of a point of this item", i,
+                               v);
+        }
+        peaks->list[i] = (voting_peak){ .score = (uint32_t)score[i], .z = pixel[0], .y = pixel[1], .x = pixel[2] };
+    }
+    return TC_OK;
+}
+
+/* Best first. Of equal ones the first in the picture; refined points have moved. */
+static tc_status check_order(const voting_params *p, const voting_peaks *peaks, tc_err *err)
+{
+    for (size_t i = 1; i < peaks->n; i++) {
+        const voting_peak *const a = &peaks->list[i - 1], *const b = &peaks->list[i];
+
+        if (a->score < b->score || (!p->refine && voting_by_order(a, b) >= 0))
+            return an_impossible("score", i, "the points are not in their order", err);
+    }
+    return TC_OK;
+}
+
+/* A sum of weights (less than 2^12) of voters in the box around the ball. */
+static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out, tc_err *err)
+{
+    int64_t lo = 1, hi = 4095;
+
+    for (int a = 0; a < 3; a++)
+        hi *= 2 * s->reach[a] + 1;
+    if (hi > UINT32_MAX)
+        hi = UINT32_MAX;
+    if (!p->automatic && p->threshold > 1)
+        lo = (int64_t)ceil(p->threshold);
+    return an_check_range(out, "score", lo, hi, err);
+}
+
+tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const voting_params *const p = params;
+    const size_t n = (size_t)wu_output_find(out, "point_item")->info.shape[0];
+    voting_peaks peaks = { .n = n, .room = n, .list = calloc(n + 1, sizeof *peaks.list) };
+    voting_scheme s;
+    tc_status st = peaks.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
+
+    if (st == TC_OK && *(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
+        st = tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
+                     (long long)*(const int64_t *)wu_output_data(out, "count"), n);
+    if (st == TC_OK)
+        st = voting_scheme_init(p, item, item->name, &s, err);
+    if (st == TC_OK)
+        st = check_scores(p, &s, out, err);
+    if (st == TC_OK)
+        st = read_points(p, &s, out, &peaks, err);
+    if (st == TC_OK)
+        st = check_order(p, &peaks, err);
+    /* Refined points may have come closer. */
+    if (st == TC_OK && !p->refine) {
+        st = voting_suppress(&s, &peaks, err);
+        if (st == TC_OK && peaks.n < n)
+            st = tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
+    }
+    free(peaks.list);
+    return st;
+}

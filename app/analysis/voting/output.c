@@ -1,0 +1,270 @@
+/*
+ * voting: from the last round's sums to points.
+ */
+#include "app/analysis/voting/voting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- peaks ------------------------------------------------------------------------ */
+
+/* Whether a sum stands before another in the order: larger, or equal and
+ * earlier. */
+static bool before(const uint32_t *votes, size_t a, size_t b)
+{
+    return votes[a] > votes[b] || (votes[a] == votes[b] && a < b);
+}
+
+/* Whether (z, y, x) stands before all its neighbours. */
+static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y, uint32_t x)
+{
+    const size_t i = ((size_t)z * s->ny + y) * s->nx + x;
+
+    for (int64_t dz = z > 0 ? -1 : 0; dz <= (z + 1 < s->nz ? 1 : 0); dz++)
+        for (int64_t dy = y > 0 ? -1 : 0; dy <= (y + 1 < s->ny ? 1 : 0); dy++)
+            for (int64_t dx = x > 0 ? -1 : 0; dx <= (x + 1 < s->nx ? 1 : 0); dx++) {
+                const size_t j = (size_t)((int64_t)i + (dz * s->ny + dy) * s->nx + dx);
+
+                if (j != i && !before(votes, i, j))
+                    return false;
+            }
+    return true;
+}
+
+static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err)
+{
+    if (p->n == p->room) {
+        const size_t room = p->room == 0 ? 256 : 2 * p->room;
+        voting_peak *const list = realloc(p->list, room * sizeof *list);
+
+        if (list == NULL)
+            return tc_no_memory(err, "the peaks");
+        p->list = list;
+        p->room = room;
+    }
+    p->list[p->n++] = *found;
+    return TC_OK;
+}
+
+/* The peaks of some rows of a slice. */
+static tc_status find_in_rows(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y0, uint32_t y1,
+                              voting_peaks *p, tc_err *err)
+{
+    size_t i = ((size_t)z * s->ny + y0) * s->nx;
+    tc_status st = TC_OK;
+
+    for (uint32_t y = y0; y < y1; y++)
+        for (uint32_t x = 0; st == TC_OK && x < s->nx; x++, i++) {
+            /* Most pixels are told by four of their neighbours. */
+            if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
+                (x + 1 < s->nx && votes[i + 1] > votes[i]) || (y > 0 && votes[i - s->nx] >= votes[i]) ||
+                (y + 1 < s->ny && votes[i + s->nx] > votes[i]))
+                continue;
+            if (is_peak(s, votes, z, y, x))
+                st = add_peak(p, &(voting_peak){ votes[i], z, y, x, { z, y, x } }, err);
+        }
+    return st;
+}
+
+/* What the threads find, each in its bands. */
+typedef struct search {
+    const voting_scheme *s;
+    const uint32_t *votes;
+    struct found {
+        voting_peaks peaks;
+        tc_status status;
+        tc_err err;
+    } *found;                   /* [threads] */
+} search;
+
+static void search_band(void *user, unsigned thread, size_t band)
+{
+    const search *const all = user;
+    struct found *const f = &all->found[thread];
+    uint32_t z, y0, y1;
+
+    voting_band_rows(all->s, band, &z, &y0, &y1);
+    if (f->status == TC_OK)
+        f->status = find_in_rows(all->s, all->votes, z, y0, y1, &f->peaks, &f->err);
+}
+
+/* In no order. */
+static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, an_pool *pool, unsigned threads,
+                            voting_peaks *p, tc_err *err)
+{
+    search all = { s, votes, calloc(threads, sizeof *all.found) };
+    tc_status st = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+
+    if (st == TC_OK)
+        an_pool_run(pool, search_band, &all, s->bands);
+    for (unsigned i = 0; all.found != NULL && i < threads; i++) {
+        const struct found *const f = &all.found[i];
+
+        if (st == TC_OK && f->status != TC_OK)
+            st = tc_fail(err, f->status, "%s", f->err.message);
+        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++)
+            st = add_peak(p, &f->peaks.list[k], err);
+        free(f->peaks.list);
+    }
+    free(all.found);
+    return st;
+}
+
+int voting_by_order(const void *a_at, const void *b_at)
+{
+    const voting_peak *const a = a_at, *const b = b_at;
+
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    if (a->z != b->z)
+        return a->z < b->z ? -1 : 1;
+    if (a->y != b->y)
+        return a->y < b->y ? -1 : 1;
+    return a->x < b->x ? -1 : a->x > b->x;
+}
+
+/* --- suppression ---------------------------------------------------------------------- */
+
+/* Kept peaks in boxes no smaller than the reach: those near a place are in its
+ * box or one beside it. */
+typedef struct grid {
+    size_t box[3], n[3];
+    int64_t *head;              /* of each box: index of a kept peak, -1: none */
+    int64_t *next;              /* of each kept peak */
+} grid;
+
+static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
+{
+    const size_t length[3] = { s->nz, s->ny, s->nx };
+    size_t boxes = 1;
+
+    for (int a = 0; a < 3; a++) {
+        g->box[a] = (size_t)s->reach[a] + 1;
+        g->n[a] = length[a] / g->box[a] + 1;
+        boxes *= g->n[a];
+    }
+    g->head = malloc(boxes * sizeof *g->head);
+    g->next = malloc((n_peaks + 1) * sizeof *g->next);
+    if (g->head == NULL || g->next == NULL)
+        return tc_no_memory(err, "the peaks");
+    for (size_t i = 0; i < boxes; i++)
+        g->head[i] = -1;
+    return TC_OK;
+}
+
+static bool close_by(const voting_scheme *s, const voting_peak *a, const voting_peak *b)
+{
+    const int64_t dz = ((int64_t)a->z - b->z) * s->scale[0], dy = ((int64_t)a->y - b->y) * s->scale[1],
+                  dx = ((int64_t)a->x - b->x) * s->scale[2];
+
+    return dz * dz + dy * dy + dx * dx < s->radius64 * s->radius64;
+}
+
+static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_peak *list, const voting_peak *p)
+{
+    const size_t at[3] = { p->z / g->box[0], p->y / g->box[1], p->x / g->box[2] };
+
+    for (size_t z = at[0] > 0 ? at[0] - 1 : 0; z <= at[0] + 1 && z < g->n[0]; z++)
+        for (size_t y = at[1] > 0 ? at[1] - 1 : 0; y <= at[1] + 1 && y < g->n[1]; y++)
+            for (size_t x = at[2] > 0 ? at[2] - 1 : 0; x <= at[2] + 1 && x < g->n[2]; x++)
+                for (int64_t i = g->head[(z * g->n[1] + y) * g->n[2] + x]; i >= 0; i = g->next[i])
+                    if (close_by(s, &list[i], p))
+                        return true;
+    return false;
+}
+
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err)
+{
+    grid g = { .head = NULL };
+    tc_status st;
+    size_t kept = 0;
+
+    if (p->n == 0)
+        return TC_OK;
+    qsort(p->list, p->n, sizeof *p->list, voting_by_order);
+    st = grid_init(s, p->n, &g, err);
+    for (size_t i = 0; st == TC_OK && i < p->n; i++) {
+        const voting_peak one = p->list[i];
+        size_t box;
+
+        if (is_suppressed(s, &g, p->list, &one))
+            continue;
+        p->list[kept] = one;
+        box = (one.z / g.box[0] * g.n[1] + one.y / g.box[1]) * g.n[2] + one.x / g.box[2];
+        g.next[kept] = g.head[box];
+        g.head[box] = (int64_t)kept++;
+    }
+    p->n = st == TC_OK ? kept : p->n;
+    free(g.head);
+    free(g.next);
+    return st;
+}
+
+/* --- threshold ------------------------------------------------------------------------- */
+
+/* "auto": at least 3/10 of the score at which the best peaks make up half of
+ * the sum of all scores. Many weak peaks, noise, hardly move it, and it does not
+ * matter how many cells there are. */
+static void apply_threshold(const voting_params *params, voting_peaks *p)
+{
+    uint64_t sum = 0, part = 0;
+    size_t middle = 0, n = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        sum += p->list[i].score;
+    while (p->n > 0 && 2 * (part += p->list[middle].score) < sum)
+        middle++;
+    while (n < p->n && (params->automatic ? 10 * (uint64_t)p->list[n].score >= 3 * (uint64_t)p->list[middle].score
+                                          : p->list[n].score >= params->threshold))
+        n++;
+    p->n = n;
+}
+
+/* --- output -------------------------------------------------------------------------------- */
+
+static tc_status add_points(const an_task *task, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
+{
+    const size_t dims = task->item->is_stack ? 3 : 2;
+    tc_status st = voting_expect(task->params, task->item, out, err);
+
+    if (st == TC_OK)
+        st = wu_output_allocate(out, p->n, err);
+    if (st != TC_OK)
+        return st;
+    *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
+    for (size_t i = 0; i < p->n; i++) {
+        ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
+        ((int64_t *)wu_output_data(out, "score"))[i] = p->list[i].score;
+        memcpy((double *)wu_output_data(out, "point") + i * dims, p->list[i].at + 3 - dims, dims * sizeof(double));
+    }
+    return TC_OK;
+}
+
+tc_status voting_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+{
+    const voting_params *const p = task->params;
+    const uint32_t *const votes = voting_votes_const(state);
+    voting_peaks found = { 0, 0, NULL };
+    an_pool *pool = NULL;
+    voting_scheme s;
+    voting_levels levels;
+    tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
+
+    if (st == TC_OK)
+        st = voting_levels_init(p, &s, task->pixels, &levels, err);
+    if (st == TC_OK)
+        st = an_pool_create(task->threads, &pool, err);
+    if (st == TC_OK)
+        st = find_peaks(&s, votes, pool, task->threads, &found, err);
+    if (st == TC_OK)
+        st = voting_suppress(&s, &found, err);
+    if (st == TC_OK) {
+        apply_threshold(p, &found);
+        if (p->refine)
+            voting_refine(p, &s, &levels, votes + s.n, pool, &found);
+        st = add_points(task, item_index, &found, out, err);
+    }
+    an_pool_destroy(&pool);
+    free(found.list);
+    return st;
+}

@@ -1,0 +1,356 @@
+/*
+ * voting: what follows from the parameters, the item's shape and, for the noise
+ * floor, from its pixels.
+ */
+#include "app/analysis/voting/voting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KERNEL_SUM = 4096, SIDE_2D = 64, SIDE_3D = 16, BAND_PIXELS = 1 << 17, NOISE_SAMPLES = 1 << 20 };
+
+/* floor(value + 1/2) for a small value >= 0. */
+static int64_t rounded(double value)
+{
+    return (int64_t)(value + 0.5);
+}
+
+static uint64_t root_floor(uint64_t a)
+{
+    uint64_t root = tc_sqrt_round(a);
+
+    return root * root > a ? root - 1 : root;
+}
+
+/* exp(-t) for 0 <= t < 32 by its series, without libm: t/64 is small, and six
+ * squarings undo the division. */
+static double exp_minus(double t)
+{
+    const double x = -t / 64;
+    double sum = 1, term = 1;
+
+    for (int i = 1; i < 16; i++) {
+        term = term * x / i;
+        sum += term;
+    }
+    for (int i = 0; i < 6; i++)
+        sum *= sum;
+    return sum;
+}
+
+/* sigma in 1/256 pixels along this axis. Below 1/4 pixel nothing is blurred. */
+static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sigma256)
+{
+    double g[VOTING_MAX_HALF + 1], sum = 1;
+    uint32_t rest = KERNEL_SUM;
+
+    s->half[axis] = 0;
+    if (length > 1 && sigma256 >= 64)
+        s->half[axis] = (int)((7 * sigma256 + 511) / 512);
+    for (int i = 1; i <= s->half[axis]; i++) {
+        g[i] = exp_minus((double)((int64_t)i * i * 32768) / (double)(sigma256 * sigma256));
+        sum += 2 * g[i];
+    }
+    for (int i = 1; i <= s->half[axis]; i++) {
+        s->kernel[axis][i] = (uint32_t)rounded(KERNEL_SUM * g[i] / sum);
+        rest -= 2 * s->kernel[axis][i];
+    }
+    s->kernel[axis][0] = rest;
+}
+
+/* The half-angle halves until the cone is narrower than a pixel at its end:
+ * radius * tan < 1. cos(a/2)^2 = (1 + cos a) / 2. */
+static void make_rounds(const voting_params *p, voting_scheme *s)
+{
+    static const uint32_t one = 1 << 20;
+    const uint64_t r2 = (uint64_t)(s->radius64 * s->radius64);
+    uint32_t c2 = 0;
+
+    for (int i = 0; i < p->cone; i++)
+        c2 = (uint32_t)((one + root_floor((uint64_t)c2 << 20)) >> 1);
+    s->rounds = 0;
+    do {
+        s->cos2[s->rounds++] = c2;
+        if (r2 * (one - c2) < (uint64_t)c2 * 4096)
+            break;
+        c2 = (uint32_t)((one + root_floor((uint64_t)c2 << 20)) >> 1);
+    } while (s->rounds < VOTING_MAX_ROUNDS);
+}
+
+static tc_status make_scale(const voting_params *p, const wu_item *item, const char *where,
+                            voting_scheme *s, tc_err *err)
+{
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    const int most = item->is_stack ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
+    double least = item->spacing[0];
+
+    for (int a = 1; a < 3; a++)
+        least = item->spacing[a] < least ? item->spacing[a] : least;
+    if (!item->is_stack)
+        least = item->spacing[1] < item->spacing[2] ? item->spacing[1] : item->spacing[2];
+    if (p->radius / least > 65535)
+        return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %g is too large for this spacing", where, p->radius);
+    s->radius64 = rounded(64 * (p->radius / least));
+    for (int a = 0; a < 3; a++) {
+        const double ratio = item->is_stack || a > 0 ? item->spacing[a] / least : 1;
+
+        if (!(ratio <= VOTING_MAX_RATIO))
+            return tc_fail(err, TC_BAD_INPUT, "%s: the spacings differ by more than a factor of %d",
+                           where, VOTING_MAX_RATIO);
+        s->scale[a] = (int)rounded(64 * ratio);
+        s->inverse[a] = (4096 + s->scale[a] / 2) / s->scale[a];
+        s->reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
+        if (s->radius64 / s->scale[a] > most)
+            return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %lld pixels is too large, %d are allowed in %s",
+                           where, (long long)(s->radius64 / s->scale[a]), most,
+                           item->is_stack ? "a stack" : "an image");
+    }
+    if (s->radius64 < 64)
+        return tc_fail(err, TC_BAD_INPUT, "%s: a radius of less than one pixel", where);
+    return TC_OK;
+}
+
+tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
+                             voting_scheme *s, tc_err *err)
+{
+    const uint32_t length[3] = { item->nz, item->ny, item->nx };
+    tc_status st;
+
+    memset(s, 0, sizeof *s);
+    s->nx = item->nx;
+    s->ny = item->ny;
+    s->nz = item->nz;
+    s->n = (size_t)item->nx * item->ny * item->nz;
+    st = make_scale(p, item, where, s, err);
+    if (st != TC_OK)
+        return st;
+    for (int a = 0; a < 3; a++)
+        make_kernel(s, a, length[a], rounded(256 * p->sigma * 64 / s->scale[a]));
+    make_rounds(p, s);
+    s->side = item->nz > 1 ? SIDE_3D : SIDE_2D;
+    {
+        const size_t outer = 2 * (size_t)s->side + 1, inner = outer - 2;
+
+        s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner : outer * outer - inner * inner;
+    }
+    s->band_rows = BAND_PIXELS / s->nx;
+    s->band_rows = s->band_rows < 16 ? 16 : s->band_rows > 64 ? 64 : s->band_rows;
+    s->bands_per_slice = (s->ny + s->band_rows - 1) / s->band_rows;
+    s->bands = s->bands_per_slice * s->nz;
+    s->phases = 2 * s->rounds + 1 + (p->refine ? 1 : 0);
+    s->units = s->bands * (uint64_t)s->phases;
+    return TC_OK;
+}
+
+void voting_unit_at(const voting_scheme *s, uint64_t unit, voting_phase *phase, int *round, uint64_t *band)
+{
+    const int index = (int)(unit / s->bands);
+
+    *band = unit % s->bands;
+    *round = 0;
+    if (index < 2) {
+        *phase = index == 0 ? VOTING_BLUR : VOTING_VOTERS;
+        return;
+    }
+    *round = (index - 2) / 2;
+    *phase = index == 2 * s->rounds + 1 ? VOTING_REBLUR : index % 2 == 0 ? VOTING_VOTE : VOTING_TURN;
+}
+
+void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1)
+{
+    *z = (uint32_t)(band / s->bands_per_slice);
+    *y0 = (uint32_t)(band % s->bands_per_slice) * s->band_rows;
+    *y1 = s->ny - *y0 > s->band_rows ? *y0 + s->band_rows : s->ny;
+}
+
+/* --- grey levels ----------------------------------------------------------------- */
+
+/* The highest bit of the largest pixel is the highest that any has. */
+static int shift_of(const voting_scheme *s, const wu_pixels *px)
+{
+    uint32_t bits = 1;
+    int shift = 0;
+
+    if (px->bits == 8)
+        for (size_t i = 0; i < s->n; i++)
+            bits |= px->u8[i];
+    else
+        for (size_t i = 0; i < s->n; i++)
+            bits |= px->u16[i];
+    while (bits << (shift + 1) < 65536)
+        shift++;
+    return shift;
+}
+
+static int pixel(const wu_pixels *px, size_t i)
+{
+    return px->bits == 8 ? px->u8[i] : px->u16[i];
+}
+
+/* | 1 -2 1; -2 4 -2; 1 -2 1 | at a pixel: noise passes, edges and slopes do
+ * not (J. Immerkaer, Fast noise variance estimation, 1996). */
+static uint32_t roughness(const wu_pixels *px, size_t i, size_t nx)
+{
+    const int corners = pixel(px, i - nx - 1) + pixel(px, i - nx + 1) + pixel(px, i + nx - 1) + pixel(px, i + nx + 1);
+    const int sides = pixel(px, i - nx) + pixel(px, i + nx) + pixel(px, i - 1) + pixel(px, i + 1);
+    const int value = corners - 2 * sides + 4 * pixel(px, i);
+
+    return (uint32_t)(value < 0 ? -value : value);
+}
+
+/* The lower median of the roughness of all inner pixels, or of every k-th row
+ * of a large item. Less than 8 * 65,536. */
+static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median, tc_err *err)
+{
+    const uint32_t bins = 8 * 65536;
+    uint64_t rows, step, seen = 0, below = 0;
+    uint32_t *count;
+
+    *median = 0;
+    if (s->nx < 3 || s->ny < 3)
+        return TC_OK;
+    count = calloc(bins, sizeof *count);
+    if (count == NULL)
+        return tc_no_memory(err, "the noise floor");
+    rows = (uint64_t)s->nz * (s->ny - 2);
+    step = (rows * (s->nx - 2) + NOISE_SAMPLES - 1) / NOISE_SAMPLES;
+    for (uint64_t row = 0; row < rows; row += step) {
+        const size_t start = (size_t)((row / (s->ny - 2) * s->ny + row % (s->ny - 2) + 1) * s->nx);
+
+        for (size_t x = 1; x + 1 < s->nx; x++)
+            count[roughness(px, start + x, s->nx)]++;
+        seen += s->nx - 2;
+    }
+    while (2 * (below += count[*median]) < seen)
+        (*median)++;
+    free(count);
+    return TC_OK;
+}
+
+/* Variance, along the axis of the largest, that white noise of variance 1 in
+ * the pixels gives to the gradient (in pixels' steps per pixel of the finest
+ * axis, times 2). The sums are integers, so the result is exact but for two
+ * roundings. */
+static double gradient_gain(const voting_scheme *s)
+{
+    double square[3], slope[3], most = 0;
+    const double one = (double)KERNEL_SUM * KERNEL_SUM;
+
+    for (int a = 0; a < 3; a++) {
+        const int h = s->half[a];
+
+        square[a] = slope[a] = 0;
+        for (int i = -h - 1; i <= h + 1; i++) {
+            const int l = abs(i - 1), r = abs(i + 1), m = abs(i);
+            const double d = (l <= h ? (double)s->kernel[a][l] : 0) - (r <= h ? (double)s->kernel[a][r] : 0);
+
+            square[a] += m <= h ? (double)s->kernel[a][m] * s->kernel[a][m] : 0;
+            slope[a] += d * d;
+        }
+    }
+    for (int a = s->nz > 1 ? 0 : 1; a < 3; a++) {
+        double gain = slope[a] / one * s->inverse[a] * s->inverse[a] / 4096;
+
+        for (int b = 0; b < 3; b++)
+            gain *= b == a ? 1 : square[b] / one;
+        most = gain > most ? gain : most;
+    }
+    return most;
+}
+
+/* For Gaussian noise the median of the roughness is 0.6745 * 6 standard
+ * deviations. */
+tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, const wu_pixels *px,
+                             voting_levels *l, tc_err *err)
+{
+    const double deviations = 4.047;
+    uint32_t median;
+    const tc_status st = median_roughness(s, px, &median, err);
+
+    if (st != TC_OK)
+        return st;
+    l->shift = shift_of(s, px);
+    l->floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << l->shift) * (16 * 64)
+                          * __builtin_sqrt(gradient_gain(s)));
+    return TC_OK;
+}
+
+/* --- blur --------------------------------------------------------------------------- */
+
+size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
+{
+    return ((size_t)rows + 2 * (size_t)s->half[1] + 1) * s->nx + s->nx + 2 * (size_t)s->half[2];
+}
+
+static uint32_t clamped(int64_t i, uint32_t n)
+{
+    return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
+}
+
+static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weight, uint32_t *sum)
+{
+    if (px->bits == 8)
+        for (size_t x = 0; x < n; x++)
+            sum[x] += weight * px->u8[from + x];
+    else
+        for (size_t x = 0; x < n; x++)
+            sum[x] += weight * px->u16[from + x];
+}
+
+/* One row blurred along z, from the pixels. */
+static void blur_z(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
+                   uint32_t y, uint32_t *out)
+{
+    memset(out, 0, s->nx * sizeof *out);
+    for (int i = -s->half[0]; i <= s->half[0]; i++) {
+        const size_t row = (size_t)clamped((int64_t)z + i, s->nz) * s->ny + y;
+
+        add_pixels(px, row * s->nx, s->nx, s->kernel[0][abs(i)] << l->shift, out);
+    }
+    for (size_t x = 0; x < s->nx; x++)
+        out[x] = VOTING_ROUND_FIRST(out[x]);
+}
+
+/* row: nx pixels with half[2] on either side to be filled in. */
+static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
+{
+    const int h = s->half[2];
+
+    for (int i = 0; i < h; i++) {
+        row[i] = row[h];
+        row[h + s->nx + (size_t)i] = row[h + s->nx - 1];
+    }
+    for (size_t x = 0; x < s->nx; x++)
+        out[x] = s->kernel[2][0] * row[x + (size_t)h];
+    for (int i = 1; i <= h; i++)
+        for (size_t x = 0; x < s->nx; x++)
+            out[x] += s->kernel[2][i] * (row[x + (size_t)(h - i)] + row[x + (size_t)(h + i)]);
+    for (size_t x = 0; x < s->nx; x++)
+        out[x] = VOTING_ROUND_NEXT(out[x]);
+}
+
+void voting_blur(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
+                 uint32_t y0, uint32_t y1, uint32_t *scratch, uint32_t *out)
+{
+    const int h = s->half[1];
+    uint32_t *const padded = scratch + ((size_t)(y1 - y0) + 2 * (size_t)h) * s->nx;
+    uint32_t *const row = padded + s->half[2];
+
+    for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++)
+        if (y >= 0 && y < (int64_t)s->ny)
+            blur_z(s, l, px, z, (uint32_t)y, scratch + (size_t)(y - ((int64_t)y0 - h)) * s->nx);
+    for (uint32_t y = y0; y < y1; y++) {
+        memset(row, 0, s->nx * sizeof *row);
+        for (int i = -h; i <= h; i++) {
+            const int64_t from = (int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h);
+            const uint32_t *const in = scratch + (size_t)from * s->nx;
+            const uint32_t weight = s->kernel[1][abs(i)];
+
+            for (size_t x = 0; x < s->nx; x++)
+                row[x] += weight * in[x];
+        }
+        for (size_t x = 0; x < s->nx; x++)
+            row[x] = VOTING_ROUND_NEXT(row[x]);
+        blur_x(s, padded, out + (size_t)(y - y0) * s->nx);
+    }
+}

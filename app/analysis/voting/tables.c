@@ -1,0 +1,260 @@
+/*
+ * voting: the directions, and the table of what a cone covers.
+ */
+#include "app/analysis/voting/voting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t voting_offset_rows(const voting_scheme *s)
+{
+    return (2 * (size_t)s->reach[0] + 1) * (2 * (size_t)s->reach[1] + 1);
+}
+
+static size_t codes(const voting_scheme *s)
+{
+    const size_t outer = 2 * (size_t)s->side + 1;
+
+    return s->nz > 1 ? outer * outer * outer : outer * outer;
+}
+
+size_t voting_tables_bytes(const voting_scheme *s)
+{
+    const size_t rows = voting_offset_rows(s);
+
+    return s->n_dirs * (3 + (rows + 2 * (size_t)s->reach[0] + 1) * sizeof(voting_span)) + rows
+         + (codes(s) + rows * (2 * (size_t)s->reach[2] + 1)) * sizeof(uint16_t);
+}
+
+/* Every point on the surface of the cube, in the order of the codes. */
+static void make_dirs(const voting_scheme *s, voting_tables *t)
+{
+    const int side = s->side, depth = s->nz > 1 ? side : 0;
+    size_t code = 0, n = 0;
+
+    for (int z = -depth; z <= depth; z++)
+        for (int y = -side; y <= side; y++)
+            for (int x = -side; x <= side; x++, code++) {
+                if (abs(z) != side && abs(y) != side && abs(x) != side)
+                    continue;
+                t->dir_of_code[code] = (uint16_t)n;
+                t->dirs[n][0] = (int8_t)z;
+                t->dirs[n][1] = (int8_t)y;
+                t->dirs[n][2] = (int8_t)x;
+                n++;
+            }
+}
+
+static void make_offsets(const voting_scheme *s, voting_tables *t)
+{
+    uint16_t *out = t->dir_of_offset;
+
+    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
+        for (int y = -s->reach[1]; y <= s->reach[1]; y++)
+            for (int x = -s->reach[2]; x <= s->reach[2]; x++, out++) {
+                const int64_t vz = (int64_t)z * s->scale[0], vy = (int64_t)y * s->scale[1];
+                const int64_t vx = (int64_t)x * s->scale[2];
+                const uint64_t most = voting_most(vz, vy, vx);
+
+                *out = most == 0 ? 0 : t->dir_of_code[voting_code(vz, vy, vx, most, s->side, s->nz == 1)];
+            }
+}
+
+static void make_ends(const voting_scheme *s, voting_tables *t)
+{
+    const int64_t radius2 = s->radius64 * s->radius64;
+    int8_t *out = t->ends;
+
+    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
+        for (int y = -s->reach[1]; y <= s->reach[1]; y++) {
+            const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
+            const int64_t rest = radius2 - dz * dz - dy * dy;
+            int x = s->reach[2];
+
+            while (x >= 0 && (int64_t)x * x * s->scale[2] * s->scale[2] > rest)
+                x--;
+            *out++ = (int8_t)x;
+        }
+}
+
+tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err)
+{
+    const size_t rows = voting_offset_rows(s);
+
+    memset(t, 0, sizeof *t);
+    t->round = -1;
+    t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
+    t->dir_of_code = calloc(codes(s), sizeof *t->dir_of_code);
+    t->dir_of_offset = calloc(rows * (2 * (size_t)s->reach[2] + 1), sizeof *t->dir_of_offset);
+    t->spans = calloc(s->n_dirs * rows, sizeof *t->spans);
+    t->rows = calloc(s->n_dirs * (2 * (size_t)s->reach[0] + 1), sizeof *t->rows);
+    t->ends = calloc(rows, sizeof *t->ends);
+    if (t->dirs == NULL || t->dir_of_code == NULL || t->dir_of_offset == NULL || t->spans == NULL ||
+        t->rows == NULL || t->ends == NULL) {
+        voting_tables_free(t);
+        return tc_no_memory(err, "the tables of cones");
+    }
+    make_dirs(s, t);
+    make_offsets(s, t);
+    make_ends(s, t);
+    return TC_OK;
+}
+
+void voting_tables_free(voting_tables *t)
+{
+    free(t->dirs);
+    free(t->dir_of_code);
+    free(t->dir_of_offset);
+    free(t->spans);
+    free(t->rows);
+    free(t->ends);
+    memset(t, 0, sizeof *t);
+}
+
+/* A row at (z, y) (in 1/64 of the smallest spacing) seen along a direction. */
+typedef struct row_test {
+    int64_t zy_dot, zy_square;  /* the row's part of the dot product and of the length */
+    int64_t ux, scale_x;
+    int end;                    /* of the ball, either way */
+    uint64_t limit;             /* cos^2 * |u|^2 in 2^-20 */
+} row_test;
+
+/* In the ball, dot > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D,
+ * side 64) and |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64 bits. */
+static bool covered(const row_test *r, int x)
+{
+    const int64_t dx = x * r->scale_x, dot = r->zy_dot + r->ux * dx;
+    const int64_t square = r->zy_square + dx * dx;
+
+    return x >= -r->end && x <= r->end && dot > 0 && ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
+}
+
+/* A pixel such that it or the next is covered if any in the row is: where the
+ * angle to the direction is smallest. With a = zy_dot, q = zy_square and u = ux,
+ * (a + u x) / sqrt(q + x^2) rises up to x = u q / a if a > 0; otherwise, where it
+ * is positive, it rises away from 0. */
+static int nearest(const row_test *r)
+{
+    int64_t x = r->ux > 0 ? r->end : -r->end;
+
+    if (r->zy_dot > 0) {
+        const int64_t a = r->ux * r->zy_square, b = r->zy_dot * r->scale_x;
+
+        x = a >= 0 ? a / b : -((-a + b - 1) / b);
+    }
+    return (int)(x < -r->end ? -r->end : x > r->end ? r->end : x);
+}
+
+static voting_span span_of(const row_test *r)
+{
+    int lo = nearest(r), hi;
+
+    if (!covered(r, lo))
+        lo++;
+    if (!covered(r, lo))
+        return (voting_span){ 1, 0 };
+    for (hi = lo; covered(r, hi + 1); hi++)
+        ;
+    while (covered(r, lo - 1))
+        lo--;
+    return (voting_span){ (signed char)lo, (signed char)hi };
+}
+
+static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3], uint32_t cos2,
+                       voting_span *out)
+{
+    const int64_t length2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
+    const int8_t *end = t->ends;
+
+    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
+        for (int y = -s->reach[1]; y <= s->reach[1]; y++, end++) {
+            const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
+            const row_test r = { u[0] * dz + u[1] * dy, dz * dz + dy * dy, u[2], s->scale[2], *end,
+                                 (uint64_t)cos2 * (uint64_t)length2 };
+
+            *out++ = *end < 0 ? (voting_span){ 1, 0 } : span_of(&r);
+        }
+}
+
+/* The spans of a direction from those of its mirror image in the octant of
+ * directions without a negative component. */
+static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from, voting_span *out)
+{
+    const int rz = s->reach[0], ry = s->reach[1];
+
+    for (int z = -rz; z <= rz; z++)
+        for (int y = -ry; y <= ry; y++) {
+            const int fz = u[0] < 0 ? -z : z, fy = u[1] < 0 ? -y : y;
+            const voting_span f = from[(fz + rz) * (2 * ry + 1) + fy + ry];
+
+            *out++ = u[2] >= 0 || f.lo > f.hi ? f : (voting_span){ (signed char)-f.hi, (signed char)-f.lo };
+        }
+}
+
+static void make_rows(const voting_scheme *s, const voting_span *spans, voting_span *rows)
+{
+    const int ry = s->reach[1];
+
+    for (int z = 0; z <= 2 * s->reach[0]; z++, spans += 2 * ry + 1) {
+        int lo = -ry, hi = ry;
+
+        while (lo <= hi && spans[lo + ry].lo > spans[lo + ry].hi)
+            lo++;
+        while (hi > lo && spans[hi + ry].lo > spans[hi + ry].hi)
+            hi--;
+        rows[z] = lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
+    }
+}
+
+/* Directions of a task. */
+enum { DIRS_OF_TASK = 64 };
+
+typedef struct maker {
+    const voting_scheme *s;
+    voting_tables *t;
+    int round;
+    bool mirrored;              /* those with a negative component, from the others */
+} maker;
+
+static void make_direction(const maker *m, size_t i)
+{
+    const voting_scheme *const s = m->s;
+    const voting_tables *const t = m->t;
+    const int8_t *const u = t->dirs[i];
+    voting_span *const spans = t->spans + i * voting_offset_rows(s);
+
+    if ((u[0] < 0 || u[1] < 0 || u[2] < 0) != m->mirrored)
+        return;
+    if (m->mirrored) {
+        const int z = abs(u[0]) + (s->nz > 1 ? s->side : 0), y = abs(u[1]) + s->side, x = abs(u[2]) + s->side;
+        const size_t outer = 2 * (size_t)s->side + 1;
+        const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
+
+        mirror_spans(s, u, t->spans + t->dir_of_code[code] * voting_offset_rows(s), spans);
+    } else {
+        make_spans(s, t, u, s->cos2[m->round], spans);
+    }
+    make_rows(s, spans, t->rows + i * (2 * (size_t)s->reach[0] + 1));
+}
+
+static void make_some(void *user, unsigned thread, size_t task)
+{
+    const maker *const m = user;
+    const size_t end = (task + 1) * DIRS_OF_TASK;
+
+    (void)thread;
+    for (size_t i = task * DIRS_OF_TASK; i < end && i < m->s->n_dirs; i++)
+        make_direction(m, i);
+}
+
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool)
+{
+    maker m = { s, t, round, false };
+
+    if (t->round == round)
+        return;
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
+    m.mirrored = true;
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
+    t->round = round;
+}

@@ -1,0 +1,173 @@
+/*
+ * voting: finds cells by iterative voting (Saadatifard et al. 2018), in
+ * integers throughout, so that no order of summation can change a bit.
+ *
+ *   blur -> gradient -> every pixel above the noise floor is a voter: a
+ *   direction and a weight -> rounds of: vote (every pixel sums the weights of
+ *   the voters whose cone it lies in) and turn (every voter turns to the
+ *   largest sum in its cone); the cone narrows from round to round
+ *   -> the last round's sums are the scores; their peaks are the cells.
+ *
+ * docs/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py
+ * follows them by other means.
+ *
+ * A cone cut by a ball is convex, so its part in any one row of pixels is an
+ * interval. A table gives it for each direction and each row around the voter:
+ * a vote is then two additions to differences along the row, and no pixel of
+ * the row is touched otherwise.
+ */
+#ifndef VOTING_H
+#define VOTING_H
+
+#include "app/analysis/analysis.h"
+#include "app/base/pool.h"
+#include "app/analysis/voting/core.h"
+
+enum {
+    VOTING_MAX_RADIUS_2D = 127,     /* pixels along any axis */
+    VOTING_MAX_RADIUS_3D = 32,
+    VOTING_MAX_SIGMA = 16,          /* pixels */
+    VOTING_MAX_RATIO = 32,          /* of the spacings of a stack */
+    VOTING_MAX_HALF = 57,           /* of a blur kernel: 3.5 sigma and one */
+    VOTING_MAX_ROUNDS = 12
+};
+
+typedef struct voting_params {
+    double radius;              /* pixels, or the unit of the spacing */
+    double sigma;               /* pixels (of the finest axis) */
+    bool dark;
+    bool automatic;             /* threshold "auto" */
+    double threshold;           /* otherwise: least score */
+    int cone;                   /* first half-angle: index into voting_cones */
+    bool root;                  /* weight by the root of the gradient, not by itself */
+    double floor;               /* noise floor, standard deviations */
+    bool refine;
+} voting_params;
+
+/* The state: an_state_head, u32 votes[n], u32 voters[n]. The phases use these
+ * planes like this (rows in order, so both backends agree at every unit):
+ *   BLUR    pixels -> votes (blurred picture)
+ *   VOTERS  votes -> voters
+ *   VOTE    voters -> votes        TURN    votes, voters -> voters
+ *   REBLUR  pixels -> voters (blurred picture, for the refinement of points) */
+typedef enum voting_phase {
+    VOTING_BLUR, VOTING_VOTERS, VOTING_VOTE, VOTING_TURN, VOTING_REBLUR
+} voting_phase;
+
+static inline uint32_t *voting_votes(void *state)
+{
+    return (uint32_t *)(void *)((unsigned char *)state + sizeof(an_state_head));
+}
+static inline const uint32_t *voting_votes_const(const void *state)
+{
+    return (const uint32_t *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
+}
+
+/* What follows from parameters and the item's shape. */
+typedef struct voting_scheme {
+    uint32_t nx, ny, nz;
+    size_t n;                   /* pixels */
+    int scale[3];               /* z, y, x: spacing in 1/64 of the smallest; 64 is the smallest */
+    int64_t radius64;           /* in 1/64 of the smallest spacing */
+    int reach[3];               /* z, y, x: pixels that the ball reaches */
+    int inverse[3];             /* 4096 / scale, rounded: for the gradient */
+    int half[3];                /* of the blur kernels */
+    uint32_t kernel[3][VOTING_MAX_HALF + 1];    /* [axis][distance], the sum is 4096 */
+    int side;                   /* directions are points on the surface of the cube [-side, side]^d */
+    size_t n_dirs;
+    int rounds;
+    uint32_t cos2[VOTING_MAX_ROUNDS];   /* square of the cosine of the half-angle, 2^-20 */
+    /* units of work: bands of rows of one slice, phase by phase */
+    uint32_t band_rows;
+    uint64_t bands_per_slice, bands;
+    int phases;
+    uint64_t units;
+} voting_scheme;
+
+/* TC_BAD_INPUT where the radius or the spacing does not do; where: of messages. */
+tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
+                             voting_scheme *s, tc_err *err);
+/* What a unit does: the phase, its round, and the band within the item. */
+void voting_unit_at(const voting_scheme *s, uint64_t unit, voting_phase *phase, int *round, uint64_t *band);
+/* Slice and rows [y0, y1) of a band. */
+void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1);
+
+/* What follows from the pixels besides: see docs. */
+typedef struct voting_levels {
+    int shift;                  /* pixels << shift fill 16 bits */
+    uint64_t floor;             /* least length of a voter's gradient, as voting_length gives it */
+} voting_levels;
+tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, const wu_pixels *px,
+                             voting_levels *l, tc_err *err);
+
+/* A band of the blurred picture: rows [y0, y1) of slice z to out[rows][nx].
+ * scratch: voting_blur_scratch(s, rows) words. */
+size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
+void voting_blur(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
+                 uint32_t y0, uint32_t y1, uint32_t *scratch, uint32_t *out);
+
+/* The gradient of the blurred picture at (z, y, x). */
+static inline void voting_gradient(const voting_scheme *s, bool dark, const uint32_t *blurred, const int64_t at[3],
+                                   int64_t g[3])
+{
+    const int64_t length[3] = { s->nz, s->ny, s->nx };
+    const int64_t stride[3] = { (int64_t)s->nx * s->ny, s->nx, 1 };
+    const uint32_t *const here = blurred + at[0] * stride[0] + at[1] * stride[1] + at[2];
+
+    for (int a = 0; a < 3; a++) {
+        const int64_t up = at[a] + 1 < length[a] ? stride[a] : 0, down = at[a] > 0 ? stride[a] : 0;
+
+        g[a] = ((int64_t)here[up] - here[-down]) * s->inverse[a] * (dark ? -1 : 1);
+    }
+}
+
+/* --- tables ------------------------------------------------------------------- */
+
+/* Directions, and what a voter's cone covers in one round. */
+typedef struct voting_tables {
+    int8_t (*dirs)[3];          /* [n_dirs] z, y, x */
+    uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
+    uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
+    int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
+    voting_span *spans;         /* [n_dirs][2 reach_z + 1][2 reach_y + 1] */
+    voting_span *rows;          /* [n_dirs][2 reach_z + 1]: first and last row with a span */
+    int round;                  /* of the spans and rows; -1: none yet */
+} voting_tables;
+
+tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
+void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool);
+void voting_tables_free(voting_tables *t);
+size_t voting_tables_bytes(const voting_scheme *s);
+size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
+
+/* --- points ------------------------------------------------------------------ */
+
+typedef struct voting_peak {
+    uint32_t score;
+    uint32_t z, y, x;
+    double at[3];               /* z, y, x: the peak, or refined */
+} voting_peak;
+
+typedef struct voting_peaks {
+    size_t n, room;
+    voting_peak *list;
+} voting_peaks;
+
+/* The order of two voting_peak, for qsort: best first, then first in the picture. */
+int voting_by_order(const void *a, const void *b);
+/* Best first; a peak nearer than the radius to a kept one goes. */
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
+/* voting_refine.c. blurred: the picture, as in the state after REBLUR. Leaves out the
+ * peaks at which the gradients do not meet. */
+void voting_refine(const voting_params *params, const voting_scheme *s, const voting_levels *levels,
+                   const uint32_t *blurred, an_pool *pool, voting_peaks *p);
+
+tc_status voting_finish(const an_task *task, size_t item_index, const void *state,
+                        wu_output *out, tc_err *err);
+/* voting_check.c */
+tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+
+extern const an_backend voting_cpu;
+
+#endif

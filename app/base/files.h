@@ -1,0 +1,29 @@
+/*
+ * What files that must survive need: one writer at a time, and names that last.
+ */
+#ifndef TC_LOCKFILE_H
+#define TC_LOCKFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+/* Opens PATH for reading and writing, made if need be and otherwise as it is,
+ * and locks it until *fd is closed. To replace or remove the file without a
+ * gap for another process, do so before closing. shown: the file that messages
+ * name. TC_TRY_LATER: another process has it locked. TC_IO: it cannot be
+ * opened; a link is refused. Where the file system has no locks it does
+ * without. */
+tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
+
+/* Writes all n bytes from offset `at` on, however many calls it takes; errno
+ * says why not. */
+bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
+
+/* Makes a change of the name PATH (a rename, a removal) last, where the file
+ * system can: a folder that cannot be synced is no reason to lose a file. */
+void tc_sync_folder_of(const char *path);
+
+#endif

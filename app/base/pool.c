@@ -1,0 +1,141 @@
+#include "app/base/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+typedef struct worker {
+    an_pool *pool;
+    unsigned index;
+    pthread_t id;
+} worker;
+
+struct an_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t start, end;
+    unsigned n_workers;          /* besides the caller */
+    worker *workers;
+    /* the current run */
+    an_pool_fn fn;
+    void *user;
+    size_t n_tasks, next;
+    unsigned busy;               /* workers that have not ended this run */
+    unsigned long run;           /* counts runs */
+    bool stop;
+};
+
+/* Takes tasks until none is left. Tasks are long against a lock. */
+static void take_tasks(an_pool *pool, unsigned thread)
+{
+    pthread_mutex_lock(&pool->lock);
+    while (pool->next < pool->n_tasks) {
+        const size_t task = pool->next++;
+
+        pthread_mutex_unlock(&pool->lock);
+        pool->fn(pool->user, thread, task);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void *worker_main(void *arg)
+{
+    worker *const w = arg;
+    an_pool *const pool = w->pool;
+    unsigned long seen = 0;
+
+    for (;;) {
+        pthread_mutex_lock(&pool->lock);
+        while (pool->run == seen && !pool->stop)
+            pthread_cond_wait(&pool->start, &pool->lock);
+        seen = pool->run;
+        const bool stop = pool->stop;
+        pthread_mutex_unlock(&pool->lock);
+        if (stop)
+            return NULL;
+        take_tasks(pool, w->index);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->busy == 0)
+            pthread_cond_signal(&pool->end);
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
+tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
+{
+    an_pool *const pool = calloc(1, sizeof *pool);
+    sigset_t all, before;
+
+    *out = NULL;
+    if (pool == NULL)
+        return tc_no_memory(err, "threads");
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->start, NULL);
+    pthread_cond_init(&pool->end, NULL);
+    pool->workers = calloc(threads, sizeof *pool->workers);
+    if (pool->workers == NULL) {
+        an_pool_destroy(&(an_pool *){ pool });
+        return tc_no_memory(err, "threads");
+    }
+    /* Signals are for the main thread. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (unsigned i = 1; i < threads; i++) {
+        worker *const w = &pool->workers[pool->n_workers];
+
+        w->pool = pool;
+        w->index = pool->n_workers + 1;
+        if (pthread_create(&w->id, NULL, worker_main, w) != 0)
+            break;
+        pool->n_workers++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *out = pool;
+    return TC_OK;
+}
+
+void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_tasks)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->fn = fn;
+    pool->user = user;
+    pool->n_tasks = n_tasks;
+    pool->next = 0;
+    pool->busy = pool->n_workers;
+    pool->run++;
+    pthread_cond_broadcast(&pool->start);
+    pthread_mutex_unlock(&pool->lock);
+    take_tasks(pool, 0);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy > 0)
+        pthread_cond_wait(&pool->end, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void an_pool_destroy(an_pool **pool_at)
+{
+    an_pool *const pool = *pool_at;
+
+    *pool_at = NULL;
+    if (pool == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->start);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < pool->n_workers; i++)
+        pthread_join(pool->workers[i].id, NULL);
+    pthread_cond_destroy(&pool->start);
+    pthread_cond_destroy(&pool->end);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->workers);
+    free(pool);
+}
+
+uint64_t an_next_batch(uint64_t batch, uint64_t units, unsigned threads, double seconds)
+{
+    if (seconds < 0.05 && units == batch && batch < (uint64_t)4096 * threads)
+        return batch * 2;
+    return seconds > 0.15 && batch > threads ? batch / 2 : batch;
+}

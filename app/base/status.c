@@ -1,0 +1,88 @@
+#include "app/base/status.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+const char *tc_status_string(tc_status status)
+{
+    switch (status) {
+    case TC_OK: return "done";
+    case TC_MORE: return "not finished";
+    case TC_USAGE: return "bad usage";
+    case TC_BAD_INPUT: return "bad input";
+    case TC_TRY_LATER: return "interrupted";
+    case TC_IO: return "output failed";
+    case TC_NO_MEMORY: return "out of memory";
+    case TC_DEVICE: return "device failed";
+    case TC_TOO_LARGE: return "too large for the device";
+    case TC_NO_MATCH: return "no match";
+    case TC_INTERNAL: return "internal error";
+    }
+    return "unknown status";
+}
+
+int tc_exit_code(tc_status status)
+{
+    switch (status) {
+    case TC_OK: return 0;
+    case TC_USAGE: return 1;
+    case TC_BAD_INPUT: return 2;
+    case TC_TRY_LATER:
+    case TC_IO:
+    case TC_NO_MEMORY:
+    case TC_DEVICE:
+    case TC_TOO_LARGE: return 3;
+    case TC_NO_MATCH: return 4;
+    case TC_MORE:
+    case TC_INTERNAL: break;
+    }
+    return 70;
+}
+
+tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...)
+{
+    if (err != NULL) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->message, sizeof err->message, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+tc_status tc_no_memory(tc_err *err, const char *what)
+{
+    return tc_fail(err, TC_NO_MEMORY, "out of memory for %s", what);
+}
+
+int tc_mul_size(size_t a, size_t b, size_t *out)
+{
+    if (b != 0 && a > SIZE_MAX / b)
+        return 0;
+    *out = a * b;
+    return 1;
+}
+
+void *tc_zeroed(size_t bytes)
+{
+    char *const memory = calloc(1, bytes);
+#ifdef MADV_HUGEPAGE
+    const size_t least = (size_t)4 << 20, page = 4096, skip = page - (uintptr_t)memory % page;
+
+    /* Advice: whether it is taken does not matter. */
+    if (memory != NULL && bytes >= least)
+        (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+double tc_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

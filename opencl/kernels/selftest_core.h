@@ -1,0 +1,61 @@
+/*
+ * What the common self-test computes, written once for C and OpenCL C.
+ */
+#ifndef OCL_SELFTEST_CORE_H
+#define OCL_SELFTEST_CORE_H
+
+#include "app/analysis/common/core.h"
+
+/* 16 groups of 64 work-items. */
+#define ST_GROUPS 16u
+#define ST_GROUP 64u
+#define ST_ITEMS (ST_GROUPS * ST_GROUP)
+/* Bins of the histogram in local memory. */
+#define ST_BINS 32u
+/* Results per work-item. */
+#define ST_INTEGERS 8u
+#define ST_FLOATS 6u
+
+/* 64 bits that look random, from a number (the finaliser of Stafford's variant
+ * 13 of MurmurHash3's). */
+TC_INLINE tc_u64 st_mix(tc_u64 x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* The k-th integer result of work-item i. */
+TC_INLINE tc_u64 st_integer(tc_u32 i, tc_u32 k)
+{
+    const tc_u64 a = st_mix(i), b = st_mix(i + 0x10000u);
+    const tc_u64 small = (b >> (8 + i % 48)) | 1;
+    const tc_u32 shift = (tc_u32)(a & 63);
+    switch (k) {
+    case 0: return a * b;
+    case 1: return tc_mulhi(a, b);
+    case 2: return a / small;
+    case 3: return a % small;
+    case 4: return (a << shift) ^ (b >> shift);
+    case 5: return (tc_u64)((tc_i64)a >> (shift / 2)) + (tc_u64)tc_clz64(small);
+    case 6: {
+        tc_divisor d;
+        d.den = small;
+        d.rec = ~(tc_u64)0 / small;
+        return tc_div(b, d);
+    }
+    default: return tc_sqrt_round(a) + (tc_u64)(tc_i64)((tc_i32)b / (tc_i32)(small | 0x10001u));
+    }
+}
+
+/* Two fp32 numbers for work-item i, as bits: all magnitudes that keep the
+ * results finite, denormals among them. */
+TC_INLINE tc_u32 st_float_bits(tc_u32 i, tc_u32 which)
+{
+    const tc_u32 r = (tc_u32)(st_mix(i * 2 + which) >> 32);
+    const tc_u32 exponent = which == 0 ? (i % 4 == 0 ? 0 : 64 + (r >> 24) % 64) : 100 + (r >> 24) % 55;
+    return (r & 0x7fffffu) | (exponent << 23);
+}
+
+#endif

@@ -1,0 +1,123 @@
+"""The tree's dependencies go one way: no #include points up, and none goes in a circle.
+docs/design.md has the arrows."""
+import glob
+import os
+import re
+
+import tap
+
+# What each folder may include beside itself. The longest folder that a file's name
+# begins with is the one that counts.
+BASE = ["app/base"]
+FORMAT = BASE + ["workunits/format"]
+ANALYSIS = FORMAT + ["app/analysis", "app/analysis/common"]
+MAY = {
+    "app/base": [],
+    "workunits/format": BASE,
+    "app/analysis": FORMAT,
+    "app/analysis/common": FORMAT + ["app/analysis"],
+    "app/analysis/*": ANALYSIS,
+    "opencl": ANALYSIS + ["app/analysis/*", "opencl/kernels"],
+    "opencl/kernels": ["app/analysis/common", "app/analysis/*"],
+    "wrapper": BASE,
+    "app": ANALYSIS + ["opencl", "wrapper"],
+    "workunits/tools": ANALYSIS,
+    "validator/check": ANALYSIS,
+    "validator/dataset": ANALYSIS + ["validator/check"],
+}
+
+
+def folder_of(path):
+    """The entry of MAY that a file belongs to."""
+    folder = os.path.dirname(path)
+    if folder in MAY:
+        return folder
+    if os.path.dirname(folder) == "app/analysis":
+        return "app/analysis/*"
+    return None
+
+
+# Arrows that still point up or go round; each goes with the change that mends it.
+KNOWN_UP = [("workunits/tools/export_tables.c", "app/analysis/glcm/glcm.h")]
+KNOWN_ROUND = [["opencl/fault", "opencl/loader", "opencl/fault"]]
+
+
+def allowed(path, included):
+    if (path, included) in KNOWN_UP:
+        return True
+    source, target = folder_of(path), folder_of(included)
+    if source is None or target is None:
+        return False
+    if source == target == "app/analysis/*":        # one analysis does not know another
+        return os.path.dirname(path) == os.path.dirname(included)
+    return target == source or target in MAY[source]
+
+
+def includes(path):
+    with open(os.path.join(tap.SRC, path), encoding="utf-8") as f:
+        found = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', f.read(), re.M)
+    return [name for name in found if name != "config.h"]
+
+
+def resolved(path, name):
+    """As the compiler looks it up: from the root, or beside the file."""
+    for candidate in (name, os.path.normpath(os.path.join(os.path.dirname(path), name))):
+        if os.path.exists(os.path.join(tap.SRC, candidate)):
+            return candidate
+    return name
+
+
+def circle(graph):
+    """A list of files that include each other in turn, or None."""
+    state = {}
+
+    def visit(node, trail):
+        state[node] = 1
+        for other in graph.get(node, []):
+            if state.get(other) == 1:
+                return trail[trail.index(other):] + [other] if other in trail else [node, other]
+            if other not in state:
+                found = visit(other, trail + [other])
+                if found:
+                    return found
+        state[node] = 2
+        return None
+
+    for start in sorted(graph):
+        if start not in state:
+            found = visit(start, [start])
+            if found:
+                return found
+    return None
+
+
+def main():
+    files = sorted(os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
+                   for ending in ("c", "h", "cl", "cpp")
+                   for f in glob.glob(os.path.join(tap.SRC, top, "**", "*." + ending), recursive=True))
+    # A kernel embedded as C, left by a build within the tree.
+    files = [f for f in files if not (f.startswith("opencl/kernels/") and f.endswith(".c"))]
+    graph = {f: [resolved(f, name) for name in includes(f)] for f in files}
+    tap.ok(len(files) > 100, "the sources are found", len(files))
+    strays = [f for f in files if folder_of(f) is None]
+    tap.ok(not strays, "every source lies in a folder that has its place", "\n".join(strays))
+    missing = ["%s: %s" % (f, g) for f in files for g in graph[f] if g not in graph]
+    tap.ok(not missing, "every file that is included is there", "\n".join(missing))
+    upward = ["%s includes %s" % (f, g) for f in files for g in graph[f] if not allowed(f, g)]
+    tap.ok(not upward, "no include points up", "\n".join(upward))
+    modules = {}
+    for f in files:     # NAME.c and NAME.h are one
+        stem = os.path.splitext(f)[0]
+        modules.setdefault(stem, set()).update(os.path.splitext(g)[0] for g in graph[f])
+    round_trip = circle({m: sorted(others - {m}) for m, others in modules.items()})
+    tap.ok(round_trip is None or round_trip in KNOWN_ROUND, "no files include each other in a circle", round_trip)
+    # The check itself can fail.
+    tap.ok(not allowed("workunits/format/job.c", "app/analysis/analysis.h")
+           and not allowed("wrapper/bw.c", "workunits/format/npz.h")
+           and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")
+           and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"), "the rules tell up from down")
+    tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
+    tap.done()
+
+
+main()

@@ -1,0 +1,61 @@
+#include <stdio.h>
+
+#include "validator/check/items.h"
+#include "validator/check/verify.h"
+
+/* One item: whether its values are possible, and, if it is chosen, right. */
+static tc_status check_item(const an_unit *unit, const char *path, val_items *items, size_t index,
+                            const val_verifier *verifier, tc_err *err)
+{
+    const wu_item *const item = &unit->job->items[index];
+    wu_output claimed = { 0, NULL };
+    tc_err why = { "" };
+    tc_status st = val_items_next(items, &claimed, err);
+
+    if (st == TC_OK) {
+        st = unit->analysis->check_result(unit->params, item, &claimed, &why);
+        if (st != TC_OK)
+            tc_fail(err, st, "%.400s: item \"%s\": %.400s", path, item->name, why.message);
+    }
+    if (st == TC_OK && verifier->chosen != NULL) {
+        st = val_verify_item(verifier, index, &claimed, val_items_npz(items), &why);
+        if (st != TC_OK)
+            tc_fail(err, st, "%.400s: %.600s", path, why.message);
+    }
+    wu_output_free(&claimed);
+    return st;
+}
+
+tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err)
+{
+    val_items *items = NULL;
+    tc_status st = val_items_open(unit, result, &items, err);
+
+    for (size_t i = 0; st == TC_OK && i < unit->job->n_items; i++) {
+        wu_output claimed = { 0, NULL };
+
+        st = val_items_next(items, &claimed, err);
+        wu_output_free(&claimed);
+    }
+    if (st == TC_OK)
+        st = val_items_end(items, err);
+    val_items_close(&items);
+    return st;
+}
+
+tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err)
+{
+    val_items *items = NULL;
+    val_verifier verifier = { .chosen = NULL };
+    tc_status st = val_items_open(unit, result, &items, err);
+
+    if (st == TC_OK && verification != NULL)
+        st = val_verifier_init(&verifier, unit, verification, err);
+    for (size_t i = 0; st == TC_OK && i < unit->job->n_items; i++)
+        st = check_item(unit, result, items, i, &verifier, err);
+    if (st == TC_OK)
+        st = val_items_end(items, err);
+    val_verifier_free(&verifier);
+    val_items_close(&items);
+    return st;
+}

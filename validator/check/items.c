@@ -1,0 +1,437 @@
+#include "validator/check/items.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An array with rows of all items, read from its start to its end. */
+typedef struct row_array {
+    size_t index;              /* of the array */
+    wu_npz_stream *stream;
+    size_t row_bytes;
+    bool is_table;             /* any number of rows an item, not one */
+} row_array;
+
+struct val_items {
+    const an_unit *unit;
+    const char *path;
+    wu_npz_reader *r;
+    size_t n_rows;             /* arrays with rows of all items */
+    row_array *rows;
+    size_t index;              /* of the next item */
+    size_t next_own;           /* array: the next item's own begin there */
+    /* The first table says to which item its rows belong. */
+    uint64_t unread;           /* rows of it that have not been looked at */
+    int64_t row_item;          /* of the row that was looked at last */
+    bool row_waits;            /* that row belongs to an item to come */
+};
+
+/* --- result.json ------------------------------------------------------------------- */
+
+static tc_status differs(const val_items *v, const char *key, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path, WU_RESULT_JSON, key);
+}
+
+static const char *text_of(const json_t *json, const char *key)
+{
+    const char *const text = json_string_value(json_object_get(json, key));
+
+    return text == NULL ? "" : text;
+}
+
+/* Names the first parameter that is not as it must be. */
+static tc_status parameters_differ(const val_items *v, const json_t *want, const json_t *found, tc_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)want, key, value)
+        if (!json_equal(value, json_object_get(found, key))) {
+            char name[128];
+
+            snprintf(name, sizeof name, "parameters.%.64s", key);
+            return differs(v, name, err);
+        }
+    return differs(v, "parameters", err);
+}
+
+static tc_status compare_json(const val_items *v, const json_t *unit, const json_t *parameters, const json_t *items,
+                              tc_err *err)
+{
+    const json_t *const json = wu_npz_json(v->r);
+    const json_t *const version = json_object_get(json, "version");
+
+    if (strcmp(WU_RESULT_FORMAT_NAME, text_of(json, "format")) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path, WU_RESULT_JSON);
+    if (!json_is_integer(version) || json_integer_value(version) != WU_RESULT_FORMAT_VERSION)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path, WU_RESULT_JSON,
+                       WU_RESULT_FORMAT_VERSION);
+    if (!json_equal(unit, json_object_get(json, "workunit")))
+        return differs(v, "workunit", err);
+    if (strcmp(v->unit->analysis->name, text_of(json, "analysis")) != 0)
+        return differs(v, "analysis", err);
+    if (!json_equal(parameters, json_object_get(json, "parameters")))
+        return parameters_differ(v, parameters, json_object_get(json, "parameters"), err);
+    if (!json_equal(items, json_object_get(json, "items")))
+        return differs(v, "items", err);
+    if (json_object_size(json) != 6)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not 6", v->path, WU_RESULT_JSON,
+                       json_object_size(json));
+    return TC_OK;
+}
+
+static tc_status check_json(const val_items *v, tc_err *err)
+{
+    const wu_job *const job = v->unit->job;
+    json_t *const parameters = v->unit->analysis->params_json(v->unit->params);
+    json_t *const items = json_array();
+    char crc[16];
+    json_t *unit;
+    tc_status st;
+
+    snprintf(crc, sizeof crc, "%08x", (unsigned)job->file_crc);
+    unit = json_pack("{s:s,s:I}", "crc32", crc, "size", (json_int_t)job->file_size);
+    for (size_t i = 0; i < job->n_items; i++)
+        json_array_append_new(items, json_string(job->items[i].name));
+    if (parameters == NULL || unit == NULL || json_array_size(items) != job->n_items)
+        st = tc_no_memory(err, WU_RESULT_JSON);
+    else
+        st = compare_json(v, unit, parameters, items, err);
+    json_decref(parameters);
+    json_decref(unit);
+    json_decref(items);
+    return st;
+}
+
+/* --- which arrays there are ------------------------------------------------------------- */
+
+/* Array `index` of the file is the one that is expected there. */
+static tc_status check_info(const val_items *v, size_t index, const wu_array_info *want, tc_err *err)
+{
+    const wu_array_info *const info = index < wu_npz_count(v->r) ? wu_npz_info(v->r, index) : NULL;
+
+    if (info == NULL || strcmp(info->name, want->name) != 0) {
+        if (wu_npz_find(v->r, want->name) < 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: has no array %s", v->path, want->name);
+        if (info != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s stands where %s belongs", v->path, info->name, want->name);
+    }
+    if (info == NULL || info->dtype != want->dtype || info->width != want->width)
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is of a wrong type", v->path, want->name);
+    if (info->ndim != want->ndim)
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: has %u axes, not %u", v->path, want->name, info->ndim,
+                       want->ndim);
+    for (unsigned d = 0; d < want->ndim; d++)
+        if (want->shape[d] != WU_ANY_LENGTH && info->shape[d] != want->shape[d])
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis %u has %llu entries, not %llu", v->path, want->name,
+                           d, (unsigned long long)info->shape[d], (unsigned long long)want->shape[d]);
+    return TC_OK;
+}
+
+/* Array `index` is `want`, data included. */
+static tc_status check_same(const val_items *v, size_t index, const wu_out_array *want, tc_err *err)
+{
+    int ok = 0;
+    const uint64_t bytes = wu_array_bytes(&want->info, &ok);
+    void *data = NULL;
+    tc_status st = check_info(v, index, &want->info, err);
+
+    if (st == TC_OK)
+        st = wu_npz_load(v->r, index, &data, err);
+    if (st == TC_OK && memcmp(data, want->data, (size_t)bytes) != 0)
+        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path, want->info.name);
+    free(data);
+    return st;
+}
+
+/* item_names, as wide as the longest name. */
+static tc_status add_item_names(const wu_job *job, wu_output *out, tc_err *err)
+{
+    const uint64_t n = job->n_items;
+    size_t width = 1;
+    uint32_t *chars;
+    void *data;
+    tc_status st;
+
+    for (size_t i = 0; i < job->n_items; i++)
+        width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
+    st = wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &data, err);
+    chars = data;
+    for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
+        wu_utf8_to_ucs4(job->items[i].name, chars + i * width, (uint32_t)width);
+    return st;
+}
+
+/* The arrays that are the same for everyone: those of the analysis, item_names. */
+static tc_status check_constants(val_items *v, tc_err *err)
+{
+    const an_unit *const unit = v->unit;
+    wu_output once = { 0, NULL };
+    tc_status st = TC_OK;
+
+    if (unit->analysis->constants != NULL)
+        st = unit->analysis->constants(unit->params, &once, err);
+    if (st == TC_OK)
+        st = add_item_names(unit->job, &once, err);
+    for (size_t i = 0; st == TC_OK && i < once.n; i++)
+        st = check_same(v, v->next_own++, &once.arrays[i], err);
+    wu_output_free(&once);
+    return st;
+}
+
+static tc_status expect(const val_items *v, size_t item, wu_output *out, tc_err *err)
+{
+    return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
+}
+
+/* A table has as many rows as the first one, and no more than there are pixels. */
+static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *err)
+{
+    const wu_job *const job = v->unit->job;
+    uint64_t pixels = 0;
+
+    if (v->unread == WU_ANY_LENGTH) {
+        for (size_t i = 0; i < job->n_items; i++)
+            pixels += (uint64_t)job->items[i].nx * job->items[i].ny * job->items[i].nz;
+        v->unread = info->shape[0];
+        if (info->shape[0] > pixels)
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu pixels", v->path, info->name,
+                           (unsigned long long)info->shape[0], (unsigned long long)pixels);
+    }
+    if (info->shape[0] != v->unread)
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis 0 has %llu entries, not %llu", v->path, info->name,
+                       (unsigned long long)info->shape[0], (unsigned long long)v->unread);
+    return TC_OK;
+}
+
+/* Opens array next_own, which has rows of all items; want: those of the first. */
+static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
+{
+    wu_array_info whole = *want;
+    row_array *const rows = &v->rows[v->n_rows];
+    const wu_array_info *info;
+    int ok = 0;
+    tc_status st;
+
+    rows->index = v->next_own;
+    rows->is_table = want->shape[0] == WU_ANY_LENGTH;
+    if (!rows->is_table)
+        whole.shape[0] = v->unit->job->n_items;
+    st = check_info(v, v->next_own, &whole, err);
+    if (st != TC_OK)
+        return st;
+    info = wu_npz_info(v->r, v->next_own);
+    if (rows->is_table)
+        st = check_length(v, info, err);
+    if (st == TC_OK)
+        st = wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err);
+    if (st != TC_OK)
+        return st;
+    v->n_rows++;
+    whole.shape[0] = 1;
+    rows->row_bytes = (size_t)wu_array_bytes(&whole, &ok);
+    return TC_OK;
+}
+
+/* Arrays with rows of all items; the first item's tell which. */
+static tc_status open_all_rows(val_items *v, tc_err *err)
+{
+    wu_output first = { 0, NULL };
+    tc_status st = expect(v, 0, &first, err);
+
+    v->rows = calloc(first.n + 1, sizeof *v->rows);
+    if (st == TC_OK && v->rows == NULL)
+        st = tc_no_memory(err, "the arrays");
+    for (size_t i = 0; st == TC_OK && i < first.n; i++)
+        if (first.arrays[i].kind == WU_ROWS)
+            st = open_rows(v, &first.arrays[i].info, err);
+    wu_output_free(&first);
+    return st;
+}
+
+/* Every item's own arrays, and nothing after them. */
+static tc_status check_own(const val_items *v, tc_err *err)
+{
+    size_t at = v->next_own;
+    tc_status st = TC_OK;
+
+    for (size_t item = 0; st == TC_OK && item < v->unit->job->n_items; item++) {
+        wu_output out = { 0, NULL };
+
+        st = expect(v, item, &out, err);
+        for (size_t i = 0; st == TC_OK && i < out.n; i++)
+            if (out.arrays[i].kind == WU_OWN)
+                st = check_info(v, at++, &out.arrays[i].info, err);
+        wu_output_free(&out);
+    }
+    if (st == TC_OK && at < wu_npz_count(v->r))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path, wu_npz_info(v->r, at)->name);
+    return st;
+}
+
+static tc_status open_items(val_items *v, tc_err *err)
+{
+    const char *fault;
+    tc_status st = wu_npz_open(v->path, 0, &v->r, err);
+
+    if (st == TC_OK)
+        st = check_json(v, err);
+    if (st == TC_OK)
+        st = check_constants(v, err);
+    if (st == TC_OK)
+        st = open_all_rows(v, err);
+    if (st == TC_OK)
+        st = check_own(v, err);
+    if (st != TC_OK)
+        return st;
+    fault = wu_npz_untidy(v->r);
+    return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s", v->path, fault);
+}
+
+tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err)
+{
+    tc_status st;
+
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        return tc_no_memory(err, "a result");
+    (*out)->unit = unit;
+    (*out)->path = path;
+    (*out)->unread = WU_ANY_LENGTH;
+    st = open_items(*out, err);
+    if (st != TC_OK)
+        val_items_close(out);
+    return st;
+}
+
+void val_items_close(val_items **items)
+{
+    val_items *const v = *items;
+
+    if (v == NULL)
+        return;
+    for (size_t i = 0; i < v->n_rows; i++)
+        wu_npz_stream_close(&v->rows[i].stream);
+    free(v->rows);
+    wu_npz_reader_close(&v->r);
+    free(v);
+    *items = NULL;
+}
+
+wu_npz_reader *val_items_npz(const val_items *items)
+{
+    return items->r;
+}
+
+/* --- values -------------------------------------------------------------------------------- */
+
+static const char *item_name(const val_items *v)
+{
+    return v->unit->job->items[v->index].name;
+}
+
+static const row_array *first_table(const val_items *v)
+{
+    for (size_t i = 0; i < v->n_rows; i++)
+        if (v->rows[i].is_table)
+            return &v->rows[i];
+    return NULL;
+}
+
+/* How many rows of the tables belong to the item: as many as say so, and then
+ * one of a later item or the end. */
+static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
+{
+    const row_array *const table = first_table(v);
+    const wu_item *const item = &v->unit->job->items[v->index];
+    const uint64_t most = (uint64_t)item->nx * item->ny * item->nz;
+    tc_status st = TC_OK;
+
+    *rows = 0;
+    while (table != NULL && st == TC_OK && (v->row_waits || v->unread > 0)) {
+        if (!v->row_waits) {
+            st = wu_npz_stream_read(table->stream, &v->row_item, sizeof v->row_item, err);
+            v->unread--;
+            v->row_waits = true;
+        }
+        if (st == TC_OK && (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: a row of item %lld after those of item %zu", v->path,
+                           wu_npz_info(v->r, table->index)->name, (long long)v->row_item, v->index);
+        if (v->row_item != (int64_t)v->index)
+            break;
+        v->row_waits = false;
+        if (++*rows > most)
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: more rows of item \"%s\" than it has pixels", v->path,
+                           wu_npz_info(v->r, table->index)->name, item_name(v));
+    }
+    return st;
+}
+
+static tc_status check_bools(const val_items *v, const wu_out_array *array, uint64_t bytes, tc_err *err)
+{
+    const uint8_t *const data = array->data;
+
+    for (uint64_t i = 0; array->info.dtype == WU_BOOL && i < bytes; i++)
+        if (data[i] > 1)
+            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": %s: %u is no bool", v->path, item_name(v),
+                           array->info.name, data[i]);
+    return TC_OK;
+}
+
+/* Fills the item's part of an array with rows. The first table has been read
+ * by count_rows already, and has the item's index in each of them. */
+static tc_status read_rows(const val_items *v, const row_array *rows, const wu_out_array *array, tc_err *err)
+{
+    const uint64_t n = array->info.shape[0];
+    tc_status st;
+
+    if (rows == first_table(v)) {
+        for (uint64_t i = 0; i < n; i++)
+            ((int64_t *)array->data)[i] = (int64_t)v->index;
+        return TC_OK;
+    }
+    st = wu_npz_stream_read(rows->stream, array->data, (size_t)n * rows->row_bytes, err);
+    return st == TC_OK ? check_bools(v, array, n * rows->row_bytes, err) : st;
+}
+
+static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
+{
+    wu_npz_stream *stream = NULL;
+    int ok = 0;
+    const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+    tc_status st = wu_npz_stream_open(v->r, v->next_own++, &stream, err);
+
+    if (st == TC_OK)
+        st = wu_npz_stream_read(stream, array->data, (size_t)bytes, err);
+    if (st == TC_OK)
+        st = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
+    return st == TC_OK ? check_bools(v, array, bytes, err) : st;
+}
+
+tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
+{
+    uint64_t rows = 0;
+    size_t next = 0;
+    tc_status st = count_rows(v, &rows, err);
+
+    if (st == TC_OK)
+        st = expect(v, v->index, out, err);
+    if (st == TC_OK)
+        st = wu_output_allocate(out, rows, err);
+    for (size_t i = 0; st == TC_OK && i < out->n; i++)
+        st = out->arrays[i].kind == WU_ROWS ? read_rows(v, &v->rows[next++], &out->arrays[i], err)
+                                            : read_own(v, &out->arrays[i], err);
+    v->index++;
+    return st;
+}
+
+tc_status val_items_end(val_items *v, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < v->n_rows; i++)
+        st = wu_npz_stream_end(v->rows[i].stream, err);
+    return st;
+}

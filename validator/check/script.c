@@ -1,0 +1,189 @@
+/*
+ * What BOINC's script_validator calls. It starts its scripts in the project's
+ * tmp_HOST folder with paths of uploaded files; their names tell the work unit.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "validator/check/val.h"
+
+/* --- files that cannot be read now ------------------------------------------------- */
+
+/* The folder that holds a file; the caller's. */
+static char *folder_of(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Whether a file is missing from a folder that is there. Where the folder
+ * itself cannot be opened, a disk may have gone. */
+static bool is_lost(const char *path)
+{
+    char *const folder = folder_of(path);
+    const int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    free(folder);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static tc_status cannot_read(const char *path, int error, tc_err *err)
+{
+    return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
+}
+
+/* Reads the whole file once: what fails here is the server's disk, and no fault
+ * of the computer that made the file. */
+tc_status val_try_reading(const char *path, tc_err *err)
+{
+    enum { BLOCK = 1 << 16 };
+    struct stat info;
+    char *const block = malloc(BLOCK);
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const int error = errno;
+    tc_status st = TC_OK;
+    ssize_t n = 1;
+
+    if (block == NULL)
+        st = tc_no_memory(err, "a file");
+    else if (fd < 0 && error == ENOENT && is_lost(path))
+        st = tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such file", path);
+    else if (fd < 0)
+        st = cannot_read(path, error, err);
+    else if (fstat(fd, &info) != 0)
+        st = cannot_read(path, errno, err);
+    else if (S_ISREG(info.st_mode))
+        while (st == TC_OK && n > 0) {
+            n = read(fd, block, BLOCK);
+            if (n < 0 && errno != EINTR)
+                st = cannot_read(path, errno, err);
+            n = n < 0 ? 1 : n;
+        }
+    if (fd >= 0)
+        close(fd);
+    free(block);
+    return st;
+}
+
+/* --- the work unit of an upload -------------------------------------------------------- */
+
+/* Drops "_" PREFIX DIGITS from the end of the n characters; false: there is none. */
+static bool drop_number(const char *name, size_t *n, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    size_t at = *n;
+
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9')
+        at--;
+    if (at == *n || at < length + 1 || strncmp(name + at - length, prefix, length) != 0 ||
+        name[at - length - 1] != '_')
+        return false;
+    *n = at - length - 1;
+    return true;
+}
+
+/* BOINC names an upload WORKUNIT_RESULT_rRANDOM_FILE, numbers all but the first;
+ * old servers leave the random one out. 0: it is not such a name. */
+size_t val_workunit_length(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (!drop_number(name, &n, ""))
+        return 0;
+    drop_number(name, &n, "r");
+    return drop_number(name, &n, "") ? n : 0;
+}
+
+/* FOLDER/PART/NAME.zip if there is such a file, else NULL. The caller's. */
+static char *existing(const char *folder, const char *part, const char *name, size_t length)
+{
+    const size_t size = strlen(folder) + strlen(part) + length + sizeof "//.zip";
+    char *path = malloc(size);
+
+    if (path == NULL)
+        return NULL;
+    snprintf(path, size, "%s/%s/%.*s.zip", folder, part, (int)length, name);
+    if (access(path, F_OK) != 0) {
+        free(path);
+        path = NULL;
+    }
+    return path;
+}
+
+/* Looks in the folder and in its folders: BOINC spreads downloads over up to
+ * 1,024 of them by a hash of the name. */
+tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err)
+{
+    const char *const slash = strrchr(result, '/');
+    const char *const name = slash == NULL ? result : slash + 1;
+    const size_t length = val_workunit_length(name);
+    DIR *dir;
+
+    if (length == 0)
+        return tc_fail(err, TC_TRY_LATER, "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
+                       "cannot be found", result);
+    dir = opendir(folder);
+    if (dir == NULL)
+        return cannot_read(folder, errno, err);
+    *path = existing(folder, ".", name, length);
+    for (const struct dirent *e; *path == NULL && (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] != '.' && e->d_type != DT_REG)
+            *path = existing(folder, e->d_name, name, length);
+    closedir(dir);
+    if (*path == NULL)
+        return tc_fail(err, TC_TRY_LATER, "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
+                       length < 300 ? (int)length : 300, name);
+    return TC_OK;
+}
+
+/* --- the two scripts --------------------------------------------------------------------- */
+
+/* The work unit is the server's own: what is wrong with it does not make a
+ * result invalid. */
+static tc_status read_workunit(const char *path, an_unit *unit, tc_err *err)
+{
+    tc_status st = val_try_reading(path, err);
+
+    if (st == TC_OK)
+        st = an_unit_read(path, unit, err);
+    return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
+}
+
+tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+                          tc_err *err)
+{
+    an_unit unit = { .job = NULL };
+    char *path = NULL;
+    tc_status st = val_try_reading(result, err);
+
+    if (st == TC_OK)
+        st = val_find_workunit(workunits, result, &path, err);
+    if (st == TC_OK)
+        st = read_workunit(path, &unit, err);
+    if (st == TC_OK)
+        st = val_check(&unit, result, verification, err);
+    an_unit_free(&unit);
+    free(path);
+    return st;
+}
+
+tc_status val_script_compare(const char *a, const char *b, tc_err *err)
+{
+    tc_status st = val_try_reading(a, err);
+
+    if (st == TC_OK)
+        st = val_try_reading(b, err);
+    return st == TC_OK ? val_compare(a, b, err) : st;
+}

@@ -1,0 +1,185 @@
+#include "validator/check/verify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "validator/check/difference.h"
+
+/* --- choosing ---------------------------------------------------------------------- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014): every seed gives another sequence. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* 0 to n - 1, each as likely as any other: the incomplete last round of the
+ * 2^64 numbers is thrown away. */
+static uint64_t random_below(uint64_t n, uint64_t *state)
+{
+    const uint64_t rest = (UINT64_MAX % n + 1) % n;
+    uint64_t r;
+
+    do
+        r = next_random(state);
+    while (r > UINT64_MAX - rest);
+    return r % n;
+}
+
+/* Takes n_chosen of n items, every such set as likely as any other: in turn, each
+ * with the share that is still wanted of those that are left. */
+static void choose(val_verifier *v, size_t n)
+{
+    uint64_t state = v->seed;
+    size_t wanted = v->n_chosen;
+
+    for (size_t i = 0; i < n; i++) {
+        v->chosen[i] = random_below(n - i, &state) < wanted;
+        wanted -= v->chosen[i];
+    }
+}
+
+/* At least one of `chosen` items, drawn from n without putting back, is one of
+ * `forged`: 1 - C(n - forged, chosen) / C(n, chosen). */
+static double caught(size_t n, size_t chosen, size_t forged)
+{
+    double missed = 1;
+
+    for (size_t i = 0; i < forged; i++)
+        missed *= i + chosen < n ? (double)(n - chosen - i) / (double)(n - i) : 0;
+    return 1 - missed;
+}
+
+static void report(const val_verifier *v, size_t n)
+{
+    const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
+    size_t last = 0;
+
+    printf("computing %zu of %zu item%s again, chosen by --seed %" PRIu64 "\n", v->n_chosen, n, n == 1 ? "" : "s",
+           v->seed);
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        if (forged[i] > last)
+            printf("forging %zu of %zu items is caught with probability %.6f\n", forged[i], n,
+                   caught(n, v->n_chosen, forged[i]));
+        last = forged[i];
+    }
+}
+
+tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err)
+{
+    const size_t n = unit->job->n_items;
+    /* A product that rounding has lifted above a whole number is that number. */
+    const double share = ceil(options->fraction * (double)n - 1e-9);
+
+    *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
+    v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
+    if (!options->seeded && getrandom(&v->seed, sizeof v->seed, 0) != (ssize_t)sizeof v->seed)
+        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+    v->chosen = calloc(n, sizeof *v->chosen);
+    if (v->chosen == NULL)
+        return tc_no_memory(err, "the items");
+    choose(v, n);
+    if (options->max_seconds > 0)
+        v->deadline = tc_seconds() + options->max_seconds;
+    report(v, n);
+    return TC_OK;
+}
+
+void val_verifier_free(val_verifier *v)
+{
+    free(v->chosen);
+    v->chosen = NULL;
+}
+
+/* --- computing ----------------------------------------------------------------------- */
+
+static tc_status compute(const val_verifier *v, const an_task *task, size_t index, wu_output *out, tc_err *err)
+{
+    const an_analysis *const a = v->unit->analysis;
+    void *const state = calloc(1, task->plan.state_bytes);
+    tc_status st;
+
+    if (state == NULL)
+        return tc_no_memory(err, "the state of an item");
+    st = an_task_run(a, a->cpu, task, state, v->deadline, err);
+    if (st == TC_OK)
+        st = a->finish(task, index, state, out, err);
+    if (st == TC_OK)
+        st = wu_output_keep(out, err);
+    free(state);
+    return st;
+}
+
+/* The arrays that the item gives on this machine. */
+static tc_status compute_item(const val_verifier *v, size_t index, wu_output *out, tc_err *err)
+{
+    const wu_item *const item = &v->unit->job->items[index];
+    wu_pixels pixels = { .nx = 0 };
+    an_task task = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
+    tc_status st = v->unit->analysis->plan(v->unit->params, item, &task.plan, err);
+
+    if (st == TC_OK && v->options->max_memory > 0 && task.plan.memory_bytes > v->options->max_memory)
+        st = tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
+                     item->name, (task.plan.memory_bytes >> 20) + 1);
+    if (st == TC_OK)
+        st = wu_item_load(v->unit->job, index, &pixels, err);
+    if (st == TC_OK)
+        st = compute(v, &task, index, out, err);
+    wu_pixels_free(&pixels);
+    return st;
+}
+
+/* --- comparing ------------------------------------------------------------------------ */
+
+static bool same_shape(const wu_array_info *a, const wu_array_info *b)
+{
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0;
+}
+
+/* Shows the elements that differ: claimed, and right. */
+static void compare_array(val_names *names, size_t index, const wu_out_array *claimed, const wu_out_array *right)
+{
+    const wu_array_info *const info = &claimed->info;
+    const size_t size = wu_dtype_size(info->dtype, info->width);
+    int ok = 0;
+    const uint64_t n = wu_array_count(info, &ok);
+    const unsigned char *const a = claimed->data, *const b = right->data;
+
+    if (!same_shape(info, &right->info)) {
+        names->shown++;
+        printf("%s: %" PRIu64 " and %" PRIu64 " rows\n", info->name, info->shape[0], right->info.shape[0]);
+        return;
+    }
+    for (uint64_t i = 0; i < n && names->shown < VAL_SHOWN; i++)
+        if (memcmp(a + i * size, b + i * size, size) != 0)
+            val_show_difference(names, info, index, i, a + i * size, b + i * size);
+}
+
+tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, wu_npz_reader *r, tc_err *err)
+{
+    wu_output right = { 0, NULL };
+    val_names names = { .r = r };
+    tc_status st;
+
+    if (!v->chosen[index])
+        return TC_OK;
+    st = compute_item(v, index, &right, err);
+    /* Both have the arrays that the analysis expects. */
+    for (size_t i = 0; st == TC_OK && i < right.n; i++)
+        compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
+    if (st == TC_OK && names.shown > 0)
+        st = tc_fail(err, TC_NO_MATCH, "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
+                     v->unit->job->items[index].name, v->seed);
+    val_names_free(&names);
+    wu_output_free(&right);
+    return st;
+}

@@ -1,0 +1,26 @@
+/*
+ * Computing a random share of the items of a result again.
+ */
+#ifndef VAL_VERIFY_H
+#define VAL_VERIFY_H
+
+#include "validator/check/val.h"
+
+typedef struct val_verifier {
+    const an_unit *unit;
+    const val_verification *options;
+    uint64_t seed;
+    size_t n_chosen;
+    bool *chosen;              /* [items] */
+    double deadline;           /* in tc_seconds; 0: none */
+} val_verifier;
+
+/* Chooses the items; prints which seed did and how likely a forger is caught.
+ * val_verifier_free also after a failure. */
+tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err);
+void val_verifier_free(val_verifier *v);
+/* If the item is one of the chosen: whether it gives `claimed`. r: for names. */
+tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, wu_npz_reader *r,
+                          tc_err *err);
+
+#endif

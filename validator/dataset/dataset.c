@@ -1,0 +1,270 @@
+#include "validator/dataset/dataset.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
+    SCHEMA_VERSION = 1,
+    BUSY_MS = 60000,               /* how long to wait for other writers */
+    CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
+};
+
+/* --- statements ------------------------------------------------------------------------- */
+
+tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
+{
+    static const struct { int code; tc_status status; } unlike_io[] = {
+        { SQLITE_NOMEM, TC_NO_MEMORY }, { SQLITE_BUSY, TC_TRY_LATER }, { SQLITE_LOCKED, TC_TRY_LATER },
+        /* What one unit's rows can bring about. */
+        { SQLITE_CONSTRAINT, TC_INTERNAL }, { SQLITE_TOOBIG, TC_INTERNAL }, { SQLITE_MISMATCH, TC_INTERNAL },
+    };
+    const int code = ds->db == NULL ? SQLITE_NOMEM : sqlite3_errcode(ds->db);
+    tc_status st = TC_IO;
+
+    for (size_t i = 0; i < sizeof unlike_io / sizeof unlike_io[0]; i++)
+        if (code == unlike_io[i].code)
+            st = unlike_io[i].status;
+    return tc_fail(err, st, "%.600s: %.300s", ds->path, ds->db == NULL ? "out of memory" : sqlite3_errmsg(ds->db));
+}
+
+/* Takes over the text: sqlite3_malloc, NULL if there was no memory. */
+static tc_status execute(const val_dataset *ds, char *text, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    if (text == NULL)
+        return tc_no_memory(err, ds->path);
+    if (sqlite3_exec(ds->db, text, NULL, NULL, NULL) != SQLITE_OK)
+        st = val_sql_fault(ds, err);
+    sqlite3_free(text);
+    return st;
+}
+
+tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    return execute(ds, text, err);
+}
+
+tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
+{
+    return execute(ds, sqlite3_str_finish(built), err);
+}
+
+tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+    tc_status st = TC_OK;
+
+    *out = NULL;
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    if (text == NULL)
+        return tc_no_memory(err, ds->path);
+    if (sqlite3_prepare_v2(ds->db, text, -1, out, NULL) != SQLITE_OK)
+        st = val_sql_fault(ds, err);
+    sqlite3_free(text);
+    return st;
+}
+
+tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err)
+{
+    const int code = sqlite3_step(stmt);
+
+    *row = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? TC_OK : val_sql_fault(ds, err);
+}
+
+tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
+{
+    bool row;
+    const tc_status st = val_sql_step(ds, stmt, &row, err);
+
+    sqlite3_reset(stmt);
+    return st;
+}
+
+/* --- transactions ------------------------------------------------------------------------ */
+
+tc_status val_begin(const val_dataset *ds, tc_err *err)
+{
+    return val_sql(ds, err, "BEGIN IMMEDIATE");
+}
+
+tc_status val_end(const val_dataset *ds, tc_status status, tc_err *err)
+{
+    if (status == TC_OK)
+        status = val_sql(ds, err, "COMMIT");
+    if (status != TC_OK && sqlite3_get_autocommit(ds->db) == 0)
+        (void)sqlite3_exec(ds->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+val_time val_now(void)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    val_time t = { "" };
+
+    if (gmtime_r(&now, &utc) == NULL || strftime(t.text, sizeof t.text, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        t.text[0] = '\0';
+    return t;
+}
+
+/* --- opening --------------------------------------------------------------------------------- */
+
+static const char schema[] =
+    "CREATE TABLE units("
+    " id INTEGER PRIMARY KEY,"
+    " workunit TEXT NOT NULL UNIQUE,"
+    " name TEXT NOT NULL,"
+    " wu_id INTEGER,"
+    " result TEXT NOT NULL,"
+    " analysis TEXT NOT NULL,"
+    " parameters TEXT NOT NULL,"
+    " n_items INTEGER NOT NULL,"
+    " arrays TEXT NOT NULL,"
+    " checked TEXT NOT NULL,"
+    " kept TEXT,"
+    " program TEXT NOT NULL,"
+    " stored TEXT NOT NULL);"
+    "CREATE INDEX units_by_name ON units(name);"
+    "CREATE TABLE items("
+    " id INTEGER PRIMARY KEY,"
+    " unit INTEGER NOT NULL REFERENCES units(id),"
+    " number INTEGER NOT NULL,"
+    " name TEXT NOT NULL);"
+    "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
+    "CREATE INDEX items_by_name ON items(name);"
+    "CREATE TABLE refused("
+    " id INTEGER PRIMARY KEY,"
+    " kind TEXT NOT NULL,"
+    " reason TEXT NOT NULL,"
+    " name TEXT NOT NULL,"
+    " wu_id INTEGER NOT NULL,"
+    " result TEXT NOT NULL,"
+    " kept TEXT,"
+    " stored TEXT NOT NULL,"
+    " UNIQUE(result, wu_id, kind, reason));"
+    "CREATE TABLE failed("
+    " wu_id INTEGER NOT NULL,"
+    " name TEXT NOT NULL,"
+    " batch INTEGER NOT NULL,"
+    " error_mask INTEGER NOT NULL,"
+    " reasons TEXT NOT NULL,"
+    " stored TEXT NOT NULL,"
+    " PRIMARY KEY(wu_id, name)) WITHOUT ROWID;";
+
+static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = false;
+    tc_status st = val_sql_prepare(ds, &stmt, err, "PRAGMA %s", name);
+
+    *value = 0;
+    if (st == TC_OK)
+        st = val_sql_step(ds, stmt, &row, err);
+    if (st == TC_OK && row)
+        *value = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+/* Whether the file is a data set: *empty is true for a database with nothing
+ * in it. Within a transaction, lest another assimilator makes it meanwhile. */
+static tc_status whose(const val_dataset *ds, bool *empty, tc_err *err)
+{
+    int64_t application, version, objects;
+    tc_status st = pragma(ds, "application_id", &application, err);
+
+    if (st == TC_OK)
+        st = pragma(ds, "user_version", &version, err);
+    if (st == TC_OK)
+        st = pragma(ds, "schema_version", &objects, err);
+    if (st != TC_OK)
+        return st;
+    *empty = application == 0 && version == 0 && objects == 0;
+    if (!*empty && application != APPLICATION_ID)
+        return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell", ds->path);
+    if (!*empty && version != SCHEMA_VERSION)
+        return tc_fail(err, TC_IO, "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
+                       ds->path, (long long)version, SCHEMA_VERSION);
+    return TC_OK;
+}
+
+/* With a write-ahead log, scientists read while units are stored. The switch
+ * wants the file for itself, and does not wait for it. */
+static tc_status use_log(const val_dataset *ds, tc_err *err)
+{
+    for (int waited = 0; ; waited += 50) {
+        const tc_status st = val_sql(ds, err, "PRAGMA journal_mode=WAL");
+
+        if (st != TC_TRY_LATER || waited >= BUSY_MS)
+            return st;
+        usleep(50 * 1000);
+    }
+}
+
+static tc_status create(const val_dataset *ds, tc_err *err)
+{
+    bool empty;
+    tc_status st = val_sql(ds, err, "PRAGMA page_size=8192");
+
+    if (st == TC_OK)
+        st = use_log(ds, err);
+    if (st == TC_OK)
+        st = val_begin(ds, err);
+    if (st != TC_OK)
+        return st;
+    /* Another assimilator may have been faster. */
+    st = whose(ds, &empty, err);
+    if (st == TC_OK && empty)
+        st = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s", APPLICATION_ID, SCHEMA_VERSION,
+                     schema);
+    return val_end(ds, st, err);
+}
+
+tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
+{
+    const int flags = SQLITE_OPEN_NOMUTEX |
+        (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
+    char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
+    bool empty = false;
+    tc_status st = TC_OK;
+
+    *out = (val_dataset){ .path = path };
+    if (plain == NULL)
+        return tc_no_memory(err, path);
+    if (sqlite3_open_v2(plain, &out->db, flags, NULL) != SQLITE_OK)
+        st = val_sql_fault(out, err);
+    sqlite3_free(plain);
+    if (st != TC_OK)
+        return st;
+    sqlite3_busy_timeout(out->db, BUSY_MS);
+    /* FULL: when a script has said yes, BOINC deletes the files. */
+    st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d", CACHE_KIB);
+    if (st == TC_OK)
+        st = val_sql(out, err, "BEGIN");
+    if (st == TC_OK)
+        st = val_end(out, whose(out, &empty, err), err);
+    if (st == TC_OK && empty)
+        st = mode == VAL_WRITE ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
+    return st;
+}
+
+void val_dataset_close(val_dataset *ds)
+{
+    sqlite3_close(ds->db);
+    ds->db = NULL;
+}

@@ -1,0 +1,111 @@
+/*
+ * The data set: canonical results in one SQLite database. docs/dataset.md has
+ * its tables, for those who read them.
+ *
+ * A fault of the data set itself (cannot be opened, full, locked, damaged) is
+ * never TC_BAD_INPUT or TC_NO_MATCH: those two are for one unit's files, so
+ * that an assimilator knows whether to stop or to go on with the next unit.
+ */
+#ifndef VAL_DATASET_H
+#define VAL_DATASET_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/analysis/analysis.h"
+#include "workunits/format/result_file.h"
+
+/* --- the database (dataset.c) --------------------------------------------------------- */
+
+typedef struct val_dataset {
+    const char *path;          /* not owned */
+    sqlite3 *db;
+} val_dataset;
+
+typedef enum val_mode { VAL_READ, VAL_WRITE } val_mode;
+
+/* Opens the data set; VAL_WRITE makes it if it is not there.
+ * val_dataset_close also after a failure. */
+tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err);
+void val_dataset_close(val_dataset *ds);
+
+/* What SQLite says is wrong, as status and message. */
+tc_status val_sql_fault(const val_dataset *ds, tc_err *err);
+/* Statements without parameters; the format is sqlite3_mprintf's (%Q, %w). */
+tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...);
+/* One statement; *out is the caller's (sqlite3_finalize). */
+tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...);
+/* To the next row; *row is false behind the last. */
+tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err);
+/* Runs a statement that gives no rows, and makes it ready to be bound again. */
+tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err);
+/* Executes the text that was built, and frees it. */
+tc_status val_sql_built(const val_dataset *ds, sqlite3_str *text, tc_err *err);
+
+/* A transaction that writes: begin waits for other writers; end commits, or
+ * after a failure (`status`) takes everything back. Gives `status`, or what
+ * went wrong here. */
+tc_status val_begin(const val_dataset *ds, tc_err *err);
+tc_status val_end(const val_dataset *ds, tc_status status, tc_err *err);
+
+/* The time now, UTC, as it is stored: "2026-01-31T12:34:56Z". */
+typedef struct val_time {
+    char text[32];
+} val_time;
+val_time val_now(void);
+
+/* --- units (store.c) ------------------------------------------------------------------- */
+
+/* A canonical result, and what is known of where it comes from. */
+typedef struct val_delivery {
+    const char *workunit;      /* its file, or NULL: then the result is checked by itself */
+    bool workunit_optional;    /* do so too if that file is not right */
+    const char *result;        /* the file */
+    const char *name;          /* the work unit's */
+    const char *result_name;
+    int64_t wu_id;             /* BOINC's number of the work unit, 0: none */
+    const char *folder;        /* for copies of results whose arrays fit no table, and of refused ones */
+} val_delivery;
+
+typedef enum val_stored { VAL_STORED, VAL_WAS_THERE } val_stored;
+
+/* Checks a result as texcell-validate does, and stores it, in one transaction.
+ * A unit that is there already with the same content is left alone; with other
+ * content: TC_NO_MATCH. */
+tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err);
+
+/* A work unit made up from what its result says of it, for a check without the
+ * work unit. an_unit_free. */
+tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err);
+
+/* The tables of a result, with items numbered from first_item on (tables.c). */
+tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file, const wu_tables *tables,
+                           const char *analysis, int64_t first_item, tc_err *err);
+
+/* Makes the views over a table of features anew (views.c). */
+tc_status val_make_views(const val_dataset *ds, const char *analysis, tc_err *err);
+
+/* --- what is not stored (refuse.c) -------------------------------------------------------- */
+
+/* Copies a file to folder/name, complete or not at all. TC_IO. */
+tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err);
+
+/* Records a delivery that is not stored, and why, and keeps its file. *kept:
+ * the copy's path within the folder, the caller's; NULL where there is no file. */
+tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason,
+                     char **kept, tc_err *err);
+
+/* A work unit that BOINC gave up. */
+typedef struct val_failure {
+    int64_t error_mask, wu_id, batch;
+    const char *name;
+} val_failure;
+tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err);
+
+/* --- CSV (dataset_export.c) ------------------------------------------------------------------ */
+
+/* Writes the data set's tables into `folder`; `only`: that one, or NULL. */
+tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written, tc_err *err);
+
+#endif

@@ -1,0 +1,351 @@
+/* texcell-assimilate: canonical results into a data set. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "validator/dataset/dataset.h"
+#include "validator/check/val.h"
+
+#define WORKUNITS "../download"
+#define FILES ".files"
+
+static const char usage[] =
+    "usage: texcell-assimilate --db FILE [--store DIR] [WU.zip] RESULT.npz\n"
+    "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] WU_ID RESULT\n"
+    "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
+    "       texcell-assimilate --help | --version\n"
+    "\n"
+    "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
+    "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
+    "already is left alone; one that differs from what is there is refused. export writes the\n"
+    "data set as CSV tables.\n"
+    "\n"
+    "  --db FILE        the data set\n"
+    "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
+    "                   copied to, and, in DIR/refused, what was refused. FILE" FILES " unless given\n"
+    "  -o DIR           the folder for the tables; made if need be, files in it are replaced\n"
+    "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
+    "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
+    "                   its folders; " WORKUNITS " unless given. It need not be there\n"
+    "\n"
+    "script is for BOINC's script_assimilator, which starts bin/NAME with \"WU_ID FILE...\" or\n"
+    "\"--error MASK NAME WU_ID BATCH\". NAME is a script of two lines in bin/:\n"
+    "\n"
+    "    #!/bin/sh\n"
+    "    exec /path/to/texcell-assimilate script --db ../dataset.sqlite \"$@\"\n"
+    "\n"
+    "Any exit code but 0 stops that daemon, and after a 0 BOINC deletes the files. So it is 0\n"
+    "when the unit is stored, or recorded in the table \"refused\" and its file kept; not 0 for\n"
+    "what every unit would meet: arguments that are not as above, a data set that cannot be\n"
+    "written, files that cannot be read.\n"
+    "\n"
+    "Exit codes: 0 done, 1 bad usage, 2 not a valid result (or work unit), 3 try again later\n"
+    "(data set or disk), 4 the data set has another result of this work unit.\n";
+
+typedef struct options {
+    const char *db, *store, *workunits, *folder, *only;
+    int n;                     /* arguments that are no options */
+    char **args;
+} options;
+
+/* --- arguments ---------------------------------------------------------------------------- */
+
+typedef enum verb { ADD = 1, SCRIPT = 2, EXPORT = 4 } verb;
+
+/* Takes the options in front; what follows them is the rest. */
+static tc_status take_options(verb v, int argc, char **argv, options *o, tc_err *err)
+{
+    const struct { const char *name; const char **value; unsigned verbs; } known[] = {
+        { "--db", &o->db, ADD | SCRIPT | EXPORT }, { "--store", &o->store, ADD | SCRIPT },
+        { "--workunits", &o->workunits, SCRIPT }, { "-o", &o->folder, EXPORT }, { "--only", &o->only, EXPORT },
+    };
+    int i = 0;
+
+    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--error") != 0) {
+        size_t k = 0;
+
+        while (k < sizeof known / sizeof known[0] && (strcmp(argv[i], known[k].name) != 0 || !(known[k].verbs & v)))
+            k++;
+        if (k == sizeof known / sizeof known[0])
+            return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell-assimilate --help", argv[i]);
+        if (i + 1 == argc || argv[i + 1][0] == '\0')
+            return tc_fail(err, TC_USAGE, "%s needs a value; texcell-assimilate --help", argv[i]);
+        *known[k].value = argv[i + 1];
+        i += 2;
+    }
+    if (o->db == NULL)
+        return tc_fail(err, TC_USAGE, "--db FILE is missing; texcell-assimilate --help");
+    o->n = argc - i;
+    o->args = argv + i;
+    return TC_OK;
+}
+
+static bool number(const char *text, int64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+/* --- a result that is delivered --------------------------------------------------------------- */
+
+typedef struct session {
+    val_dataset ds;
+    val_delivery d;
+    char *folder, *name;       /* what d points to */
+} session;
+
+/* Opens the data set. `name` (n characters) is the work unit's. close_session
+ * also after a failure. */
+static tc_status open_session(session *s, const options *o, const char *name, size_t n, tc_err *err)
+{
+    s->name = strndup(name, n);
+    s->folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
+    if (s->name == NULL || s->folder == NULL)
+        return tc_no_memory(err, "names");
+    if (o->store == NULL)
+        snprintf(s->folder, strlen(o->db) + sizeof FILES, "%s" FILES, o->db);
+    s->d.name = s->name;
+    s->d.folder = s->folder;
+    s->d.result_name = base_name(s->d.result);
+    return val_dataset_open(o->db, VAL_WRITE, &s->ds, err);
+}
+
+static void close_session(session *s)
+{
+    val_dataset_close(&s->ds);
+    free(s->folder);
+    free(s->name);
+}
+
+static void say_stored(const session *s, val_stored stored)
+{
+    printf("%s: %s\n", s->name, stored == VAL_STORED ? "stored" : "is there already, with the same content");
+}
+
+/* Puts a result aside, and says so. */
+static tc_status refuse(const session *s, const char *kind, const char *reason, tc_err *err)
+{
+    tc_err why = { "" };
+    char *kept;
+    const tc_status st = val_refuse(&s->ds, &s->d, kind, reason, &kept, &why);
+
+    if (st != TC_OK)
+        tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
+    else if (kept != NULL)
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; the file is kept as %s/%s\n", kind, reason, s->folder, kept);
+    else
+        fprintf(stderr, "texcell-assimilate: refused (%s): %s; there is no file to keep\n", kind, reason);
+    free(kept);
+    return st;
+}
+
+/* By hand what is not valid is the caller's own file; a conflict is kept, since
+ * it says that one of two results is wrong. */
+static tc_status add(const options *o, tc_err *err)
+{
+    session s = { .d = { .workunit = NULL } };
+    const char *name, *dot;
+    val_stored stored;
+    tc_status st;
+
+    if (o->n != 1 && o->n != 2)
+        return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given; "
+                       "texcell-assimilate --help", o->n);
+    s.d.workunit = o->n == 2 ? o->args[0] : NULL;
+    s.d.result = o->args[o->n - 1];
+    name = base_name(o->args[0]);
+    dot = strrchr(name, '.');
+    st = open_session(&s, o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    if (st == TC_OK)
+        st = val_store(&s.ds, &s.d, &stored, err);
+    if (st == TC_OK)
+        say_stored(&s, stored);
+    if (st == TC_NO_MATCH) {
+        tc_err again = { "" };
+
+        if (refuse(&s, "conflict", err->message, &again) != TC_OK)
+            *err = again;
+    }
+    close_session(&s);
+    return st;
+}
+
+/* --- for script_assimilator ------------------------------------------------------------------ */
+
+/* One bad unit must not stop the daemon; what every unit would meet must. */
+static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
+{
+    tc_err why = { "" };
+    val_stored stored;
+    char *workunit = NULL;
+    tc_status st = val_try_reading(s->d.result, &why);
+
+    if (st == TC_BAD_INPUT)
+        return refuse(s, "missing", why.message, err);
+    if (st == TC_OK) {
+        if (val_find_workunit(workunits, s->d.result, &workunit, &why) != TC_OK)
+            fprintf(stderr, "texcell-assimilate: note: %s; the result is checked by itself\n", why.message);
+        s->d.workunit = workunit;
+        s->d.workunit_optional = true;
+        st = val_store(&s->ds, &s->d, &stored, &why);
+        free(workunit);
+    }
+    switch (st) {
+    case TC_OK: say_stored(s, stored); return TC_OK;
+    case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
+    case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
+    case TC_INTERNAL: return refuse(s, "fault", why.message, err);
+    default: *err = why; return st;
+    }
+}
+
+/* Opens the data set for the upload that the script was called with. */
+static tc_status open_upload(session *s, const options *o, tc_err *err)
+{
+    const char *const name = base_name(o->args[1]);
+    const size_t n = val_workunit_length(name);
+
+    s->d.result = o->args[1];
+    return open_session(s, o, name, n > 0 ? n : strlen(name), err);
+}
+
+static int report(tc_status st, const tc_err *err)
+{
+    if (st != TC_OK)
+        fprintf(stderr, "texcell-assimilate: error: %s\n", err->message);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return tc_exit_code(st == TC_OK ? TC_IO : st);
+    return tc_exit_code(st);
+}
+
+/* What script_result has to do. */
+typedef struct upload_work {
+    const options *o;
+    session *s;
+} upload_work;
+
+static int store_upload(void *user)
+{
+    const upload_work *const w = user;
+    tc_err err = { "" };
+    tc_status st = open_upload(w->s, w->o, &err);
+
+    if (st == TC_OK)
+        st = store_or_refuse(w->s, w->o->workunits, &err);
+    close_session(w->s);
+    return report(st, &err);
+}
+
+/* One unit must not stop the daemon even if its file brings this program down:
+ * then it is put aside, like any other that is bad. */
+static tc_status script_result(const options *o, tc_err *err)
+{
+    session s = { .d = { .workunit = NULL } };
+    upload_work w = { o, &s };
+    tc_err reason;
+    int code, sig;
+    tc_status st;
+
+    if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
+        return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given; "
+                       "texcell-assimilate --help", o->n);
+    st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
+    if (st == TC_OK)
+        exit(code);            /* it has said why */
+    if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
+        return st;
+    reason = *err;
+    st = open_upload(&s, o, err);
+    if (st == TC_OK)
+        st = refuse(&s, "fault", reason.message, err);
+    close_session(&s);
+    return st;
+}
+
+static tc_status script_error(const options *o, tc_err *err)
+{
+    val_failure f = { .error_mask = 0 };
+    val_dataset ds = { .db = NULL };
+    tc_status st;
+
+    if (o->n != 5 || !number(o->args[1], &f.error_mask) || o->args[2][0] == '\0' || !number(o->args[3], &f.wu_id) ||
+        !number(o->args[4], &f.batch))
+        return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH; texcell-assimilate --help");
+    f.name = o->args[2];
+    st = val_dataset_open(o->db, VAL_WRITE, &ds, err);
+    if (st == TC_OK)
+        st = val_record_failure(&ds, &f, err);
+    if (st == TC_OK)
+        printf("%s: recorded as failed\n", f.name);
+    val_dataset_close(&ds);
+    return st;
+}
+
+/* --- export ------------------------------------------------------------------------------------ */
+
+static tc_status export(const options *o, tc_err *err)
+{
+    val_dataset ds = { .db = NULL };
+    size_t written = 0;
+    tc_status st;
+
+    if (o->folder == NULL || o->n != 0)
+        return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR; texcell-assimilate --help");
+    st = val_dataset_open(o->db, VAL_READ, &ds, err);
+    if (st == TC_OK)
+        st = val_export(&ds, o->folder, o->only, &written, err);
+    if (st == TC_OK)
+        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+    val_dataset_close(&ds);
+    return st;
+}
+
+/* --- main --------------------------------------------------------------------------------------- */
+
+static tc_status dispatch(int argc, char **argv, tc_err *err)
+{
+    options o = { .workunits = WORKUNITS };
+    const char *const first = argc > 1 ? argv[1] : "";
+    const verb v = strcmp(first, "script") == 0 ? SCRIPT : strcmp(first, "export") == 0 ? EXPORT : ADD;
+    const int at = v == ADD ? 1 : 2;
+    tc_status st;
+
+    if (argc == 2 && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)) {
+        fputs(usage, stdout);
+        return TC_OK;
+    }
+    if (argc == 2 && strcmp(first, "--version") == 0) {
+        printf("texcell-assimilate %s\n", VERSION);
+        return TC_OK;
+    }
+    st = take_options(v, argc - at, argv + at, &o, err);
+    if (st != TC_OK)
+        return st;
+    if (v == ADD)
+        return add(&o, err);
+    if (v == EXPORT)
+        return export(&o, err);
+    return o.n > 0 && strcmp(o.args[0], "--error") == 0 ? script_error(&o, err) : script_result(&o, err);
+}
+
+int main(int argc, char **argv)
+{
+    tc_err err = { "" };
+    const tc_status st = dispatch(argc, argv, &err);
+
+    return report(st, &err);
+}

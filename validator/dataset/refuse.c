@@ -1,0 +1,163 @@
+/*
+ * What the data set has beside the units: files that are kept, results that
+ * were refused, work units that failed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/base/files.h"
+#include "validator/dataset/dataset.h"
+#include "workunits/format/archive.h"
+#include "workunits/format/csv.h"
+
+#define REFUSED "refused"      /* the folder for them */
+
+enum { BLOCK = 1 << 16, COPY_NAME = 256 };
+
+/* --- files ------------------------------------------------------------------------------- */
+
+static tc_status copy(int in, const char *from, int out, const char *to, tc_err *err)
+{
+    char *const block = malloc(BLOCK);
+    uint64_t at = 0;
+    bool more = true;
+    tc_status st = block == NULL ? tc_no_memory(err, to) : TC_OK;
+
+    while (st == TC_OK && more) {
+        const ssize_t n = read(in, block, BLOCK);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
+        else if (!tc_write_at(out, at, block, (size_t)n))
+            st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+        at += n > 0 ? (uint64_t)n : 0;
+        more = n > 0;
+    }
+    free(block);
+    if (st == TC_OK && fsync(out) != 0)
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
+    return st;
+}
+
+tc_status val_keep_file(const char *from, const char *folder, const char *name, tc_err *err)
+{
+    char *const path = wu_path_in(folder, name, ""), *const temporary = wu_path_in(folder, name, ".tmp");
+    int in = -1, out = -1;
+    tc_status st = path == NULL || temporary == NULL ? tc_no_memory(err, name) : wu_make_folder(folder, err);
+
+    if (st == TC_OK) {
+        in = open(from, O_RDONLY | O_CLOEXEC);
+        if (in < 0)
+            st = tc_fail(err, TC_IO, "%s: cannot read: %s", from, strerror(errno));
+    }
+    if (st == TC_OK)
+        st = tc_open_locked(temporary, path, &out, err);
+    if (st == TC_OK && ftruncate(out, 0) != 0)
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (st == TC_OK)
+        st = copy(in, from, out, path, err);
+    if (st == TC_OK && rename(temporary, path) != 0)
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (st == TC_OK)
+        tc_sync_folder_of(path);
+    else if (out >= 0)
+        unlink(temporary);
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    free(path);
+    free(temporary);
+    return st;
+}
+
+/* --- refused results --------------------------------------------------------------------- */
+
+/* The name of a refused file's copy: with the CRC of its bytes, so that two
+ * of one name do not replace each other. */
+static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
+{
+    uint32_t crc;
+    uint64_t size;
+    const tc_status st = wu_file_crc(d->result, &crc, &size, err);
+
+    if (st != TC_OK)
+        return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
+    /* Room for ".tmp" in the 255 bytes that file systems allow. */
+    snprintf(name, COPY_NAME, "%.240s.%08x", d->result_name, (unsigned)crc);
+    return TC_OK;
+}
+
+/* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
+ * file. */
+static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
+{
+    char name[COPY_NAME];
+    char *folder;
+    struct stat info;
+    tc_status st;
+
+    *kept = NULL;
+    if (stat(d->result, &info) != 0 || !S_ISREG(info.st_mode))
+        return TC_OK;
+    st = name_of_copy(d, name, err);
+    if (st != TC_OK)
+        return st;
+    folder = wu_path_in(d->folder, REFUSED, "");
+    *kept = wu_path_in(REFUSED, name, "");
+    st = folder == NULL || *kept == NULL ? tc_no_memory(err, name) : wu_make_folder(d->folder, err);
+    if (st == TC_OK)
+        st = val_keep_file(d->result, folder, name, err);
+    free(folder);
+    return st;
+}
+
+tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason,
+                     char **kept, tc_err *err)
+{
+    tc_status st;
+
+    *kept = NULL;
+    st = val_begin(ds, err);
+    if (st != TC_OK)
+        return st;
+    st = keep_refused(d, kept, err);
+    if (st == TC_OK)
+        st = val_sql(ds, err, "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+                     "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)", kind, reason, d->name, (long long)d->wu_id, d->result_name,
+                     *kept, val_now().text);
+    return val_end(ds, st, err);
+}
+
+/* --- failed work units ------------------------------------------------------------------------ */
+
+tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err *err)
+{
+    /* BOINC's WU_ERROR_*, by bit. */
+    static const char *const reasons[] = {
+        "could not be sent", "too many errors", "too many results without agreement", "too many results",
+        "cancelled", "no canonical result"
+    };
+    enum { N = sizeof reasons / sizeof reasons[0] };
+    char text[256] = "";
+    tc_status st = val_begin(ds, err);
+
+    if (st != TC_OK)
+        return st;
+    for (size_t i = 0; i < N; i++)
+        if (f->error_mask >> i & 1)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] == '\0' ? "" : ", ", reasons[i]);
+    /* Said again with another mask, the last counts; the time stays the first. */
+    st = val_sql(ds, err, "INSERT INTO failed(wu_id, name, batch, error_mask, reasons, stored) "
+                 "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "
+                 "error_mask = excluded.error_mask, reasons = excluded.reasons",
+                 (long long)f->wu_id, f->name, (long long)f->batch, (long long)f->error_mask, text, val_now().text);
+    return val_end(ds, st, err);
+}

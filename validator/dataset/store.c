@@ -1,0 +1,272 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "config.h"
+#include "validator/dataset/dataset.h"
+#include "validator/check/val.h"
+
+enum { BLOCK = 1 << 20 };
+
+/* What is to be stored, read before the data set is locked. */
+typedef struct unit {
+    const val_delivery *d;
+    wu_result_file file;
+    wu_tables tables;
+    char workunit[48];         /* the identity: "358765c0-40960" */
+    const char *analysis;      /* of result.json */
+    char *parameters;          /* JSON; jansson's */
+    json_t *arrays;            /* name -> [type, shape, CRC-32 of the data] */
+    const char *checked;       /* against "workunit" or "result" */
+} unit;
+
+/* --- a result in short ------------------------------------------------------------------- */
+
+static tc_status crc_of_array(const unit *u, size_t index, unsigned char *block, uint32_t *crc, tc_err *err)
+{
+    wu_npz_stream *stream = NULL;
+    tc_status st = wu_npz_stream_open(u->file.npz, index, &stream, err);
+
+    *crc = (uint32_t)crc32(0, NULL, 0);
+    while (st == TC_OK && wu_npz_stream_left(stream) > 0) {
+        const uint64_t left = wu_npz_stream_left(stream);
+        const size_t n = left < BLOCK ? (size_t)left : BLOCK;
+
+        st = wu_npz_stream_read(stream, block, n, err);
+        if (st == TC_OK)
+            *crc = (uint32_t)crc32(*crc, block, (uInt)n);
+    }
+    if (st == TC_OK)
+        st = wu_npz_stream_end(stream, err);
+    wu_npz_stream_close(&stream);
+    return st;
+}
+
+static json_t *describe(const wu_array_info *info, uint32_t crc)
+{
+    static const char *const types[] = { "bool", "uint8", "int32", "int64", "float32", "float64", "text" };
+    json_t *const shape = json_array();
+    char text[16];
+
+    for (unsigned i = 0; i < info->ndim; i++)
+        json_array_append_new(shape, json_integer((json_int_t)info->shape[i]));
+    snprintf(text, sizeof text, "%08" PRIx32, crc);
+    return json_pack("[s,o,s]", types[info->dtype], shape, text);
+}
+
+static tc_status describe_arrays(unit *u, tc_err *err)
+{
+    unsigned char *const block = malloc(BLOCK);
+    tc_status st = TC_OK;
+
+    u->arrays = json_object();
+    if (block == NULL || u->arrays == NULL)
+        st = tc_no_memory(err, u->d->result);
+    for (size_t i = 0; st == TC_OK && i < wu_npz_count(u->file.npz); i++) {
+        const wu_array_info *const info = wu_npz_info(u->file.npz, i);
+        uint32_t crc;
+
+        st = crc_of_array(u, i, block, &crc, err);
+        if (st == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, crc)) != 0)
+            st = tc_no_memory(err, u->d->result);
+    }
+    free(block);
+    return st;
+}
+
+/* After a check: everything is there and of its type. */
+static tc_status read_unit(unit *u, tc_err *err)
+{
+    const json_t *json, *of;
+    tc_status st = wu_result_file_open(u->d->result, &u->file, err);
+
+    if (st == TC_OK)
+        st = wu_tables_find(&u->file, &u->tables, err);
+    if (st != TC_OK)
+        return st;
+    json = wu_npz_json(u->file.npz);
+    of = json_object_get(json, "workunit");
+    snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
+             json_string_value(json_object_get(of, "crc32")), json_integer_value(json_object_get(of, "size")));
+    u->analysis = json_string_value(json_object_get(json, "analysis"));
+    u->parameters = json_dumps(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
+    if (u->parameters == NULL)
+        return tc_no_memory(err, u->d->result);
+    return describe_arrays(u, err);
+}
+
+static void free_unit(unit *u)
+{
+    json_decref(u->arrays);
+    free(u->parameters);
+    wu_tables_free(&u->tables);
+    wu_result_file_close(&u->file);
+}
+
+/* Against the work unit, or where there is none (or a server's is unreadable)
+ * against what the result says of itself. */
+static tc_status check(unit *u, tc_err *err)
+{
+    const val_delivery *const d = u->d;
+    an_unit of = { .job = NULL };
+    tc_status st = TC_OK;
+
+    u->checked = "result";
+    if (d->workunit != NULL) {
+        st = an_unit_read(d->workunit, &of, err);
+        if (st == TC_OK)
+            u->checked = "workunit";
+        else if (st == TC_BAD_INPUT && d->workunit_optional)
+            st = TC_OK;
+    }
+    if (st == TC_OK && of.job != NULL) {
+        st = val_check(&of, d->result, NULL, err);
+    } else if (st == TC_OK) {
+        st = val_unit_of_result(d->result, &of, err);
+        if (st == TC_OK)
+            st = val_check_form(&of, d->result, err);
+    }
+    an_unit_free(&of);
+    return st;
+}
+
+/* --- the same unit again ------------------------------------------------------------------- */
+
+/* The first array by name that differs, or NULL. */
+static const char *first_difference(const json_t *a, const json_t *b)
+{
+    const json_t *const both[2] = { a, b };
+    const char *first = NULL, *name;
+    json_t *value;
+
+    for (int side = 0; side < 2; side++)
+        json_object_foreach((json_t *)(uintptr_t)both[side], name, value)
+            if (!json_equal(value, json_object_get(both[!side], name)) && (first == NULL || strcmp(name, first) < 0))
+                first = name;
+    return first;
+}
+
+/* A row of units as: id, analysis, parameters, arrays. */
+static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
+{
+    json_t *const arrays = json_loads((const char *)sqlite3_column_text(row, 3), 0, NULL);
+    const char *const name = first_difference(arrays, u->arrays);
+    tc_status st = TC_OK;
+
+    if (strcmp((const char *)sqlite3_column_text(row, 1), u->analysis) != 0 ||
+        strcmp((const char *)sqlite3_column_text(row, 2), u->parameters) != 0)
+        st = tc_fail(err, TC_NO_MATCH, "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
+                     "or other parameters", u->d->result, ds->path, u->workunit,
+                     (long long)sqlite3_column_int64(row, 0));
+    else if (name != NULL)
+        st = tc_fail(err, TC_NO_MATCH, "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
+                     "%.100s differs; nothing was changed", u->d->result, ds->path, u->workunit,
+                     (long long)sqlite3_column_int64(row, 0), name);
+    json_decref(arrays);
+    return st;
+}
+
+static tc_status look_up(const val_dataset *ds, const unit *u, bool *there, tc_err *err)
+{
+    sqlite3_stmt *find;
+    tc_status st = val_sql_prepare(ds, &find, err, "SELECT id, analysis, parameters, arrays FROM units WHERE workunit = %Q",
+                                   u->workunit);
+
+    if (st == TC_OK)
+        st = val_sql_step(ds, find, there, err);
+    if (st == TC_OK && *there)
+        st = compare(ds, u, find, err);
+    sqlite3_finalize(find);
+    return st;
+}
+
+/* --- a new unit ------------------------------------------------------------------------------- */
+
+/* Arrays that no table holds (maps, labels, masks, offset_features) are kept
+ * with the file. offsets only says what offset_features has. */
+static tc_status keep_pictures(const unit *u, char name[64], bool *kept, tc_err *err)
+{
+    *kept = false;
+    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
+        *kept = *kept || !u->tables.used[i];
+    snprintf(name, 64, "%s.npz", u->workunit);
+    return *kept ? val_keep_file(u->d->result, u->d->folder, name, err) : TC_OK;
+}
+
+static tc_status insert_unit(const val_dataset *ds, const unit *u, const char *kept, int64_t *id, tc_err *err)
+{
+    char *const arrays = json_dumps(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
+    sqlite3_stmt *insert = NULL;
+    tc_status st = arrays == NULL ? tc_no_memory(err, u->d->result)
+        : val_sql_prepare(ds, &insert, err, "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
+                          "arrays, checked, kept, program, stored) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, "
+                          "%Q, %Q, %Q)", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
+                          (long long)u->file.n_items, u->checked, kept,
+                          "texcell-assimilate " VERSION, val_now().text);
+
+    if (st == TC_OK) {
+        sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
+        st = val_sql_run(ds, insert, err);
+        *id = sqlite3_last_insert_rowid(ds->db);
+    }
+    sqlite3_finalize(insert);
+    free(arrays);
+    return st;
+}
+
+static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item, tc_err *err)
+{
+    sqlite3_stmt *insert = NULL;
+    tc_status st = val_sql_prepare(ds, &insert, err, "INSERT INTO items(unit, number, name) VALUES(?1, ?2, ?3)");
+
+    for (size_t i = 0; st == TC_OK && i < u->file.n_items; i++) {
+        sqlite3_bind_int64(insert, 1, id);
+        sqlite3_bind_int64(insert, 2, (int64_t)i);
+        sqlite3_bind_text(insert, 3, u->file.item_names[i], -1, SQLITE_STATIC);
+        st = val_sql_run(ds, insert, err);
+        /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
+        if (i == 0)
+            *first_item = sqlite3_last_insert_rowid(ds->db);
+    }
+    sqlite3_finalize(insert);
+    return st;
+}
+
+static tc_status insert_new(const val_dataset *ds, const unit *u, tc_err *err)
+{
+    char name[64];
+    bool kept;
+    int64_t id = 0, first_item = 0;
+    tc_status st = keep_pictures(u, name, &kept, err);
+
+    if (st == TC_OK)
+        st = insert_unit(ds, u, kept ? name : NULL, &id, err);
+    if (st == TC_OK)
+        st = insert_items(ds, u, id, &first_item, err);
+    if (st == TC_OK)
+        st = val_store_tables(ds, &u->file, &u->tables, u->analysis, first_item, err);
+    return st;
+}
+
+tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)
+{
+    unit u = { .d = d };
+    bool there = false;
+    tc_status st = check(&u, err);
+
+    if (st == TC_OK)
+        st = read_unit(&u, err);
+    if (st == TC_OK)
+        st = val_begin(ds, err);
+    if (st == TC_OK) {
+        st = look_up(ds, &u, &there, err);
+        if (st == TC_OK && !there)
+            st = insert_new(ds, &u, err);
+        st = val_end(ds, st, err);
+    }
+    *stored = there ? VAL_WAS_THERE : VAL_STORED;
+    free_unit(&u);
+    return st;
+}

@@ -1,0 +1,79 @@
+#include "workunits/format/csv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+char *wu_path_in(const char *folder, const char *name, const char *end)
+{
+    const size_t room = strlen(folder) + strlen(name) + strlen(end) + 2;
+    char *path = malloc(room);
+    if (path != NULL)
+        snprintf(path, room, "%s/%s%s", folder, name, end);
+    return path;
+}
+
+tc_status wu_make_folder(const char *folder, tc_err *err)
+{
+    struct stat st;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+        return tc_fail(err, TC_IO, "%s: is not a folder", folder);
+    return TC_OK;
+}
+
+static tc_status fail_csv(const wu_csv *out, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->path, strerror(errno));
+}
+
+tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err)
+{
+    *out = (wu_csv){ .path = wu_path_in(folder, name, ".csv") };
+    if (out->path == NULL)
+        return tc_no_memory(err, name);
+    out->file = fopen(out->path, "wb");
+    return out->file == NULL ? fail_csv(out, err) : TC_OK;
+}
+
+tc_status wu_csv_close(wu_csv *out, tc_status status, tc_err *err)
+{
+    if (out->file != NULL) {
+        errno = 0;
+        const bool bad = ferror(out->file) != 0;
+        if ((fclose(out->file) != 0 || bad) && status == TC_OK)
+            status = fail_csv(out, err);
+        if (status != TC_OK)
+            remove(out->path);
+    }
+    free(out->path);
+    *out = (wu_csv){ 0 };
+    return status;
+}
+
+void wu_csv_put(wu_csv *out, const char *text)
+{
+    if (out->line_begun)
+        fputc(',', out->file);
+    out->line_begun = true;
+    if (text[strcspn(text, ",\"\r\n")] == '\0') {
+        fputs(text, out->file);
+        return;
+    }
+    fputc('"', out->file);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', out->file);
+        fputc(*text, out->file);
+    }
+    fputc('"', out->file);
+}
+
+tc_status wu_csv_end_line(wu_csv *out, tc_err *err)
+{
+    out->line_begun = false;
+    errno = 0;
+    return fputc('\n', out->file) == EOF || ferror(out->file) ? fail_csv(out, err) : TC_OK;
+}

@@ -1,0 +1,82 @@
+/*
+ * The work unit: a ZIP with job.json and PNG images. workunits/FORMAT.md
+ * specifies the file; this is its reader.
+ *
+ * Reading is in two stages so that memory does not grow with the number of
+ * items: wu_job_read checks the whole archive (structure, every member's CRC,
+ * job.json, every PNG header) and keeps only the description; wu_item_load
+ * decodes one item's pixels. All input is hostile: nothing is allocated from a
+ * claimed size before that size was checked against the limits below and
+ * against what the compressed bytes could possibly hold.
+ */
+#ifndef WU_JOB_H
+#define WU_JOB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+#define WU_FORMAT_NAME "texcell-workunit"
+#define WU_FORMAT_VERSION 1
+
+/* Limits of a work unit; FORMAT.md states them, and those of every archive
+ * (workunits/format/archive.h). */
+#define WU_MAX_SIDE 65535u                      /* width, height, slices */
+#define WU_MAX_VOXELS ((uint64_t)1 << 30)       /* pixels or voxels of one item */
+#define WU_MAX_ITEMS 100000u
+#define WU_MAX_NAME 128u                        /* bytes of an item's name */
+
+typedef struct wu_item {
+    char *name;              /* unique; letters, digits, '.', '_', '-' */
+    bool is_stack;           /* "stack" (3D) rather than "image" (2D) */
+    size_t n_images;         /* 1, or the number of slices */
+    char **images;           /* members of the archive, z ascending; the list is */
+    size_t n_masks;          /*   owned, the names are the archive's. 0 (no mask) or n_images */
+    char **masks;
+    bool has_spacing;
+    double spacing[3];       /* z, y, x in micrometres; 1,1,1 when absent */
+    uint32_t nx, ny, nz;     /* width, height, slices (1 for an image) */
+    unsigned bits;           /* 8 or 16 per sample */
+    unsigned channels;       /* 1 grey, 3 RGB, as stored in the file */
+} wu_item;
+
+typedef struct wu_job {
+    char *path;              /* as given to wu_job_read */
+    uint64_t file_size;
+    uint32_t file_crc;       /* CRC-32 of all bytes of the file: its identity */
+    char *analysis;          /* the name; not checked against any table here */
+    json_t *parameters;      /* an object (owned) */
+    size_t n_items;
+    wu_item *items;
+    struct wu_archive *archive; /* the list of members (workunits/format/archive.h) */
+} wu_job;
+
+/* The pixels of one item: grey, 8 or 16 bit, x fastest, then y, then z. RGB
+ * has become (R+G+B)/3 in integers. */
+typedef struct wu_pixels {
+    uint32_t nx, ny, nz;
+    unsigned bits;           /* 8: u8 holds the data; 16: u16 does */
+    uint8_t *u8;             /* nx*ny*nz, or NULL */
+    uint16_t *u16;           /* nx*ny*nz, or NULL */
+    uint8_t *mask;           /* nx*ny*nz of 0 or 1, or NULL without a mask */
+} wu_pixels;
+
+/* Reads and checks a work unit. On success *out is the caller's, to be freed
+ * with wu_job_destroy. TC_BAD_INPUT with a message naming the file and the key
+ * or member at fault otherwise (TC_NO_MEMORY where that is the cause). */
+tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
+
+/* Frees the job and sets *job to NULL; *job may be NULL already. */
+void wu_job_destroy(wu_job **job);
+
+/* Decodes item `index`. *out is filled; wu_pixels_free releases it. */
+tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
+void wu_pixels_free(wu_pixels *pixels);
+
+/* True for a name that may stand in result arrays and file names:
+ * 1..WU_MAX_NAME of letters, digits, '.', '_', '-', not beginning with '.'. */
+bool wu_name_ok(const char *name);
+
+#endif

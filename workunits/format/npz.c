@@ -1,0 +1,839 @@
+#include "workunits/format/npz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <minizip/zip.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "app/base/files.h"
+#include "workunits/format/archive.h"
+
+#define RESULT_JSON "result.json"
+#define NPY_SUFFIX ".npy"
+#define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
+#define MAX_WIDTH 65536u         /* characters of a string element */
+
+enum {
+    NPY_PREFIX = 10,             /* magic, version 1.0, length of the header text */
+    NPY_ALIGN = 64,              /* prefix and text together are a multiple of this */
+    NPY_TEXT_MAX = 512,          /* of a header text we write or accept */
+    DEFLATE_LEVEL = 6
+};
+
+static const char npy_magic[] = "\x93NUMPY\x01"; /* and the minor version, 0 */
+
+/* --- dtypes and sizes ----------------------------------------------------------------- */
+
+/* The fixed-size types; WU_STR is spelled <U and its width. */
+static const struct {
+    const char *descr;
+    size_t size;
+} dtypes[] = {
+    [WU_BOOL] = { "|b1", 1 }, [WU_U8] = { "|u1", 1 },  [WU_I32] = { "<i4", 4 },
+    [WU_I64] = { "<i8", 8 },  [WU_F32] = { "<f4", 4 }, [WU_F64] = { "<f8", 8 },
+};
+
+size_t wu_dtype_size(wu_dtype dtype, uint32_t width)
+{
+    if (dtype == WU_STR)
+        return (size_t)width * 4;
+    return (unsigned)dtype < WU_STR ? dtypes[dtype].size : 0;
+}
+
+/* The product of the shape, where an empty axis does not hide the overflow of
+ * the others: whoever computes strides from a shape may rely on it. */
+static uint64_t checked_count(const wu_array_info *info, uint64_t element, int *ok)
+{
+    uint64_t bound = element > 0 ? element : 1, count = element;
+    *ok = 1;
+    for (unsigned i = 0; i < info->ndim; i++) {
+        const uint64_t n = info->shape[i] > 0 ? info->shape[i] : 1;
+        if (bound > INT64_MAX / n) {
+            *ok = 0;
+            return 0;
+        }
+        bound *= n;
+        count *= info->shape[i];
+    }
+    return count;
+}
+
+uint64_t wu_array_count(const wu_array_info *info, int *ok)
+{
+    return checked_count(info, 1, ok);
+}
+
+uint64_t wu_array_bytes(const wu_array_info *info, int *ok)
+{
+    return checked_count(info, wu_dtype_size(info->dtype, info->width), ok);
+}
+
+/* Whether an array may exist at all; on success *bytes is its size. */
+static bool info_ok(const wu_array_info *info, uint64_t *bytes)
+{
+    int ok = 0;
+    if (info->ndim < 1 || info->ndim > WU_MAX_NDIM || (unsigned)info->dtype > WU_STR)
+        return false;
+    if (info->dtype == WU_STR ? info->width < 1 || info->width > MAX_WIDTH : info->width != 0)
+        return false;
+    *bytes = wu_array_bytes(info, &ok);
+    return ok != 0;
+}
+
+/* Names of arrays are names of files to other tools. */
+static bool array_name_ok(const char *name, size_t length)
+{
+    if (length == 0 || length > WU_MAX_MEMBER_NAME - strlen(NPY_SUFFIX) || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        const char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+/* --- the .npy header --------------------------------------------------------------------- */
+
+/* The text as NumPy writes it, without padding: a 1-tuple keeps its comma.
+ * Returns the length. */
+static size_t format_header(const wu_array_info *info, char text[NPY_TEXT_MAX])
+{
+    char descr[16];
+    if (info->dtype == WU_STR)
+        snprintf(descr, sizeof descr, "<U%" PRIu32, info->width);
+    else
+        snprintf(descr, sizeof descr, "%s", dtypes[info->dtype].descr);
+    size_t n = (size_t)snprintf(text, NPY_TEXT_MAX, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (unsigned i = 0; i < info->ndim; i++)
+        n += (size_t)snprintf(text + n, NPY_TEXT_MAX - n, "%s%" PRIu64, i > 0 ? ", " : "", info->shape[i]);
+    n += (size_t)snprintf(text + n, NPY_TEXT_MAX - n, "%s), }", info->ndim == 1 ? "," : "");
+    return n;
+}
+
+/* Prefix, text, spaces and a line feed; returns the length, a multiple of 64. */
+static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREFIX + NPY_TEXT_MAX])
+{
+    char text[NPY_TEXT_MAX];
+    const size_t n = format_header(info, text);
+    const size_t total = (NPY_PREFIX + n + 1 + NPY_ALIGN - 1) / NPY_ALIGN * NPY_ALIGN;
+    memset(out, ' ', total);
+    memcpy(out, npy_magic, 8);
+    out[8] = (unsigned char)((total - NPY_PREFIX) & 0xff);
+    out[9] = (unsigned char)((total - NPY_PREFIX) >> 8);
+    memcpy(out + NPY_PREFIX, text, n);
+    out[total - 1] = '\n';
+    return total;
+}
+
+static bool eat(const char **p, const char *literal)
+{
+    const size_t n = strlen(literal);
+    if (strncmp(*p, literal, n) != 0)
+        return false;
+    *p += n;
+    return true;
+}
+
+/* A decimal number as Python prints one: no sign, no leading zero. */
+static bool eat_number(const char **p, uint64_t max, uint64_t *out)
+{
+    const char *s = *p;
+    uint64_t value = 0;
+    if (*s < '0' || *s > '9' || (s[0] == '0' && s[1] >= '0' && s[1] <= '9'))
+        return false;
+    for (; *s >= '0' && *s <= '9'; s++) {
+        const uint64_t digit = (uint64_t)(*s - '0');
+        if (value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *p = s;
+    *out = value;
+    return true;
+}
+
+static bool eat_dtype(const char **p, wu_array_info *info)
+{
+    uint64_t width = 0;
+    for (unsigned d = 0; d < WU_STR; d++) {
+        if (eat(p, dtypes[d].descr)) {
+            info->dtype = (wu_dtype)d;
+            return true;
+        }
+    }
+    if (!eat(p, "<U") || !eat_number(p, MAX_WIDTH, &width))
+        return false;
+    info->dtype = WU_STR;
+    info->width = (uint32_t)width;
+    return true;
+}
+
+static bool eat_shape(const char **p, wu_array_info *info)
+{
+    for (;;) {
+        if (info->ndim == WU_MAX_NDIM || !eat_number(p, INT64_MAX, &info->shape[info->ndim]))
+            return false;
+        info->ndim++;
+        if (info->ndim == 1 && eat(p, ",)"))
+            return true;
+        if (info->ndim > 1 && eat(p, ")"))
+            return true;
+        if (!eat(p, ", "))
+            return false;
+    }
+}
+
+/* Exactly the text that NumPy writes for a C-ordered array of our dtypes. It is
+ * a Python expression to NumPy; here it is a fixed sentence with two holes.
+ * `text` ends with a NUL. */
+static bool parse_header(const char *text, wu_array_info *info)
+{
+    const char *p = text;
+    if (!eat(&p, "{'descr': '") || !eat_dtype(&p, info) ||
+        !eat(&p, "', 'fortran_order': False, 'shape': (") || !eat_shape(&p, info) || !eat(&p, ", }"))
+        return false;
+    while (*p == ' ')
+        p++;
+    return p[0] == '\n' && p[1] == '\0';
+}
+
+/* --- the writer ------------------------------------------------------------------------------ */
+
+struct wu_npz_writer {
+    char *path, *temporary;
+    FILE *file;
+    zipFile zip;
+    int error;               /* errno of the first failed call on the file */
+    json_t *names;           /* an object used as the set of entry names */
+    bool in_entry;
+    uint64_t left;           /* bytes the current array still needs */
+};
+
+/* minizip reads and writes through these, so that errno is kept, and so that
+ * closing the ZIP leaves the file open for fsync. */
+static voidpf ZCALLBACK io_open(voidpf opaque, const void *name, int mode)
+{
+    wu_npz_writer *w = opaque;
+    (void)name;
+    (void)mode;
+    return w->file;
+}
+
+static uLong ZCALLBACK io_read(voidpf opaque, voidpf stream, void *buf, uLong n)
+{
+    (void)opaque;
+    return (uLong)fread(buf, 1, n, stream);
+}
+
+static uLong ZCALLBACK io_write(voidpf opaque, voidpf stream, const void *buf, uLong n)
+{
+    wu_npz_writer *w = opaque;
+    const size_t done = fwrite(buf, 1, n, stream);
+    if (done < n && w->error == 0)
+        w->error = errno;
+    return (uLong)done;
+}
+
+static ZPOS64_T ZCALLBACK io_tell(voidpf opaque, voidpf stream)
+{
+    (void)opaque;
+    return (ZPOS64_T)ftello(stream);
+}
+
+static long ZCALLBACK io_seek(voidpf opaque, voidpf stream, ZPOS64_T offset, int origin)
+{
+    wu_npz_writer *w = opaque;
+    const int whence = origin == ZLIB_FILEFUNC_SEEK_SET ? SEEK_SET
+                     : origin == ZLIB_FILEFUNC_SEEK_CUR ? SEEK_CUR : SEEK_END;
+    if (fseeko(stream, (off_t)offset, whence) == 0)
+        return 0;
+    if (w->error == 0)
+        w->error = errno; /* seeking writes the buffer out */
+    return -1;
+}
+
+static int ZCALLBACK io_close(voidpf opaque, voidpf stream)
+{
+    (void)opaque;
+    (void)stream;
+    return 0;
+}
+
+static int ZCALLBACK io_error(voidpf opaque, voidpf stream)
+{
+    (void)opaque;
+    return ferror(stream);
+}
+
+static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->path,
+                   error != 0 ? strerror(error) : "the ZIP could not be written");
+}
+
+/* Renaming onto a device or a folder would replace or fail late: look first. */
+static tc_status check_target(const wu_npz_writer *w, tc_err *err)
+{
+    struct stat st;
+    if (stat(w->path, &st) != 0)
+        return errno == ENOENT ? TC_OK : cannot_write(w, errno, err);
+    if (S_ISDIR(st.st_mode))
+        return cannot_write(w, EISDIR, err);
+    if (!S_ISREG(st.st_mode))
+        return tc_fail(err, TC_IO, "%s: cannot write: not a regular file", w->path);
+    return TC_OK;
+}
+
+static tc_status open_temporary(wu_npz_writer *w, tc_err *err)
+{
+    int fd;
+    const tc_status st = tc_open_locked(w->temporary, w->path, &fd, err);
+    if (st != TC_OK)
+        return st;
+    w->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "w+b") : NULL;
+    if (w->file == NULL) {
+        const int saved = errno;
+        unlink(w->temporary);
+        close(fd);
+        return cannot_write(w, saved, err);
+    }
+    return TC_OK;
+}
+
+tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
+{
+    *out = NULL;
+    wu_npz_writer *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return tc_no_memory(err, "a result");
+    zlib_filefunc64_def io = { .zopen64_file = io_open, .zread_file = io_read, .zwrite_file = io_write,
+                               .ztell64_file = io_tell, .zseek64_file = io_seek, .zclose_file = io_close,
+                               .zerror_file = io_error, .opaque = w };
+    const size_t size = strlen(path) + sizeof ".tmp";
+    tc_status st;
+    w->path = strdup(path);
+    w->temporary = malloc(size);
+    w->names = json_object();
+    if (w->path == NULL || w->temporary == NULL || w->names == NULL) {
+        st = tc_no_memory(err, "a result");
+        goto cleanup;
+    }
+    snprintf(w->temporary, size, "%s.tmp", path);
+    st = check_target(w, err);
+    if (st == TC_OK)
+        st = open_temporary(w, err);
+    if (st != TC_OK)
+        goto cleanup;
+    w->zip = zipOpen2_64(path, APPEND_STATUS_CREATE, NULL, &io);
+    if (w->zip == NULL)
+        st = tc_no_memory(err, "a result");
+cleanup:
+    if (st == TC_OK)
+        *out = w;
+    else
+        wu_npz_abort(&w);
+    return st;
+}
+
+/* Starts an entry that will have `bytes` bytes unpacked. */
+static tc_status begin_entry(wu_npz_writer *w, const char *name, bool deflate, uint64_t bytes, tc_err *err)
+{
+    const zip_fileinfo when = { .tmz_date = { .tm_mday = 1, .tm_mon = 0, .tm_year = 1980 } };
+    /* Deflated data can be larger than the plain ones, by less than 1/1000. */
+    const int zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
+    if (w->in_entry)
+        return tc_fail(err, TC_INTERNAL, "%s: entry %s begins inside another", w->path, name);
+    if (json_object_get(w->names, name) != NULL)
+        return tc_fail(err, TC_INTERNAL, "%s: two entries are named %s", w->path, name);
+    if (json_object_set_new(w->names, name, json_true()) != 0)
+        return tc_no_memory(err, "a result");
+    const int rc = zipOpenNewFileInZip4_64(w->zip, name, &when, NULL, 0, NULL, 0, NULL,
+                                           deflate ? Z_DEFLATED : 0, deflate ? DEFLATE_LEVEL : 0, 0,
+                                           -MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, NULL, 0, 0, 0,
+                                           zip64);
+    if (rc == ZIP_INTERNALERROR)
+        return tc_no_memory(err, "a result");
+    if (rc != ZIP_OK)
+        return cannot_write(w, w->error, err);
+    w->in_entry = true;
+    return TC_OK;
+}
+
+static tc_status write_bytes(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
+{
+    const unsigned largest = 1u << 30;
+    for (const unsigned char *p = data; n > 0;) {
+        const unsigned part = n < largest ? (unsigned)n : largest;
+        if (zipWriteInFileInZip(w->zip, p, part) != ZIP_OK || w->error != 0)
+            return cannot_write(w, w->error, err);
+        p += part;
+        n -= part;
+    }
+    return TC_OK;
+}
+
+static tc_status end_entry(wu_npz_writer *w, tc_err *err)
+{
+    w->in_entry = false;
+    if (zipCloseFileInZip(w->zip) != ZIP_OK || w->error != 0)
+        return cannot_write(w, w->error, err);
+    return TC_OK;
+}
+
+tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
+{
+    unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
+    char name[WU_MAX_MEMBER_NAME + 1];
+    uint64_t bytes = 0;
+    if (!array_name_ok(info->name, strlen(info->name)) || !info_ok(info, &bytes))
+        return tc_fail(err, TC_INTERNAL, "%s: array %s has no valid name, type or shape", w->path,
+                       wu_quote(info->name).text);
+    snprintf(name, sizeof name, "%s" NPY_SUFFIX, info->name);
+    const size_t n = build_header(info, header);
+    const bool is_float = info->dtype == WU_F32 || info->dtype == WU_F64;
+    tc_status st = begin_entry(w, name, !is_float, bytes + n, err);
+    if (st == TC_OK)
+        st = write_bytes(w, header, n, err);
+    w->left = bytes;
+    return st;
+}
+
+tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
+{
+    if (!w->in_entry || n > w->left)
+        return tc_fail(err, TC_INTERNAL, "%s: more data than the array has", w->path);
+    w->left -= n;
+    return write_bytes(w, data, n, err);
+}
+
+tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
+{
+    if (!w->in_entry || w->left != 0)
+        return tc_fail(err, TC_INTERNAL, "%s: fewer data than the array has", w->path);
+    return end_entry(w, err);
+}
+
+tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err)
+{
+    char *text = json_dumps(json, JSON_SORT_KEYS | JSON_INDENT(2));
+    if (text == NULL)
+        return tc_no_memory(err, name);
+    const size_t n = strlen(text);
+    tc_status st = begin_entry(w, name, true, n + 1, err);
+    if (st == TC_OK)
+        st = write_bytes(w, text, n, err);
+    if (st == TC_OK)
+        st = write_bytes(w, "\n", 1, err);
+    if (st == TC_OK)
+        st = end_entry(w, err);
+    free(text);
+    return st;
+}
+
+static tc_status finish_file(wu_npz_writer *w, tc_err *err)
+{
+    const int rc = zipClose(w->zip, NULL);
+    w->zip = NULL;
+    if (rc != ZIP_OK || w->error != 0)
+        return cannot_write(w, w->error, err);
+    if (fflush(w->file) != 0 || fsync(fileno(w->file)) != 0)
+        return cannot_write(w, errno, err);
+    /* All bytes are on disk. The name changes while the file is still locked. */
+    if (rename(w->temporary, w->path) != 0)
+        return cannot_write(w, errno, err);
+    (void)fclose(w->file);
+    w->file = NULL;
+    tc_sync_folder_of(w->path);
+    return TC_OK;
+}
+
+tc_status wu_npz_close(wu_npz_writer **w, tc_err *err)
+{
+    tc_status st;
+    if ((*w)->in_entry)
+        st = tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", (*w)->path);
+    else
+        st = finish_file(*w, err);
+    wu_npz_abort(w); /* frees; after a success there is no temporary any more */
+    return st;
+}
+
+void wu_npz_abort(wu_npz_writer **writer)
+{
+    wu_npz_writer *w = *writer;
+    if (w == NULL)
+        return;
+    if (w->zip != NULL) {
+        if (w->in_entry)
+            zipCloseFileInZip(w->zip);
+        zipClose(w->zip, NULL);
+    }
+    if (w->file != NULL) {
+        unlink(w->temporary);
+        (void)fclose(w->file);
+    }
+    json_decref(w->names);
+    free(w->temporary);
+    free(w->path);
+    free(w);
+    *writer = NULL;
+}
+
+/* --- the reader ------------------------------------------------------------------------------ */
+
+typedef struct npz_array {
+    wu_array_info info;
+    size_t member;           /* of the archive */
+    size_t header;           /* bytes before the data */
+    uint64_t bytes;          /* of data */
+} npz_array;
+
+struct wu_npz_reader {
+    wu_archive *archive;
+    wu_unzip *idle;          /* for the next stream; NULL: it opens the file again */
+    uint64_t max_bytes;
+    json_t *json;
+    size_t n;
+    npz_array *arrays;
+    long *array_of_member;   /* -1: result.json or a folder */
+};
+
+static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err, const char *fault)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\": %s", r->archive->path,
+                   r->archive->members[member].name, fault);
+}
+
+/* Reads exactly n bytes of the member. */
+static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t member, void *buf, size_t n, tc_err *err)
+{
+    unsigned char *p = buf;
+    while (n > 0) {
+        size_t got = 0;
+        const tc_status st = wu_unzip_read(zip, p, n, &got, err);
+        if (st != TC_OK)
+            return st;
+        if (got == 0)
+            return array_fault(r, member, err, "too short for an array");
+        p += got;
+        n -= got;
+    }
+    return TC_OK;
+}
+
+static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *array, tc_err *err)
+{
+    unsigned char prefix[NPY_PREFIX];
+    char text[NPY_TEXT_MAX + 1];
+    tc_status st = wu_unzip_begin(r->idle, member, err);
+    if (st == TC_OK)
+        st = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
+    if (st != TC_OK)
+        return st;
+    if (memcmp(prefix, npy_magic, 8) != 0)
+        return array_fault(r, member, err, "not a NumPy array of format 1.0");
+    const size_t n = prefix[8] | (size_t)prefix[9] << 8;
+    if (n > NPY_TEXT_MAX)
+        return array_fault(r, member, err, "its header is too long");
+    st = read_exactly(r, r->idle, member, text, n, err);
+    if (st != TC_OK)
+        return st;
+    text[n] = '\0';
+    if (!parse_header(text, &array->info))
+        return array_fault(r, member, err, "its header is not that of a C-ordered array of a type in use here");
+    if (!info_ok(&array->info, &array->bytes))
+        return array_fault(r, member, err, "its shape is too large");
+    array->member = member;
+    array->header = NPY_PREFIX + n;
+    if (r->archive->members[member].size - array->header != array->bytes)
+        return array_fault(r, member, err, "its size is not what its header says");
+    if (array->bytes > r->max_bytes)
+        return array_fault(r, member, err, "larger than the limit for an array");
+    return TC_OK;
+}
+
+/* The length of the array's name in "NAME.npy", or 0 if it is not that. */
+static size_t array_name_length(const char *member)
+{
+    const size_t n = strlen(member), suffix = strlen(NPY_SUFFIX);
+    if (n <= suffix || strcmp(member + n - suffix, NPY_SUFFIX) != 0 || !array_name_ok(member, n - suffix))
+        return 0;
+    return n - suffix;
+}
+
+static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
+{
+    const wu_member *m = &r->archive->members[member];
+    r->array_of_member[member] = -1;
+    if (strcmp(m->name, RESULT_JSON) == 0)
+        return wu_unzip_json(r->idle, member, &r->json, err);
+    const size_t length = m->is_folder ? 0 : array_name_length(m->name);
+    if (length == 0)
+        return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
+    npz_array *array = &r->arrays[r->n];
+    const tc_status st = read_array_header(r, member, array, err);
+    if (st != TC_OK)
+        return st;
+    array->info.name = strndup(m->name, length);
+    if (array->info.name == NULL)
+        return tc_no_memory(err, "a result");
+    r->array_of_member[member] = (long)r->n++;
+    return TC_OK;
+}
+
+static tc_status read_members(wu_npz_reader *r, tc_err *err)
+{
+    const size_t n = r->archive->n;
+    r->arrays = calloc(n + 1, sizeof *r->arrays);
+    r->array_of_member = calloc(n + 1, sizeof *r->array_of_member);
+    if (r->arrays == NULL || r->array_of_member == NULL)
+        return tc_no_memory(err, "a result");
+    if (wu_archive_find(r->archive, "job.json") >= 0 && wu_archive_find(r->archive, RESULT_JSON) < 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", r->archive->path);
+    tc_status st = wu_unzip_open(r->archive, &r->idle, err);
+    for (size_t i = 0; i < n && st == TC_OK; i++)
+        st = read_member(r, i, err);
+    if (st == TC_OK && r->json == NULL)
+        st = tc_fail(err, TC_BAD_INPUT, "%s: no member \"" RESULT_JSON "\" in the archive", r->archive->path);
+    return st;
+}
+
+tc_status wu_npz_open(const char *path, uint64_t max_bytes, wu_npz_reader **out, tc_err *err)
+{
+    *out = NULL;
+    wu_npz_reader *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return tc_no_memory(err, "a result");
+    r->max_bytes = max_bytes != 0 ? max_bytes : DEFAULT_MAX_BYTES;
+    tc_status st = wu_archive_read(path, &r->archive, err);
+    if (st == TC_OK)
+        st = read_members(r, err);
+    if (st == TC_OK)
+        *out = r;
+    else
+        wu_npz_reader_close(&r);
+    return st;
+}
+
+void wu_npz_reader_close(wu_npz_reader **reader)
+{
+    wu_npz_reader *r = *reader;
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        free(r->arrays[i].info.name);
+    free(r->arrays);
+    free(r->array_of_member);
+    json_decref(r->json);
+    wu_unzip_close(&r->idle);
+    wu_archive_destroy(&r->archive);
+    free(r);
+    *reader = NULL;
+}
+
+size_t wu_npz_count(const wu_npz_reader *r)
+{
+    return r->n;
+}
+
+const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index)
+{
+    return &r->arrays[index].info;
+}
+
+long wu_npz_find(const wu_npz_reader *r, const char *name)
+{
+    char member[WU_MAX_MEMBER_NAME + 1];
+    if (!array_name_ok(name, strlen(name)))
+        return -1;
+    snprintf(member, sizeof member, "%s" NPY_SUFFIX, name);
+    const long index = wu_archive_find(r->archive, member);
+    return index < 0 ? -1 : r->array_of_member[index];
+}
+
+const json_t *wu_npz_json(const wu_npz_reader *r)
+{
+    return r->json;
+}
+
+const char *wu_npz_untidy(const wu_npz_reader *r)
+{
+    if (r->array_of_member[0] >= 0)
+        return RESULT_JSON " is not its first member";
+    if (r->archive->file_size != r->archive->plain_size)
+        return "holds more than its members: comments, extra fields or bytes between them";
+    return NULL;
+}
+
+/* --- reading arrays --------------------------------------------------------------------------- */
+
+struct wu_npz_stream {
+    wu_npz_reader *r;
+    wu_unzip *zip;
+    size_t member;
+    uint64_t left;           /* bytes to come */
+};
+
+tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
+{
+    unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
+    const npz_array *array = &r->arrays[index];
+    tc_status st = TC_OK;
+    *out = NULL;
+    wu_npz_stream *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return tc_no_memory(err, array->info.name);
+    *s = (wu_npz_stream){ .r = r, .zip = r->idle, .member = array->member, .left = array->bytes };
+    r->idle = NULL;
+    if (s->zip == NULL)
+        st = wu_unzip_open(r->archive, &s->zip, err);
+    if (st == TC_OK)
+        st = wu_unzip_begin(s->zip, s->member, err);
+    if (st == TC_OK)
+        st = read_exactly(r, s->zip, s->member, header, array->header, err);
+    if (st == TC_OK)
+        *out = s;
+    else
+        wu_npz_stream_close(&s);
+    return st;
+}
+
+tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
+{
+    const tc_status st = read_exactly(s->r, s->zip, s->member, buf, n, err);
+    if (st == TC_OK)
+        s->left -= n;
+    return st;
+}
+
+uint64_t wu_npz_stream_left(const wu_npz_stream *s)
+{
+    return s->left;
+}
+
+tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err)
+{
+    return wu_unzip_drain(s->zip, err);
+}
+
+void wu_npz_stream_close(wu_npz_stream **stream)
+{
+    wu_npz_stream *s = *stream;
+    if (s == NULL)
+        return;
+    if (s->r->idle == NULL)
+        s->r->idle = s->zip;
+    else
+        wu_unzip_close(&s->zip);
+    free(s);
+    *stream = NULL;
+}
+
+tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
+{
+    const npz_array *array = &r->arrays[index];
+    wu_npz_stream *s = NULL;
+    *data = NULL;
+    tc_status st = wu_npz_stream_open(r, index, &s, err);
+    if (st != TC_OK)
+        return st;
+    void *buf = malloc((size_t)array->bytes + 1);
+    if (buf == NULL)
+        st = tc_no_memory(err, array->info.name);
+    if (st == TC_OK)
+        st = wu_npz_stream_read(s, buf, (size_t)array->bytes, err);
+    if (st == TC_OK)
+        st = wu_npz_stream_end(s, err);
+    wu_npz_stream_close(&s);
+    if (st == TC_OK)
+        *data = buf;
+    else
+        free(buf);
+    return st;
+}
+
+/* --- text ---------------------------------------------------------------------------------------- */
+
+/* One code point as UTF-8; returns the number of bytes. */
+static size_t encode_utf8(uint32_t c, char out[4])
+{
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        c = '?';
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    out[0] = (char)(lead[n] | c);
+    return n;
+}
+
+void wu_ucs4_to_utf8(const uint32_t *chars, uint32_t width, char *out, size_t out_size)
+{
+    size_t n = 0;
+    if (out_size == 0)
+        return;
+    for (uint32_t i = 0; i < width && chars[i] != 0; i++) {
+        char bytes[4];
+        const size_t length = encode_utf8(chars[i], bytes);
+        if (n + length >= out_size)
+            break;
+        memcpy(out + n, bytes, length);
+        n += length;
+    }
+    out[n] = '\0';
+}
+
+/* One code point; returns the bytes used, or 0 for what is not UTF-8 (overlong
+ * forms and surrogates are not). */
+static size_t decode_utf8(const unsigned char *p, uint32_t *out)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    if (p[0] < 0x80) {
+        *out = p[0];
+        return 1;
+    }
+    const size_t n = p[0] >= 0xf0 && p[0] < 0xf8 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                   : p[0] >= 0xc0 && p[0] < 0xe0 ? 2 : 0;
+    if (n == 0)
+        return 0;
+    uint32_t c = p[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    *out = c;
+    return n;
+}
+
+long wu_utf8_to_ucs4(const char *text, uint32_t *out, uint32_t width)
+{
+    uint32_t n = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; n++) {
+        uint32_t c = 0;
+        const size_t used = decode_utf8(p, &c);
+        if (used == 0 || (out != NULL && n == width))
+            return -1;
+        if (out != NULL)
+            out[n] = c;
+        p += used;
+    }
+    if (out != NULL && n < width)
+        memset(out + n, 0, (width - n) * sizeof *out);
+    return (long)n;
+}

@@ -1,0 +1,102 @@
+/*
+ * NPZ: a ZIP of .npy arrays (NumPy format 1.0) plus one JSON member. Writer
+ * and reader, both streaming: no array need be in memory whole.
+ *
+ * The writer is deterministic: entries in the order they are added, time
+ * stamps of 1980-01-01, no extra fields that vary. float arrays are stored,
+ * others deflated.
+ */
+#ifndef WU_NPZ_H
+#define WU_NPZ_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+enum { WU_MAX_NDIM = 5 };
+
+typedef enum wu_dtype {
+    WU_BOOL,     /* |b1 */
+    WU_U8,       /* |u1 */
+    WU_I32,      /* <i4 */
+    WU_I64,      /* <i8 */
+    WU_F32,      /* <f4 */
+    WU_F64,      /* <f8 */
+    WU_STR       /* <U{width}: UCS-4, zero padded */
+} wu_dtype;
+
+/* What an array is, without its data. */
+typedef struct wu_array_info {
+    char *name;                      /* without ".npy"; owned */
+    wu_dtype dtype;
+    uint32_t width;                  /* characters of WU_STR, else 0 */
+    unsigned ndim;                   /* 1..WU_MAX_NDIM */
+    uint64_t shape[WU_MAX_NDIM];
+} wu_array_info;
+
+/* Bytes of one element; 0 for an unknown dtype. */
+size_t wu_dtype_size(wu_dtype dtype, uint32_t width);
+/* Elements, or bytes, of the array; 0 is returned in *ok on overflow. */
+uint64_t wu_array_count(const wu_array_info *info, int *ok);
+uint64_t wu_array_bytes(const wu_array_info *info, int *ok);
+
+typedef struct wu_npz_writer wu_npz_writer;
+
+/* Creates PATH.tmp beside path. Nothing appears at path before
+ * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
+ * process is writing it. */
+tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
+/* One array: begin, any number of writes that add up to its bytes, end. */
+tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
+tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
+tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
+/* The JSON member `name` ("result.json"), keys sorted, indented. */
+tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
+/* Completes the file: fsync, rename, *w = NULL. On an error the temporary file
+ * is removed and nothing is left at path. */
+tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
+/* Throws the file away: the temporary is removed, *w = NULL. */
+void wu_npz_abort(wu_npz_writer **w);
+
+typedef struct wu_npz_reader wu_npz_reader;
+
+/* Opens and checks the archive: entry names unique and plain, every .npy
+ * header well-formed, sizes consistent, result.json parsed. max_bytes bounds
+ * what one array may unpack to (0: the default of 4 GiB). Data are checked
+ * (CRC) when they are read. */
+tc_status wu_npz_open(const char *path, uint64_t max_bytes, wu_npz_reader **out, tc_err *err);
+void wu_npz_reader_close(wu_npz_reader **r);
+size_t wu_npz_count(const wu_npz_reader *r);
+const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
+/* The array's index, or -1. */
+long wu_npz_find(const wu_npz_reader *r, const char *name);
+/* result.json; owned by the reader. */
+const json_t *wu_npz_json(const wu_npz_reader *r);
+/* What of the file texcell would not have written, whatever its arrays are, or
+ * NULL: result.json must come first, and there must be nothing between and
+ * behind the members (comments, extra fields, gaps: other programs may see
+ * something there). */
+const char *wu_npz_untidy(const wu_npz_reader *r);
+/* Reads array `index` whole; *data is the caller's (free()). */
+tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
+
+/* An array read from its start piece by piece, beside others. Close it before
+ * its reader. */
+typedef struct wu_npz_stream wu_npz_stream;
+tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);
+/* The next n bytes; there must be so many. */
+tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err);
+/* Bytes that are still to be read. */
+uint64_t wu_npz_stream_left(const wu_npz_stream *s);
+/* After the last byte: whether size and CRC were right. */
+tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err);
+void wu_npz_stream_close(wu_npz_stream **s);
+
+/* One UCS-4 string of `width` characters as UTF-8 into out (size out_size);
+ * invalid code points become '?'. And back: returns the number of characters,
+ * or -1 if text is not UTF-8 or longer than width. Without out: only counts. */
+void wu_ucs4_to_utf8(const uint32_t *chars, uint32_t width, char *out, size_t out_size);
+long wu_utf8_to_ucs4(const char *text, uint32_t *out, uint32_t width);
+
+#endif

@@ -1,0 +1,263 @@
+#include "workunits/format/png_io.h"
+
+#include <errno.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_DEFLATE_RATIO 1032u
+
+/* Everything a libpng callback or a body run under setjmp needs. It is reached
+ * through a pointer only, so a longjmp cannot leave a stale local behind. */
+typedef struct png_ctx {
+    png_structp png;
+    png_infop info;
+    wu_read_fn read;
+    wu_write_fn write;
+    void *user;
+    const char *what;
+    uint64_t encoded_bytes;
+    wu_png_info head;             /* read from, or to be written into, the PNG */
+    const wu_png_info *expected;  /* reading pixels: must equal head */
+    unsigned char *in_pixels;     /* reading */
+    const unsigned char *out_pixels;
+    tc_status status;             /* of a failed call */
+    tc_err *err;
+} png_ctx;
+
+/* --- libpng's callbacks ------------------------------------------------------------ */
+
+/* Ends the call: the first fault found keeps its message. */
+static _Noreturn void give_up(png_ctx *c, tc_status status)
+{
+    c->status = status;
+    png_longjmp(c->png, 1);
+}
+
+static void on_error(png_structp png, png_const_charp message)
+{
+    png_ctx *c = png_get_error_ptr(png);
+    if (strcmp(message, "Out of memory") == 0)
+        give_up(c, tc_no_memory(c->err, c->what));
+    if (c->write != NULL)
+        give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: cannot make a PNG: %s", c->what, message));
+    give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
+}
+
+static void on_warning(png_structp png, png_const_charp message)
+{
+    (void)png;
+    (void)message;
+}
+
+static void on_read(png_structp png, png_bytep buf, size_t n)
+{
+    png_ctx *c = png_get_io_ptr(png);
+    while (n > 0) {
+        const long got = c->read(c->user, buf, n);
+        if (got < 0)
+            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: cannot be read", c->what));
+        if (got == 0)
+            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: it ends too early", c->what));
+        buf += got;
+        n -= (size_t)got;
+    }
+}
+
+static void on_write(png_structp png, png_bytep buf, size_t n)
+{
+    png_ctx *c = png_get_io_ptr(png);
+    errno = 0;
+    if (c->write(c->user, buf, n) != 0)
+        give_up(c, tc_fail(c->err, TC_IO, "%s: cannot write%s%s", c->what, errno != 0 ? ": " : "",
+                           errno != 0 ? strerror(errno) : ""));
+}
+
+static void on_flush(png_structp png)
+{
+    (void)png;
+}
+
+/* Runs body with libpng's way out of an error. */
+static tc_status guarded(png_ctx *c, void (*body)(png_ctx *))
+{
+    if (setjmp(png_jmpbuf(c->png)) != 0)
+        return c->status;
+    body(c);
+    return TC_OK;
+}
+
+/* --- reading ------------------------------------------------------------------------ */
+
+static const char *colour_name(int type)
+{
+    switch (type) {
+    case PNG_COLOR_TYPE_GRAY: return "grey";
+    case PNG_COLOR_TYPE_RGB: return "RGB";
+    case PNG_COLOR_TYPE_PALETTE: return "palette";
+    case PNG_COLOR_TYPE_GRAY_ALPHA: return "grey with alpha";
+    default: return "RGB with alpha";
+    }
+}
+
+/* Refuses more pixels than the file's bytes could unpack to. */
+static void check_bomb(png_ctx *c)
+{
+    const uint64_t row = (uint64_t)c->head.width * c->head.channels * (c->head.bits / 8) + 1;
+    const uint64_t most = c->encoded_bytes < UINT64_MAX / MAX_DEFLATE_RATIO
+                              ? c->encoded_bytes * MAX_DEFLATE_RATIO : UINT64_MAX;
+    if (most / row < c->head.height)
+        give_up(c, tc_fail(c->err, TC_BAD_INPUT,
+                           "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold", c->what,
+                           (unsigned)c->head.width, (unsigned)c->head.height,
+                           (unsigned long long)c->encoded_bytes));
+}
+
+static void read_head(png_ctx *c)
+{
+    png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    /* Text, profiles, gamma and the like are skipped unread. */
+    png_set_keep_unknown_chunks(c->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_chunk_malloc_max(c->png, 1 << 20);
+    png_set_chunk_cache_max(c->png, 16);
+    png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_read_info(c->png, c->info);
+
+    const int type = png_get_color_type(c->png, c->info);
+    const unsigned bits = png_get_bit_depth(c->png, c->info);
+    if (!(type == PNG_COLOR_TYPE_GRAY && (bits == 8 || bits == 16)) &&
+        !(type == PNG_COLOR_TYPE_RGB && bits == 8))
+        give_up(c, tc_fail(c->err, TC_BAD_INPUT,
+                           "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
+                           "(texcell-wu pack converts)", c->what, bits, colour_name(type)));
+    c->head.width = png_get_image_width(c->png, c->info);
+    c->head.height = png_get_image_height(c->png, c->info);
+    c->head.bits = bits;
+    c->head.channels = type == PNG_COLOR_TYPE_GRAY ? 1 : 3;
+    check_bomb(c);
+}
+
+static void read_all(png_ctx *c)
+{
+    read_head(c);
+    const wu_png_info *e = c->expected, *h = &c->head;
+    if (e->width != h->width || e->height != h->height || e->bits != h->bits || e->channels != h->channels)
+        give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: the PNG's header has changed", c->what));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (h->bits == 16)
+        png_set_swap(c->png);
+#endif
+    const int passes = png_set_interlace_handling(c->png);
+    png_read_update_info(c->png, c->info);
+    const size_t stride = png_get_rowbytes(c->png, c->info);
+    if (stride != (size_t)h->width * h->channels * (h->bits / 8))
+        give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
+    for (int pass = 0; pass < passes; pass++)
+        for (uint32_t y = 0; y < h->height; y++)
+            png_read_row(c->png, c->in_pixels + y * stride, NULL);
+    png_read_end(c->png, NULL);
+}
+
+static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
+{
+    tc_status st = TC_OK;
+    c->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, c, on_error, on_warning);
+    c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
+    if (c->info == NULL) {
+        st = tc_no_memory(c->err, "reading a PNG");
+        goto cleanup;
+    }
+    png_set_read_fn(c->png, c, on_read);
+    st = guarded(c, body);
+cleanup:
+    png_destroy_read_struct(&c->png, &c->info, NULL);
+    return st;
+}
+
+tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes,
+                           const char *what, wu_png_info *info, tc_err *err)
+{
+    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes, .err = err };
+    const tc_status st = read_with(&c, read_head);
+    if (st == TC_OK)
+        *info = c.head;
+    return st;
+}
+
+tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes,
+                      const char *what, const wu_png_info *expected,
+                      void *pixels, tc_err *err)
+{
+    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes,
+                  .expected = expected, .in_pixels = pixels, .err = err };
+    return read_with(&c, read_all);
+}
+
+/* --- writing ------------------------------------------------------------------------ */
+
+static void write_all(png_ctx *c)
+{
+    const wu_png_info *h = &c->head;
+    const size_t stride = (size_t)h->width * h->channels * (h->bits / 8);
+    png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_set_IHDR(c->png, c->info, h->width, h->height, (int)h->bits,
+                 h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    /* libpng's defaults, but said here: a change of them would change files. */
+    png_set_compression_level(c->png, 6);
+    png_set_filter(c->png, PNG_FILTER_TYPE_BASE, PNG_ALL_FILTERS);
+    png_write_info(c->png, c->info);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (h->bits == 16)
+        png_set_swap(c->png);
+#endif
+    for (uint32_t y = 0; y < h->height; y++)
+        png_write_row(c->png, c->out_pixels + y * stride);
+    png_write_end(c->png, NULL);
+}
+
+tc_status wu_png_write(wu_write_fn write, void *user, const char *what,
+                       const wu_png_info *info, const void *pixels, tc_err *err)
+{
+    png_ctx c = { .write = write, .user = user, .what = what, .head = *info, .out_pixels = pixels, .err = err };
+    const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
+    const bool rgb = info->channels == 3 && info->bits == 8;
+    if ((!grey && !rgb) || info->width == 0 || info->height == 0)
+        return tc_fail(err, TC_INTERNAL, "%s: not a kind of picture that is written", what);
+    tc_status st = TC_OK;
+    c.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &c, on_error, on_warning);
+    c.info = c.png != NULL ? png_create_info_struct(c.png) : NULL;
+    if (c.info == NULL) {
+        st = tc_no_memory(err, "writing a PNG");
+        goto cleanup;
+    }
+    png_set_write_fn(c.png, &c, on_write, on_flush);
+    st = guarded(&c, write_all);
+cleanup:
+    png_destroy_write_struct(&c.png, &c.info);
+    return st;
+}
+
+static int write_to_file(void *user, const void *buf, size_t n)
+{
+    return fwrite(buf, 1, n, user) == n ? 0 : -1;
+}
+
+tc_status wu_png_write_file(const char *path, const wu_png_info *info,
+                            const void *pixels, tc_err *err)
+{
+    FILE *file = fopen(path, "wb");
+    if (file == NULL)
+        return tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    struct stat kind;
+    const bool regular = fstat(fileno(file), &kind) == 0 && S_ISREG(kind.st_mode);
+    tc_status st = wu_png_write(write_to_file, file, path, info, pixels, err);
+    if (fclose(file) != 0 && st == TC_OK)
+        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (st != TC_OK && regular)
+        (void)remove(path);
+    return st;
+}

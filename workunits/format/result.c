@@ -1,0 +1,377 @@
+#include "workunits/format/result.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the output of an item --------------------------------------------------------- */
+
+/* Room for one more array: the list doubles whenever its size is a power of
+ * two, so no capacity need be kept. */
+static tc_status reserve(wu_output *out, tc_err *err)
+{
+    if ((out->n & (out->n - 1)) != 0)
+        return TC_OK;
+    wu_out_array *arrays = realloc(out->arrays, (out->n == 0 ? 1 : 2 * out->n) * sizeof *arrays);
+    if (arrays == NULL)
+        return tc_no_memory(err, "the arrays of an item");
+    out->arrays = arrays;
+    return TC_OK;
+}
+
+tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
+                            wu_dtype dtype, uint32_t width, unsigned ndim,
+                            const uint64_t *shape, tc_err *err)
+{
+    wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
+    if (ndim < 1 || ndim > WU_MAX_NDIM || wu_dtype_size(dtype, width) == 0)
+        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", name);
+    memcpy(array.info.shape, shape, ndim * sizeof *shape);
+    const tc_status st = reserve(out, err);
+    if (st != TC_OK)
+        return st;
+    array.info.name = strdup(name);
+    if (array.info.name == NULL)
+        return tc_no_memory(err, name);
+    out->arrays[out->n++] = array;
+    return TC_OK;
+}
+
+static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
+{
+    int ok = 0;
+    if (array->lent)
+        return TC_OK;
+    if (array->info.shape[0] == WU_ANY_LENGTH)
+        array->info.shape[0] = rows;
+    const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+    if (!ok)
+        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", array->info.name);
+    array->data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
+    if (bytes > 0 && array->data == NULL)
+        return tc_no_memory(err, array->info.name);
+    return TC_OK;
+}
+
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
+                        wu_dtype dtype, uint32_t width, unsigned ndim,
+                        const uint64_t *shape, void **data, tc_err *err)
+{
+    *data = NULL;
+    tc_status st = wu_output_declare(out, kind, name, dtype, width, ndim, shape, err);
+    if (st != TC_OK)
+        return st;
+    wu_out_array *array = &out->arrays[out->n - 1];
+    st = allocate(array, 0, err);
+    if (st == TC_OK) {
+        *data = array->data;
+    } else {
+        free(array->info.name);
+        out->n--;
+    }
+    return st;
+}
+
+void wu_output_lend(wu_out_array *array, const void *data)
+{
+    array->data = (void *)(uintptr_t)data;
+    array->lent = true;
+}
+
+tc_status wu_output_keep(wu_output *out, tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        wu_out_array *array = &out->arrays[i];
+        const void *from = array->data;
+        if (!array->lent)
+            continue;
+        array->lent = false;
+        array->data = NULL;
+        const tc_status st = allocate(array, 0, err);
+        if (st != TC_OK)
+            return st;
+        int ok = 0;
+        memcpy(array->data, from, (size_t)wu_array_bytes(&array->info, &ok));
+    }
+    return TC_OK;
+}
+
+tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; i < out->n && st == TC_OK; i++)
+        st = allocate(&out->arrays[i], rows, err);
+    return st;
+}
+
+wu_out_array *wu_output_find(const wu_output *out, const char *name)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        if (strcmp(out->arrays[i].info.name, name) == 0)
+            return &out->arrays[i];
+    }
+    return NULL;
+}
+
+void *wu_output_data(const wu_output *out, const char *name)
+{
+    return wu_output_find(out, name)->data;
+}
+
+void wu_output_free(wu_output *out)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        free(out->arrays[i].info.name);
+        if (!out->arrays[i].lent)
+            free(out->arrays[i].data);
+    }
+    free(out->arrays);
+    memset(out, 0, sizeof *out);
+}
+
+/* --- the result of a job ------------------------------------------------------------- */
+
+typedef struct result_writer {
+    const char *path;
+    const wu_job *job;
+    wu_npz_writer *npz;
+    wu_output_source source;
+    void *user;
+    tc_err *err;
+    bool loaded;             /* current holds item `index`: a job of one item */
+    size_t index;            /*   loads it once */
+    wu_output current;
+    size_t n_rows;
+    wu_array_info *rows;     /* the WU_ROWS arrays; shape[0] is the sum over all items */
+    bool any_own;
+} result_writer;
+
+static tc_status mismatch(const result_writer *r, size_t item, const char *array)
+{
+    return tc_fail(r->err, TC_INTERNAL, "%s: item %s: array %s does not go with those of the other items",
+                   r->path, r->job->items[item].name, array);
+}
+
+static tc_status load(result_writer *r, size_t index)
+{
+    if (r->loaded && r->index == index)
+        return TC_OK;
+    wu_output_free(&r->current);
+    r->loaded = false;
+    const tc_status st = r->source(r->user, index, &r->current, r->err);
+    if (st != TC_OK)
+        return st;
+    r->loaded = true;
+    r->index = index;
+    return TC_OK;
+}
+
+static tc_status write_array(const result_writer *r, const wu_out_array *array)
+{
+    int ok = 0;
+    const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+    if (!ok)
+        return tc_fail(r->err, TC_INTERNAL, "%s: array %s is too large", r->path, array->info.name);
+    tc_status st = wu_npz_begin(r->npz, &array->info, r->err);
+    if (st == TC_OK)
+        st = wu_npz_write(r->npz, array->data, (size_t)bytes, r->err);
+    if (st == TC_OK)
+        st = wu_npz_end(r->npz, r->err);
+    return st;
+}
+
+/* --- result.json and the arrays of the whole ------------------------------------------- */
+
+static json_t *item_list(const wu_job *job)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < job->n_items; i++) {
+        if (json_array_append_new(list, json_string(job->items[i].name)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static tc_status write_json(const result_writer *r, const json_t *parameters)
+{
+    char crc[9];
+    snprintf(crc, sizeof crc, "%08" PRIx32, r->job->file_crc);
+    json_t *json = json_pack("{s:s, s:i, s:s, s:o*, s:o*, s:{s:s, s:I}}",
+                             "format", WU_RESULT_FORMAT_NAME, "version", WU_RESULT_FORMAT_VERSION,
+                             "analysis", r->job->analysis,
+                             "parameters", parameters != NULL ? json_deep_copy(parameters) : json_object(),
+                             "items", item_list(r->job),
+                             "workunit", "crc32", crc, "size", (json_int_t)r->job->file_size);
+    if (json == NULL || json_object_get(json, "parameters") == NULL || json_object_get(json, "items") == NULL) {
+        json_decref(json);
+        return tc_no_memory(r->err, WU_RESULT_JSON);
+    }
+    const tc_status st = wu_npz_add_json(r->npz, WU_RESULT_JSON, json, r->err);
+    json_decref(json);
+    return st;
+}
+
+static tc_status write_once(const result_writer *r, const wu_output *once)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; once != NULL && i < once->n && st == TC_OK; i++) {
+        if (once->arrays[i].kind != WU_ONCE)
+            return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result", r->path,
+                           once->arrays[i].info.name);
+        st = write_array(r, &once->arrays[i]);
+    }
+    return st;
+}
+
+static tc_status write_item_names(const result_writer *r)
+{
+    char array_name[] = "item_names";
+    const wu_job *job = r->job;
+    wu_array_info info = { .name = array_name, .dtype = WU_STR, .width = 1, .ndim = 1,
+                           .shape = { job->n_items } };
+    for (size_t i = 0; i < job->n_items; i++) {
+        const long n = wu_utf8_to_ucs4(job->items[i].name, NULL, 0);
+        if (n < 0)
+            return tc_fail(r->err, TC_INTERNAL, "%s: the name of item %zu is not UTF-8", r->path, i);
+        info.width = (uint32_t)n > info.width ? (uint32_t)n : info.width;
+    }
+    uint32_t *chars = calloc(info.width, sizeof *chars);
+    if (chars == NULL)
+        return tc_no_memory(r->err, "the names of the items");
+    tc_status st = wu_npz_begin(r->npz, &info, r->err);
+    for (size_t i = 0; i < job->n_items && st == TC_OK; i++) {
+        wu_utf8_to_ucs4(job->items[i].name, chars, info.width);
+        st = wu_npz_write(r->npz, chars, info.width * sizeof *chars, r->err);
+    }
+    free(chars);
+    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+}
+
+/* --- arrays of the items ------------------------------------------------------------------ */
+
+/* The first item decides which WU_ROWS arrays there are. */
+static tc_status add_row_array(result_writer *r, const wu_array_info *info)
+{
+    wu_array_info *rows = realloc(r->rows, (r->n_rows + 1) * sizeof *rows);
+    if (rows == NULL)
+        return tc_no_memory(r->err, "the arrays of a result");
+    r->rows = rows;
+    rows[r->n_rows] = *info;
+    rows[r->n_rows].shape[0] = 0;
+    rows[r->n_rows].name = strdup(info->name);
+    if (rows[r->n_rows].name == NULL)
+        return tc_no_memory(r->err, "the arrays of a result");
+    r->n_rows++;
+    return TC_OK;
+}
+
+/* Equal in all but the number of rows. */
+static bool same_kind(const wu_array_info *a, const wu_array_info *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width || a->ndim != b->ndim)
+        return false;
+    return memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof *a->shape) == 0;
+}
+
+/* Checks the loaded item's arrays against the others' and adds its rows up. */
+static tc_status survey_item(result_writer *r)
+{
+    const wu_job *job = r->job;
+    size_t row = 0;
+    for (size_t i = 0; i < r->current.n; i++) {
+        const wu_out_array *array = &r->current.arrays[i];
+        if (array->kind == WU_OWN && strstr(array->info.name, job->items[r->index].name) != NULL) {
+            r->any_own = true;
+            continue;
+        }
+        if (array->kind != WU_ROWS)
+            return mismatch(r, r->index, array->info.name);
+        if (r->index == 0) {
+            const tc_status st = add_row_array(r, &array->info);
+            if (st != TC_OK)
+                return st;
+        }
+        if (row >= r->n_rows || !same_kind(&r->rows[row], &array->info) ||
+            array->info.shape[0] > INT64_MAX - r->rows[row].shape[0])
+            return mismatch(r, r->index, array->info.name);
+        r->rows[row++].shape[0] += array->info.shape[0];
+    }
+    return row == r->n_rows ? TC_OK : mismatch(r, r->index, r->rows[row].name);
+}
+
+/* The rows of array `row` from all items, in order. */
+static tc_status write_rows(result_writer *r, size_t row)
+{
+    const wu_array_info *info = &r->rows[row];
+    tc_status st = wu_npz_begin(r->npz, info, r->err);
+    for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
+        int ok = 0;
+        size_t seen = 0, i = 0;
+        st = load(r, item);
+        if (st != TC_OK)
+            return st;
+        while (i < r->current.n && (r->current.arrays[i].kind != WU_ROWS || seen++ != row))
+            i++;
+        if (i == r->current.n || !same_kind(info, &r->current.arrays[i].info))
+            return mismatch(r, item, info->name);
+        const uint64_t bytes = wu_array_bytes(&r->current.arrays[i].info, &ok);
+        st = wu_npz_write(r->npz, r->current.arrays[i].data, (size_t)bytes, r->err);
+    }
+    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+}
+
+static tc_status write_own(result_writer *r)
+{
+    tc_status st = TC_OK;
+    for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
+        st = load(r, item);
+        for (size_t i = 0; st == TC_OK && i < r->current.n; i++) {
+            if (r->current.arrays[i].kind == WU_OWN)
+                st = write_array(r, &r->current.arrays[i]);
+        }
+    }
+    return st;
+}
+
+static tc_status write_items(result_writer *r)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
+        st = load(r, i);
+        if (st == TC_OK)
+            st = survey_item(r);
+    }
+    for (size_t row = 0; row < r->n_rows && st == TC_OK; row++)
+        st = write_rows(r, row);
+    if (st == TC_OK && r->any_own)
+        st = write_own(r);
+    return st;
+}
+
+tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
+                          const wu_output *once, wu_output_source source, void *user,
+                          tc_err *err)
+{
+    result_writer r = { .path = path, .job = job, .source = source, .user = user, .err = err };
+    tc_status st = wu_npz_create(path, &r.npz, err);
+    if (st == TC_OK)
+        st = write_json(&r, parameters);
+    if (st == TC_OK)
+        st = write_once(&r, once);
+    if (st == TC_OK)
+        st = write_item_names(&r);
+    if (st == TC_OK)
+        st = write_items(&r);
+    if (st == TC_OK)
+        st = wu_npz_close(&r.npz, err);
+    wu_npz_abort(&r.npz);
+    wu_output_free(&r.current);
+    for (size_t i = 0; i < r.n_rows; i++)
+        free(r.rows[i].name);
+    free(r.rows);
+    return st;
+}

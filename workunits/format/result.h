@@ -1,0 +1,71 @@
+/*
+ * What an analysis hands over for an item (wu_output), and the result file
+ * that is put together from all items. workunits/FORMAT.md specifies the file.
+ */
+#ifndef WU_RESULT_H
+#define WU_RESULT_H
+
+#include "workunits/format/job.h"
+#include "workunits/format/npz.h"
+
+#define WU_RESULT_FORMAT_NAME "texcell-result"
+#define WU_RESULT_FORMAT_VERSION 1
+#define WU_RESULT_JSON "result.json"
+
+typedef enum wu_array_kind {
+    WU_ROWS,    /* concatenated along axis 0 over all items, in item order */
+    WU_OWN,     /* an array of this item alone; its name contains the item's */
+    WU_ONCE     /* the same for the whole result (feature names) */
+} wu_array_kind;
+
+typedef struct wu_out_array {
+    wu_array_info info;
+    wu_array_kind kind;
+    void *data;             /* owned, unless lent */
+    bool lent;
+} wu_out_array;
+
+typedef struct wu_output {
+    size_t n;
+    wu_out_array *arrays;
+} wu_output;
+
+/* A number of rows that is not known yet. */
+#define WU_ANY_LENGTH UINT64_MAX
+
+/* Adds an array without data. shape has ndim entries, the first of which may be
+ * WU_ANY_LENGTH; width is for WU_STR only. Every item of a job must have the
+ * same WU_ROWS arrays in the same order, equal in all but shape[0]. */
+tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
+                            wu_dtype dtype, uint32_t width, unsigned ndim,
+                            const uint64_t *shape, tc_err *err);
+/* Declares an array and gives *data, zeroed memory of its size to fill in (owned
+ * by the output; NULL for an empty array). */
+tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
+                        wu_dtype dtype, uint32_t width, unsigned ndim,
+                        const uint64_t *shape, void **data, tc_err *err);
+/* Gives a declared array its data, which stay the caller's and must be there until
+ * the output is freed. */
+void wu_output_lend(wu_out_array *array, const void *data);
+/* Gives every other declared array its data, zeroed (NULL for an empty array), and
+ * those of WU_ANY_LENGTH `rows` rows. */
+tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err);
+/* The array of that name, or NULL. */
+wu_out_array *wu_output_find(const wu_output *out, const char *name);
+/* Its data; the array must be there. */
+void *wu_output_data(const wu_output *out, const char *name);
+/* Copies what is lent, so that it need not stay. */
+tc_status wu_output_keep(wu_output *out, tc_err *err);
+void wu_output_free(wu_output *out);
+
+/* Fetches the output of item `index` again (from the spool) while a result is
+ * being written. On success *out is the callee's to fill, the caller's to free. */
+typedef tc_status (*wu_output_source)(void *user, size_t index, wu_output *out, tc_err *err);
+
+/* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the
+ * WU_ROWS arrays, the WU_OWN arrays. Memory: one item's output. */
+tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
+                          const wu_output *once, wu_output_source source, void *user,
+                          tc_err *err);
+
+#endif

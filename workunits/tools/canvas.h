@@ -1,0 +1,52 @@
+/*
+ * A picture being drawn: RGB, 8 bits, with rectangles, a small font, and a
+ * colour map.
+ */
+#ifndef WU_CANVAS_H
+#define WU_CANVAS_H
+
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+typedef struct wu_rgb {
+    uint8_t r, g, b;
+} wu_rgb;
+
+typedef struct wu_canvas {
+    uint32_t nx, ny;
+    uint8_t *data;         /* [ny][nx][3], owned */
+} wu_canvas;
+
+/* All of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what`
+ * names the picture in messages. wu_canvas_free also after a failure. */
+tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour, const char *what,
+                         tc_err *err);
+void wu_canvas_free(wu_canvas *canvas);
+
+/* Drawing outside the canvas is left out. */
+void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour);
+void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, wu_rgb colour);
+
+/* Text with its upper left corner at (x, y): digits, letters (small ones are
+ * drawn as capitals) and . - + ( ) , = : / _ ; anything else is a gap. A
+ * character takes WU_CHAR_NX x WU_CHAR_NY pixels of `scale` x `scale`. */
+enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
+void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
+                    wu_rgb colour);
+
+tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err);
+
+/* The colour of a value in [0, 1], from dark violet through blue and green to
+ * pale yellow, with brightness that grows evenly: a cubehelix (D. A. Green,
+ * "A colour scheme for the display of astronomical intensity images", Bulletin
+ * of the Astronomical Society of India 39 (2011), 289). */
+wu_rgb wu_colour_map(double value);
+
+/* A colour for a label: neighbours in number are far apart in hue. */
+wu_rgb wu_label_colour(uint32_t label);
+
+/* (1-share) a + share b */
+wu_rgb wu_blend(wu_rgb a, wu_rgb b, double share);
+
+#endif

@@ -1,0 +1,128 @@
+/* texcell-wu export: a result as CSV tables and PNG pictures. */
+#include "workunits/tools/export.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/format/csv.h"
+#include "workunits/tools/tools.h"
+
+const char wu_export_help[] =
+    "texcell-wu export RESULT.npz -o DIR [--images WU.zip]\n"
+    "\n"
+    "Writes a result as files that any program opens. DIR is made if it is not there; files\n"
+    "of an earlier export in it are replaced.\n"
+    "\n"
+    "  features.csv         a row for each item, a column for each feature\n"
+    "  offset_features.csv  a row for each item, levels, offset and feature\n"
+    "  items.csv            a row for each item; other values of which there is one per item\n"
+    "  regions.csv, cells.csv, points.csv   a row for each region, cell, point found\n"
+    "  map_*.png            maps of a feature in colour, with a scale from least to most: the\n"
+    "                       part that has values and some room around it\n"
+    "  labels_*.png         labelled regions, each in a colour of its own, with its number where\n"
+    "                       it is a picture and the number fits\n"
+    "  mask_*.png           what is inside (white)\n"
+    "  points_*.png         with --images: points over the image; of a stack, over the\n"
+    "                       largest greys of all slices, and over the slices\n"
+    "\n"
+    "Numbers have as many digits as give them back exactly. The slices of a stack are drawn\n"
+    "beside each other, evenly chosen if there are more than 36.\n"
+    "\n"
+    "  -o, --output DIR     the folder to write into\n"
+    "  --images WU.zip      the work unit the result is of: labels and masks are drawn over its\n"
+    "                       images; a map is shown beside its image and laid over it\n";
+
+typedef struct export_options {
+    const char *result, *folder, *images;
+} export_options;
+
+static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
+{
+    static const struct option long_options[] = {
+        { "output", required_argument, NULL, 'o' },
+        { "images", required_argument, NULL, 'i' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (;;) {
+        const int option = getopt_long(argc, argv, ":o:", long_options, NULL);
+        if (option == -1)
+            break;
+        if (option == 'o')
+            o->folder = optarg;
+        else if (option == 'i')
+            o->images = optarg;
+        else
+            return wu_bad_option("export", option, optopt, argv, err);
+    }
+    if (argc - optind != 1)
+        return tc_fail(err, TC_USAGE, "export: needs one RESULT.npz; see texcell-wu export --help");
+    o->result = argv[optind];
+    if (o->folder == NULL || o->folder[0] == '\0')
+        return tc_fail(err, TC_USAGE, "export: -o DIR is missing; see texcell-wu export --help");
+    return TC_OK;
+}
+
+/* Opens the work unit and makes sure that the result is of it. */
+static tc_status open_images(const export_options *o, const wu_result_file *file, wu_job **job,
+                             tc_err *err)
+{
+    const tc_status status = wu_job_read(o->images, job, err);
+    if (status != TC_OK)
+        return status;
+    const json_t *of = json_object_get(wu_npz_json(file->npz), "workunit");
+    const char *crc = json_string_value(json_object_get(of, "crc32"));
+    char own[16];
+    snprintf(own, sizeof own, "%08" PRIx32, (*job)->file_crc);
+    if (crc == NULL || strcmp(crc, own) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", o->images,
+                       o->result);
+    return TC_OK;
+}
+
+/* Nothing is left out silently. */
+static void note_unused(const wu_result_file *file, const bool *used)
+{
+    for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
+        const char *name = wu_npz_info(file->npz, i)->name;
+        if (!used[i] && strcmp(name, "offsets") != 0)
+            wu_note("%s: %s is in no table and no picture; read it with numpy.load", file->path, name);
+    }
+}
+
+tc_status wu_export(int argc, char **argv, tc_err *err)
+{
+    export_options o = { 0 };
+    wu_result_file file = { 0 };
+    wu_job *images = NULL;
+    bool *used = NULL;
+    size_t n_tables = 0, n_pictures = 0;
+    tc_status status = parse_options(argc, argv, &o, err);
+    if (status == TC_OK)
+        status = wu_result_file_open(o.result, &file, err);
+    if (status == TC_OK && o.images != NULL)
+        status = open_images(&o, &file, &images, err);
+    if (status == TC_OK)
+        status = wu_make_folder(o.folder, err);
+    if (status == TC_OK) {
+        used = calloc(wu_npz_count(file.npz) + 1, sizeof *used);
+        status = used == NULL ? tc_no_memory(err, o.result) : TC_OK;
+    }
+    if (status == TC_OK)
+        status = wu_export_tables(&file, o.folder, used, &n_tables, err);
+    if (status == TC_OK)
+        status = wu_export_pictures(&file, images, o.folder, used, &n_pictures, err);
+    if (status == TC_OK && images != NULL)
+        status = wu_export_points(&file, images, o.folder, &n_pictures, err);
+    if (status == TC_OK) {
+        note_unused(&file, used);
+        printf("%s: %zu %s, %zu %s\n", o.folder, n_tables, n_tables == 1 ? "table" : "tables",
+               n_pictures, n_pictures == 1 ? "picture" : "pictures");
+    }
+    free(used);
+    wu_job_destroy(&images);
+    wu_result_file_close(&file);
+    return status;
+}

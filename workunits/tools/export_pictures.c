@@ -1,0 +1,555 @@
+/* The maps, labels and masks of a result as PNG pictures. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/canvas.h"
+#include "workunits/format/csv.h"
+#include "workunits/tools/export.h"
+#include "workunits/tools/tools.h"
+
+enum {
+    MAX_SLICES = 36,       /* of a stack, drawn beside each other */
+    SMALL_SIDE = 400       /* maps smaller than this are enlarged */
+};
+
+static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
+                    nothing = { 214, 214, 214 }, mask_colour = { 255, 150, 0 };
+
+/* An array of pixels, and the item's picture that it belongs to. */
+typedef struct drawing {
+    const wu_result_file *file;
+    const wu_array_info *info;
+    void *data;                /* of the array, owned */
+    const char *item;          /* name */
+    const char *title;         /* what follows the item's name in that of the array, or "" */
+    uint32_t nx, ny, nz;
+    wu_pixels pixels;          /* the picture; nx 0: none */
+    unsigned lo, hi;           /* its grey range */
+    size_t written;            /* files */
+} drawing;
+
+/* --- the array ------------------------------------------------------------------------------- */
+
+/* The item whose name follows the prefix; if one name begins another, the longer. */
+static const char *find_item(const wu_result_file *file, const char *rest, const char **title)
+{
+    const char *found = NULL;
+    size_t length = 0;
+    for (size_t i = 0; i < file->n_items; i++) {
+        const size_t n = strlen(file->item_names[i]);
+        if ((found == NULL || n > length) && strncmp(rest, file->item_names[i], n) == 0
+            && (rest[n] == '\0' || rest[n] == '_')) {
+            found = file->item_names[i];
+            length = n;
+        }
+    }
+    *title = found == NULL || rest[length] == '\0' ? "" : rest + length + 1;
+    return found;
+}
+
+static tc_status load_array(const wu_result_file *file, size_t index, size_t prefix, wu_dtype dtype,
+                            drawing *d, tc_err *err)
+{
+    const wu_array_info *info = wu_npz_info(file->npz, index);
+    *d = (drawing){ .file = file, .info = info };
+    const uint64_t *shape = info->shape + (info->ndim == 3 ? 1 : 0);
+    const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
+    if ((info->ndim != 2 && info->ndim != 3) || info->dtype != dtype)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is no picture: wrong type or dimensions", file->path,
+                       info->name);
+    if (shape[0] == 0 || shape[1] == 0 || nz == 0 || shape[0] > WU_MAX_SIDE || shape[1] > WU_MAX_SIDE
+        || nz > WU_MAX_SIDE || shape[0] * shape[1] * nz > WU_MAX_VOXELS)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is empty or too large to be a picture", file->path,
+                       info->name);
+    d->item = find_item(file, info->name + prefix, &d->title);
+    if (d->item == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is of no item in item_names", file->path, info->name);
+    d->ny = (uint32_t)shape[0];
+    d->nx = (uint32_t)shape[1];
+    d->nz = (uint32_t)nz;
+    return wu_npz_load(file->npz, index, &d->data, err);
+}
+
+static unsigned grey_at(const wu_pixels *pixels, size_t at)
+{
+    return pixels->bits == 16 ? pixels->u16[at] : pixels->u8[at];
+}
+
+/* The picture under the array. 8 bits are shown as they are, 16 bits from the
+ * least to the largest value. */
+static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
+{
+    size_t i = 0;
+    while (i < images->n_items && strcmp(images->items[i].name, d->item) != 0)
+        i++;
+    if (i == images->n_items)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no item %s", images->path, d->item);
+    const wu_item *item = &images->items[i];
+    if (item->nx != d->nx || item->ny != d->ny || item->nz != d->nz)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than item %s", d->file->path,
+                       d->info->name, d->item);
+    const tc_status status = wu_item_load(images, i, &d->pixels, err);
+    if (status != TC_OK)
+        return status;
+    d->lo = 0;
+    d->hi = 255;
+    if (d->pixels.bits == 16) {
+        const size_t n = (size_t)d->nx * d->ny * d->nz;
+        d->lo = 65535;
+        d->hi = 0;
+        for (size_t k = 0; k < n; k++) {
+            const unsigned v = d->pixels.u16[k];
+            d->lo = v < d->lo ? v : d->lo;
+            d->hi = v > d->hi ? v : d->hi;
+        }
+    }
+    return TC_OK;
+}
+
+static void free_drawing(drawing *d)
+{
+    free(d->data);
+    wu_pixels_free(&d->pixels);
+}
+
+/* The picture's grey at a voxel, or a plain background without a picture. */
+static wu_rgb ground(const drawing *d, size_t at, wu_rgb plain)
+{
+    if (d->pixels.nx == 0)
+        return plain;
+    const unsigned range = d->hi > d->lo ? d->hi - d->lo : 1;
+    const uint8_t grey = (uint8_t)((grey_at(&d->pixels, at) - d->lo) * 255u / range);
+    return (wu_rgb){ grey, grey, grey };
+}
+
+/* --- slices beside each other ------------------------------------------------------------------ */
+
+typedef struct montage {
+    uint32_t slices, columns;  /* shown */
+    uint32_t x0, y0, nx, ny;   /* part of each slice that is shown */
+    uint64_t scale;            /* pixels of the canvas per pixel */
+    uint64_t gap;
+    uint64_t width, height;    /* on the canvas */
+} montage;
+
+static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny, bool enlarge)
+{
+    montage m = { .x0 = x0, .y0 = y0, .nx = nx, .ny = ny, .scale = 1, .gap = 4 };
+    m.slices = d->nz < MAX_SLICES ? d->nz : MAX_SLICES;
+    m.columns = (uint32_t)ceil(sqrt(m.slices));
+    const uint32_t rows = (m.slices + m.columns - 1) / m.columns;
+    const uint64_t side = (uint64_t)(nx > ny ? nx : ny) * m.columns;
+    if (enlarge && side < SMALL_SIDE)
+        m.scale = (SMALL_SIDE + side - 1) / side;
+    m.width = (uint64_t)m.columns * nx * m.scale + (m.columns - 1) * m.gap;
+    m.height = (uint64_t)rows * ny * m.scale + (rows - 1) * m.gap;
+    if (m.slices < d->nz)
+        wu_note("%s: %s: %u of %u slices are drawn", d->file->path, d->info->name, m.slices, d->nz);
+    return m;
+}
+
+/* Which slice of the array is shown in place i. */
+static uint32_t slice_at(const drawing *d, const montage *m, uint32_t i)
+{
+    return m->slices == d->nz ? i : (uint32_t)((uint64_t)i * (d->nz - 1) / (m->slices - 1));
+}
+
+typedef wu_rgb (*colour_fn)(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z);
+
+/* Draws all slices with their upper left corner at (left, top). */
+static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const drawing *d,
+                         const montage *m, colour_fn colour, const void *user)
+{
+    for (uint32_t i = 0; i < m->slices; i++) {
+        const uint32_t z = slice_at(d, m, i);
+        const uint64_t at_x = left + (i % m->columns) * (m->nx * m->scale + m->gap);
+        const uint64_t at_y = top + (i / m->columns) * (m->ny * m->scale + m->gap);
+        for (uint32_t y = 0; y < m->ny; y++)
+            for (uint32_t x = 0; x < m->nx; x++)
+                wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale,
+                               m->scale, m->scale, colour(d, user, m->x0 + x, m->y0 + y, z));
+    }
+}
+
+static size_t voxel(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
+{
+    return ((size_t)z * d->ny + y) * d->nx + x;
+}
+
+/* end: of the file's name, ".png" or more. */
+static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder, const char *end,
+                              tc_err *err)
+{
+    char *path = wu_path_in(folder, d->info->name, end);
+    if (path == NULL)
+        return tc_no_memory(err, d->info->name);
+    const tc_status status = wu_canvas_write(canvas, path, err);
+    free(path);
+    d->written += status == TC_OK;
+    return status;
+}
+
+/* --- maps ------------------------------------------------------------------------------------------ */
+
+typedef struct map_view {
+    double min, max;           /* of the finite values; min > max: there are none */
+    uint32_t x0, y0, x1, y1;   /* part that is shown, half-open */
+} map_view;
+
+/* The range of the values, and the part of the picture that has some, with a
+ * margin of a quarter around it. */
+static map_view look_at_map(const drawing *d)
+{
+    const float *values = d->data;
+    map_view v = { INFINITY, -INFINITY, d->nx, d->ny, 0, 0 };
+    for (uint32_t z = 0; z < d->nz; z++) {
+        for (uint32_t y = 0; y < d->ny; y++) {
+            for (uint32_t x = 0; x < d->nx; x++) {
+                const double value = (double)values[voxel(d, x, y, z)];
+                if (!isfinite(value))
+                    continue;
+                v.min = value < v.min ? value : v.min;
+                v.max = value > v.max ? value : v.max;
+                v.x0 = x < v.x0 ? x : v.x0;
+                v.y0 = y < v.y0 ? y : v.y0;
+                v.x1 = x >= v.x1 ? x + 1 : v.x1;
+                v.y1 = y >= v.y1 ? y + 1 : v.y1;
+            }
+        }
+    }
+    if (v.min > v.max)
+        return (map_view){ INFINITY, -INFINITY, 0, 0, d->nx, d->ny };
+    const uint32_t margin_x = (v.x1 - v.x0) / 4, margin_y = (v.y1 - v.y0) / 4;
+    v.x0 = v.x0 > margin_x ? v.x0 - margin_x : 0;
+    v.y0 = v.y0 > margin_y ? v.y0 - margin_y : 0;
+    v.x1 = d->nx - v.x1 > margin_x ? v.x1 + margin_x : d->nx;
+    v.y1 = d->ny - v.y1 > margin_y ? v.y1 + margin_y : d->ny;
+    return v;
+}
+
+static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    const map_view *v = user;
+    const size_t at = voxel(d, x, y, z);
+    const double value = (double)((const float *)d->data)[at];
+    if (!isfinite(value))
+        return ground(d, at, nothing);
+    return wu_colour_map(v->max > v->min ? (value - v->min) / (v->max - v->min) : 0.5);
+}
+
+static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)user;
+    return ground(d, voxel(d, x, y, z), nothing);
+}
+
+/* The map's colour with the picture showing through. */
+static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    const wu_rgb below = ground(d, voxel(d, x, y, z), nothing);
+    return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
+}
+
+/* The numbers beside the bar: least, middle, largest; one if all are equal. */
+typedef struct bar_text {
+    int n;
+    char text[3][32];
+    size_t longest;            /* characters */
+} bar_text;
+
+static bar_text bar_numbers(const map_view *v)
+{
+    bar_text b = { .n = v->min > v->max ? 0 : v->max > v->min ? 3 : 1 };
+    for (int i = 0; i < b.n; i++) {
+        snprintf(b.text[i], sizeof b.text[i], "%.4g", v->min + (v->max - v->min) * i / 2);
+        const size_t n = strlen(b.text[i]);
+        b.longest = n > b.longest ? n : b.longest;
+    }
+    return b;
+}
+
+enum { BAR_NX = 10, BAR_GAP = 3 };     /* in units of the text's scale */
+
+/* The bar beside a map: largest value at the top, least at the bottom. */
+static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t height, uint64_t scale,
+                     const bar_text *b)
+{
+    for (uint64_t y = 0; y < height; y++)
+        wu_canvas_fill(canvas, left, top + y, BAR_NX * scale, 1,
+                       wu_colour_map(b->n == 3 ? 1 - (double)y / (double)height : 0.5));
+    for (int i = 0; i < b->n; i++) {
+        const double share = b->n == 3 ? 1 - i / 2.0 : 0.5;
+        const uint64_t y = (uint64_t)(share * (double)(height - WU_CHAR_NY * scale));
+        wu_canvas_text(canvas, left + (BAR_NX + BAR_GAP) * scale, top + y, scale, b->text[i], ink);
+    }
+}
+
+enum { LINE_MAX_CHARS = 300 };
+
+/* At most `room` pixels of text, cut if need be. */
+static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
+                      uint64_t room)
+{
+    char cut[LINE_MAX_CHARS];
+    snprintf(cut, sizeof cut, "%s", text);
+    const uint64_t fits = room / (WU_CHAR_NX * scale);
+    if (fits < sizeof cut)
+        cut[fits] = '\0';
+    for (char *c = cut; *c != '\0'; c++)
+        if (*c == '_')
+            *c = ' ';
+    wu_canvas_text(canvas, x, y, scale, cut, ink);
+}
+
+/* "entropy_L64_1_0" as people say it; another title stays as it is. */
+static void map_title(const char *title, char out[LINE_MAX_CHARS])
+{
+    const char *at = strstr(title, "_L");
+    unsigned levels = 0;
+    int dx = 0, dy = 0, end = 0;
+    /* NOLINTNEXTLINE(cert-err34-c): numbers of so few digits do not overflow */
+    if (at != NULL && sscanf(at, "_L%3u_%4d_%4d%n", &levels, &dx, &dy, &end) == 3 && at[end] == '\0')
+        snprintf(out, LINE_MAX_CHARS, "%.*s, %u levels, offset (%d,%d)", (int)(at - title), title, levels,
+                 dx, dy);
+    else
+        snprintf(out, LINE_MAX_CHARS, "%s", title);
+}
+
+/* Title; with the picture: the picture, and the map laid over it; the map and
+ * the bar. */
+static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
+{
+    char title[LINE_MAX_CHARS];
+    const map_view v = look_at_map(d);
+    const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
+    const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
+    const uint64_t larger = m.width > m.height ? m.width : m.height;
+    const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
+    const uint64_t pad = 6 * scale;
+    const uint64_t line = (WU_CHAR_NY + 3) * scale;
+    const uint64_t top = pad + 2 * line;
+    const bar_text numbers = bar_numbers(&v);
+    const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
+    const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
+    const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
+    map_title(d->title, title);
+    if (numbers.n == 0)
+        wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
+
+    wu_canvas canvas;
+    tc_status status = wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
+    if (status == TC_OK) {
+        draw_line(&canvas, pad, pad, scale, title, width - 2 * pad);
+        draw_line(&canvas, pad, pad + line, scale, d->item, width - 2 * pad);
+        uint64_t left = pad;
+        if (panels > 1) {
+            draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
+            left += m.width + pad;
+            draw_montage(&canvas, left, top, d, &m, overlay_colour, &v);
+            left += m.width + pad;
+        }
+        draw_montage(&canvas, left, top, d, &m, map_colour, &v);
+        if (numbers.n > 0)
+            draw_bar(&canvas, left + m.width + pad, top, height, scale, &numbers);
+        status = write_canvas(&canvas, d, folder, ".png", err);
+    }
+    wu_canvas_free(&canvas);
+    return status;
+}
+
+/* --- labels and masks -------------------------------------------------------------------------------- */
+
+static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
+{
+    const size_t at = voxel(d, x, y, z);
+    if (d->info->dtype == WU_I32)
+        return (uint32_t)((const int32_t *)d->data)[at];
+    return ((const uint8_t *)d->data)[at] != 0;
+}
+
+/* Whether a labelled voxel touches another label, or none, in the plane across
+ * an axis (0 x, 1 y, 2 z). */
+static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
+{
+    const uint32_t own = label_at(d, x, y, z);
+    if (across != 0
+        && ((x > 0 && label_at(d, x - 1, y, z) != own) || (x + 1 < d->nx && label_at(d, x + 1, y, z) != own)))
+        return true;
+    if (across != 1
+        && ((y > 0 && label_at(d, x, y - 1, z) != own) || (y + 1 < d->ny && label_at(d, x, y + 1, z) != own)))
+        return true;
+    return across != 2
+        && ((z > 0 && label_at(d, x, y, z - 1) != own) || (z + 1 < d->nz && label_at(d, x, y, z + 1) != own));
+}
+
+static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
+{
+    const uint32_t label = label_at(d, x, y, z);
+    const wu_rgb below = ground(d, voxel(d, x, y, z), black);
+    const bool is_mask = d->info->dtype != WU_I32;
+    if (label == 0)
+        return below;
+    if (is_mask && d->pixels.nx == 0)
+        return white;
+    const wu_rgb own = is_mask ? mask_colour : wu_label_colour(label);
+    const bool outline = on_outline(d, across, x, y, z);
+    if (d->pixels.nx == 0)
+        return outline ? wu_blend(own, black, 0.45) : own;
+    return outline ? own : wu_blend(below, own, is_mask ? 0.2 : 0.35);
+}
+
+/* Where a label lies in a picture. */
+typedef struct place {
+    uint64_t sum_x, sum_y, area;
+} place;
+
+/* Writes each label of a 2D picture in the middle of its region, where it is
+ * large enough to hold the number. */
+static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, tc_err *err)
+{
+    const size_t n = (size_t)d->nx * d->ny;
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t label = label_at(d, (uint32_t)(i % d->nx), (uint32_t)(i / d->nx), 0);
+        most = label > most && label <= INT32_MAX ? label : most;
+    }
+    /* Labels of a sound result count regions: there are no more than pixels. */
+    if (most > n)
+        return TC_OK;
+    place *places = calloc((size_t)most + 1, sizeof *places);
+    if (places == NULL)
+        return tc_no_memory(err, d->info->name);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t x = (uint32_t)(i % d->nx), y = (uint32_t)(i / d->nx), label = label_at(d, x, y, 0);
+        if (label > most)
+            continue;
+        places[label].sum_x += x;
+        places[label].sum_y += y;
+        places[label].area++;
+    }
+    for (uint32_t label = 1; label <= most; label++) {
+        const place *p = &places[label];
+        char text[16];
+        const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
+        if (p->area < width * width)
+            continue;
+        const uint64_t x = p->sum_x / p->area, y = p->sum_y / p->area;
+        const uint64_t left = x > width / 2 ? x - width / 2 : 0;
+        const uint64_t top = y > WU_CHAR_NY / 2 ? y - WU_CHAR_NY / 2 : 0;
+        /* A shadow, so that it is seen on any ground. */
+        wu_canvas_text(canvas, left + 1, top + 1, 1, text, black);
+        wu_canvas_text(canvas, left, top, 1, text, white);
+    }
+    free(places);
+    return TC_OK;
+}
+
+static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)user;
+    return colour_across(d, 2, x, y, z);
+}
+
+static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)user;
+    return label_at(d, x, y, z) != 0 ? white : black;
+}
+
+/* Pixel by pixel, without frame or title, so that it lies over the picture. */
+static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, const char *end, tc_err *err)
+{
+    const montage m = lay_out(d, 0, 0, d->nx, d->ny, false);
+    wu_canvas canvas;
+    tc_status status = wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err);
+    if (status == TC_OK) {
+        draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
+        if (d->info->dtype == WU_I32 && d->nz == 1)
+            status = draw_numbers(&canvas, d, err);
+        if (status == TC_OK)
+            status = write_canvas(&canvas, d, folder, end, err);
+    }
+    wu_canvas_free(&canvas);
+    return status;
+}
+
+static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
+{
+    return draw_slices(d, folder, label_colour, ".png", err);
+}
+
+/* The middle planes of a stack beside each other: across z (x to the right, y
+ * down), across y (x, z), across x (y, z). */
+static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
+{
+    const uint64_t gap = 4, second = d->nx + gap, third = second + d->nx + gap;
+    wu_canvas canvas;
+    tc_status status = wu_canvas_init(&canvas, third + d->ny, d->ny > d->nz ? d->ny : d->nz, nothing,
+                                      d->info->name, err);
+    if (status == TC_OK) {
+        for (uint32_t y = 0; y < d->ny; y++)
+            for (uint32_t x = 0; x < d->nx; x++)
+                wu_canvas_set(&canvas, x, y, colour_across(d, 2, x, y, d->nz / 2));
+        for (uint32_t z = 0; z < d->nz; z++) {
+            for (uint32_t x = 0; x < d->nx; x++)
+                wu_canvas_set(&canvas, second + x, z, colour_across(d, 1, x, d->ny / 2, z));
+            for (uint32_t y = 0; y < d->ny; y++)
+                wu_canvas_set(&canvas, third + y, z, colour_across(d, 0, d->nx / 2, y, z));
+        }
+        status = write_canvas(&canvas, d, folder, "+planes.png", err);
+    }
+    wu_canvas_free(&canvas);
+    return status;
+}
+
+/* The mask over the picture; by itself; and a stack's middle planes. No item's
+ * name has a plus sign. */
+static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
+{
+    tc_status status = draw_labels(d, folder, err);
+    if (status == TC_OK && d->pixels.nx > 0)
+        status = draw_slices(d, folder, plain_colour, "+plain.png", err);
+    if (status == TC_OK && d->nz > 1)
+        status = draw_planes(d, folder, err);
+    return status;
+}
+
+/* --- all of them ------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *prefix;
+    wu_dtype dtype;
+    tc_status (*draw)(drawing *d, const char *folder, tc_err *err);
+} kinds[] = {
+    { "map_", WU_F32, draw_map },
+    { "labels_", WU_I32, draw_labels },
+    { "mask_", WU_U8, draw_mask },
+};
+
+tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
+                             bool *used, size_t *written, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < wu_npz_count(file->npz) && status == TC_OK; i++) {
+        const char *name = wu_npz_info(file->npz, i)->name;
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            const size_t n = strlen(kinds[k].prefix);
+            if (strncmp(name, kinds[k].prefix, n) != 0)
+                continue;
+            drawing d;
+            status = load_array(file, i, n, kinds[k].dtype, &d, err);
+            if (status == TC_OK && images != NULL)
+                status = load_picture(images, &d, err);
+            if (status == TC_OK)
+                status = kinds[k].draw(&d, folder, err);
+            *written += d.written;
+            free_drawing(&d);
+            used[i] = true;
+            break;
+        }
+    }
+    return status;
+}

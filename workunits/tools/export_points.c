@@ -1,0 +1,191 @@
+/* The points of a result, drawn over the pictures of its work unit. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/canvas.h"
+#include "workunits/format/csv.h"
+#include "workunits/tools/export.h"
+#include "workunits/tools/tools.h"
+
+enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
+
+static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
+
+typedef struct points {
+    uint64_t n, dims;
+    int64_t *item;             /* [n] */
+    double *at;                /* [n][dims] */
+} points;
+
+/* n = 0 where the result has no points, or points of a kind that is only listed. */
+static tc_status load_points(const wu_result_file *file, points *p, tc_err *err)
+{
+    const long at = wu_npz_find(file->npz, "point"), item = wu_npz_find(file->npz, "point_item");
+    void *data = NULL;
+    *p = (points){ .n = 0 };
+    if (at < 0 || item < 0)
+        return TC_OK;
+    const wu_array_info *a = wu_npz_info(file->npz, (size_t)at), *b = wu_npz_info(file->npz, (size_t)item);
+    if (a->dtype != WU_F64)
+        return TC_OK;
+    if (a->ndim != 2 || (a->shape[1] != 2 && a->shape[1] != 3) || b->ndim != 1
+        || b->dtype != WU_I64 || b->shape[0] != a->shape[0])
+        return tc_fail(err, TC_BAD_INPUT, "%s: point: wrong type or dimensions", file->path);
+    if (a->shape[0] == 0)
+        return TC_OK;
+    tc_status status = wu_npz_load(file->npz, (size_t)at, &data, err);
+    p->at = data;
+    data = NULL;
+    if (status == TC_OK)
+        status = wu_npz_load(file->npz, (size_t)item, &data, err);
+    p->item = data;
+    p->n = status == TC_OK ? a->shape[0] : 0;
+    p->dims = a->shape[1];
+    return status;
+}
+
+static unsigned grey_at(const wu_pixels *px, size_t at)
+{
+    return px->bits == 16 ? px->u16[at] : px->u8[at];
+}
+
+/* The largest grey of the slices [z0, z1) at a place. */
+static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z0, uint32_t z1)
+{
+    unsigned most = 0;
+    for (uint32_t z = z0; z < z1; z++) {
+        const unsigned v = grey_at(px, ((size_t)z * px->ny + y) * px->nx + x);
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+/* The slices [z0, z1) in one, with the points whose nearest slice is among
+ * [first, last). Greys from lo to hi. */
+typedef struct view {
+    uint32_t z0, z1;
+    double first, last;
+    unsigned lo, hi;
+    uint64_t left, top;        /* on the canvas */
+} view;
+
+static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
+{
+    const int64_t cx = (int64_t)floor(x + 0.5), cy = (int64_t)floor(y + 0.5);
+    for (int i = -ARM; i <= ARM; i++) {
+        if (cx + i >= 0 && cx + i < (int64_t)px->nx && cy >= 0 && cy < (int64_t)px->ny)
+            wu_canvas_set(canvas, v->left + (uint64_t)(cx + i), v->top + (uint64_t)cy, point_colour);
+        if (cy + i >= 0 && cy + i < (int64_t)px->ny && cx >= 0 && cx < (int64_t)px->nx)
+            wu_canvas_set(canvas, v->left + (uint64_t)cx, v->top + (uint64_t)(cy + i), point_colour);
+    }
+}
+
+static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const points *p, size_t item)
+{
+    const unsigned range = v->hi > v->lo ? v->hi - v->lo : 1;
+    for (uint32_t y = 0; y < px->ny; y++)
+        for (uint32_t x = 0; x < px->nx; x++) {
+            const uint8_t grey = (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
+            wu_canvas_set(canvas, v->left + x, v->top + y, (wu_rgb){ grey, grey, grey });
+        }
+    for (uint64_t i = 0; i < p->n; i++) {
+        const double *const at = p->at + i * p->dims;
+        const double z = p->dims == 3 ? at[0] : 0;
+        /* Negated, so that a NaN in a damaged result is left out. */
+        if (p->item[i] != (int64_t)item || !(z >= v->first && z < v->last) ||
+            !(at[p->dims - 2] >= -1 && at[p->dims - 2] <= px->ny) || !(at[p->dims - 1] >= -1 && at[p->dims - 1] <= px->nx))
+            continue;
+        draw_cross(canvas, v, px, at[p->dims - 2], at[p->dims - 1]);
+    }
+}
+
+static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px, const points *p,
+                             size_t item, const char *folder, const char *name, tc_err *err)
+{
+    const uint64_t rows = (n + columns - 1) / columns;
+    char *const path = wu_path_in(folder, name, ".png");
+    wu_canvas canvas;
+    if (path == NULL)
+        return tc_no_memory(err, name);
+    tc_status status = wu_canvas_init(&canvas, columns * px->nx + (columns - 1) * GAP, rows * px->ny + (rows - 1) * GAP,
+                                      around, name, err);
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
+        view v = views[i];
+        v.left = i % columns * (px->nx + (uint64_t)GAP);
+        v.top = i / columns * (px->ny + (uint64_t)GAP);
+        draw_view(&canvas, &v, px, p, item);
+    }
+    if (status == TC_OK)
+        status = wu_canvas_write(&canvas, path, err);
+    wu_canvas_free(&canvas);
+    free(path);
+    return status;
+}
+
+static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
+{
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+    *lo = 65535;
+    *hi = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned v = grey_at(px, i);
+        *lo = v < *lo ? v : *lo;
+        *hi = v > *hi ? v : *hi;
+    }
+}
+
+/* points_<item>: the picture, or a stack's largest greys through all slices;
+ * points_<item>_slices: slices, each with the points nearest to it. */
+static tc_status draw_item(const wu_job *images, size_t job_item, const points *p, size_t item, const char *folder,
+                           size_t *written, tc_err *err)
+{
+    char name[WU_MAX_NAME + 32];
+    wu_pixels px;
+    view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
+    tc_status status = wu_item_load(images, job_item, &px, err);
+    if (status != TC_OK)
+        return status;
+    grey_range(&px, &all.lo, &all.hi);
+    all.z1 = px.nz;
+    snprintf(name, sizeof name, "points_%s", images->items[job_item].name);
+    status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
+    *written += status == TC_OK;
+    if (status == TC_OK && px.nz > 1) {
+        const uint32_t n = px.nz < MAX_SLICES ? px.nz : MAX_SLICES;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t z = (uint32_t)((uint64_t)i * (px.nz - 1) / (n - 1));
+            views[i] = all;
+            views[i].z0 = z;
+            views[i].z1 = z + 1;
+            views[i].first = i == 0 ? -1e9 : (views[i - 1].z0 + z) / 2.0;
+            if (i > 0)
+                views[i - 1].last = views[i].first;
+        }
+        snprintf(name, sizeof name, "points_%s_slices", images->items[job_item].name);
+        status = write_views(views, n, (size_t)ceil(sqrt(n)), &px, p, item, folder, name, err);
+        *written += status == TC_OK;
+    }
+    wu_pixels_free(&px);
+    return status;
+}
+
+tc_status wu_export_points(const wu_result_file *file, const wu_job *images, const char *folder,
+                           size_t *written, tc_err *err)
+{
+    points p;
+    tc_status status = load_points(file, &p, err);
+    for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++) {
+        size_t at = 0;
+        while (at < images->n_items && strcmp(images->items[at].name, file->item_names[i]) != 0)
+            at++;
+        if (at == images->n_items)
+            status = tc_fail(err, TC_BAD_INPUT, "%s: has no item %s", images->path, file->item_names[i]);
+        else
+            status = draw_item(images, at, &p, i, folder, written, err);
+    }
+    free(p.at);
+    free(p.item);
+    return status;
+}

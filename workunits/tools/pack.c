@@ -1,0 +1,462 @@
+/* texcell-wu pack: pictures to a work unit. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/analysis/analysis.h"
+#include "workunits/format/archive.h"
+#include "workunits/format/job.h"
+#include "workunits/tools/sources.h"
+#include "workunits/tools/tools.h"
+#include "workunits/tools/unit.h"
+
+const char wu_pack_help[] =
+    "texcell-wu pack --analysis NAME [options] -o WU.zip INPUT...\n"
+    "\n"
+    "Packs pictures into a work unit. The job is checked before anything is written.\n"
+    "\n"
+    "INPUT is a picture (PNG, JPEG, TIFF) or a folder of pictures. Each picture becomes an\n"
+    "item, named after its file; a TIFF of several pages is a stack. With --stack, a folder\n"
+    "is one stack, and the pictures in it are its slices (slice2 before slice10).\n"
+    "\n"
+    "  --analysis NAME      what is to be computed: glcm, ... (a wrong NAME lists them all)\n"
+    "  --preset P           the same as --param preset=P\n"
+    "  --params FILE.json   parameters from a file: a JSON object\n"
+    "  --param KEY=JSON     one parameter; a word that is not JSON is taken as a string:\n"
+    "                       --param 'distances=[1,2,3]' --param directions=four\n"
+    "                       The last one given for a KEY counts.\n"
+    "  --spacing Z,Y,X      size of a voxel in micrometres, for all stacks\n"
+    "  --mask FILE|FOLDER   which pixels count (those that are not 0): for one input a PNG or\n"
+    "                       TIFF; else a folder with a picture of the same name (without\n"
+    "                       extension) for each item, or for a stack a folder of slices of\n"
+    "                       its name. For a single stack the folder may hold the slices.\n"
+    "  --stack              a folder is a stack of slices\n"
+    "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
+    "  -o, --output WU.zip  the file to write; an older one is replaced\n"
+    "\n"
+    "Taken as they are: grey of 8 and 16 bits, RGB of 8 bits. Grey of 1, 2, 4 bits is spread\n"
+    "over 0..255, palettes become grey or RGB, TIFF's min-is-white is inverted, transparency\n"
+    "is dropped with a note. Stacks are grey: colour slices become (R+G+B)/3. Refused: RGB of\n"
+    "16 bits, CMYK, signed, 32-bit and floating-point samples, and damaged files.\n"
+    "\n"
+    "The same input gives the same bytes, whenever and wherever it is packed.\n";
+
+typedef struct pack_options {
+    const char *analysis;
+    json_t *parameters;        /* owned */
+    const char *params_file;
+    bool has_spacing;
+    double spacing[3];
+    const char *mask;
+    bool stacks;
+    size_t split;              /* 0: one work unit */
+    const char *output;
+    char **inputs;
+    size_t n_inputs;
+} pack_options;
+
+#define SEE_HELP "; see texcell-wu pack --help"
+
+/* --- the command line ---------------------------------------------------------------- */
+
+static tc_status load_params(pack_options *o, const char *path, tc_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > WU_MAX_JSON)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is not a file of parameters", path);
+    json_error_t where;
+    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    if (json == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
+    tc_status status = TC_OK;
+    if (!json_is_object(json))
+        status = tc_fail(err, TC_BAD_INPUT, "%s: must be a JSON object of parameters", path);
+    else if (json_object_update(o->parameters, json) != 0)
+        status = tc_no_memory(err, "parameters");
+    json_decref(json);
+    o->params_file = path;
+    return status;
+}
+
+/* A word: a letter, then letters, digits, '_', '-', '.'. */
+static bool is_word(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    return strspn(text, letters) > 0 && text[strspn(text, all)] == '\0';
+}
+
+static tc_status set_param(pack_options *o, const char *key, size_t key_length, const char *value,
+                           tc_err *err)
+{
+    json_error_t where;
+    json_t *json = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
+    if (json == NULL && is_word(value))
+        json = json_string(value);
+    if (json == NULL)
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s"
+                       SEE_HELP, (int)key_length, key, value, where.text);
+    if (json_object_setn_new(o->parameters, key, key_length, json) != 0)
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name" SEE_HELP, (int)key_length,
+                       key);
+    return TC_OK;
+}
+
+static tc_status parse_param(pack_options *o, const char *text, tc_err *err)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text || equals - text > 200)
+        return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=JSON" SEE_HELP, text);
+    return set_param(o, text, (size_t)(equals - text), equals + 1, err);
+}
+
+static tc_status parse_spacing(pack_options *o, const char *text, tc_err *err)
+{
+    const char *at = text;
+    bool good = true;
+    for (size_t i = 0; i < 3 && good; i++) {
+        char *end = NULL;
+        o->spacing[i] = strtod(at, &end);
+        good = end != at && isfinite(o->spacing[i]) && o->spacing[i] > 0
+            && *end == (i < 2 ? ',' : '\0');
+        at = end + 1;
+    }
+    o->has_spacing = good;
+    return good ? TC_OK : tc_fail(err, TC_USAGE, "pack: --spacing %s: must be three positive "
+                                  "numbers Z,Y,X in micrometres" SEE_HELP, text);
+}
+
+static tc_status parse_split(pack_options *o, const char *text, tc_err *err)
+{
+    char *end = NULL;
+    errno = 0;
+    const unsigned long n = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || n < 1 || n > WU_MAX_ITEMS)
+        return tc_fail(err, TC_USAGE, "pack: --split %s: must be a number from 1 to %u" SEE_HELP,
+                       text, WU_MAX_ITEMS);
+    o->split = n;
+    return TC_OK;
+}
+
+enum { OPT_ANALYSIS = 256, OPT_PRESET, OPT_PARAMS, OPT_PARAM, OPT_SPACING, OPT_MASK, OPT_STACK,
+       OPT_SPLIT };
+
+static const struct option long_options[] = {
+    { "analysis", required_argument, NULL, OPT_ANALYSIS },
+    { "preset", required_argument, NULL, OPT_PRESET },
+    { "params", required_argument, NULL, OPT_PARAMS },
+    { "param", required_argument, NULL, OPT_PARAM },
+    { "spacing", required_argument, NULL, OPT_SPACING },
+    { "mask", required_argument, NULL, OPT_MASK },
+    { "stack", no_argument, NULL, OPT_STACK },
+    { "split", required_argument, NULL, OPT_SPLIT },
+    { "output", required_argument, NULL, 'o' },
+    { NULL, 0, NULL, 0 },
+};
+
+static tc_status take_option(pack_options *o, int option, char **argv, tc_err *err)
+{
+    switch (option) {
+    case OPT_ANALYSIS: o->analysis = optarg; return TC_OK;
+    case OPT_PRESET: return set_param(o, "preset", 6, optarg, err);
+    case OPT_PARAMS: return load_params(o, optarg, err);
+    case OPT_PARAM: return parse_param(o, optarg, err);
+    case OPT_SPACING: return parse_spacing(o, optarg, err);
+    case OPT_MASK: o->mask = optarg; return TC_OK;
+    case OPT_STACK: o->stacks = true; return TC_OK;
+    case OPT_SPLIT: return parse_split(o, optarg, err);
+    case 'o': o->output = optarg; return TC_OK;
+    default: return wu_bad_option("pack", option, optopt, argv, err);
+    }
+}
+
+static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *err)
+{
+    for (;;) {
+        const int option = getopt_long(argc, argv, ":o:", long_options, NULL);
+        if (option == -1)
+            break;
+        const tc_status status = take_option(o, option, argv, err);
+        if (status != TC_OK)
+            return status;
+    }
+    o->inputs = argv + optind;
+    o->n_inputs = (size_t)(argc - optind);
+    if (o->analysis == NULL)
+        return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing" SEE_HELP);
+    if (o->output == NULL || o->output[0] == '\0')
+        return tc_fail(err, TC_USAGE, "pack: -o WU.zip is missing" SEE_HELP);
+    if (o->n_inputs == 0)
+        return tc_fail(err, TC_USAGE, "pack: no INPUT" SEE_HELP);
+    return TC_OK;
+}
+
+/* --- the analysis has its say ----------------------------------------------------------- */
+
+static tc_status find_analysis(const char *name, const an_analysis **out, tc_err *err)
+{
+    *out = an_find(name);
+    if (*out != NULL)
+        return TC_OK;
+    char list[256] = "";
+    for (size_t i = 0; an_table[i] != NULL; i++) {
+        const size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", an_table[i]->name);
+    }
+    return tc_fail(err, TC_USAGE, "pack: --analysis %s: there is no such analysis, there are: %s"
+                   SEE_HELP, name, list);
+}
+
+/* The item as a reader of the work unit will see it, members aside. */
+static wu_item describe(const wu_source *source, const pack_options *o)
+{
+    const wu_picture_info *info = &source->pages.info;
+    wu_item item = {
+        .name = source->name, .is_stack = source->is_stack, .n_images = info->nz,
+        .n_masks = source->mask.n_files > 0 ? info->nz : 0,
+        .has_spacing = source->is_stack && o->has_spacing, .spacing = { 1, 1, 1 },
+        .nx = info->nx, .ny = info->ny, .nz = info->nz, .bits = info->bits,
+        .channels = source->is_stack ? 1 : info->channels,
+    };
+    if (item.has_spacing)
+        memcpy(item.spacing, o->spacing, sizeof item.spacing);
+    return item;
+}
+
+static tc_status check_items(const an_analysis *analysis, const void *params, const pack_options *o,
+                             const wu_sources *sources, tc_err *err)
+{
+    tc_status status = TC_OK;
+    bool any_stack = false;
+    for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
+        const wu_item item = describe(&sources->items[i], o);
+        status = analysis->check_item(params, &item, sources->items[i].pages.files[0], err);
+        if (status == TC_OK && analysis->one_kind && item.is_stack != sources->items[0].is_stack)
+            status = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
+                             sources->items[i].pages.files[0], analysis->name);
+        any_stack = any_stack || item.is_stack;
+    }
+    if (status == TC_OK && o->has_spacing && !any_stack)
+        status = tc_fail(err, TC_USAGE, "pack: --spacing is for stacks, and there is none" SEE_HELP);
+    return status;
+}
+
+/* --- output -------------------------------------------------------------------------------- */
+
+typedef struct outputs {
+    size_t n, per_unit;        /* files, items in each */
+    char **paths;
+    char **temporaries;        /* written so far; NULL once renamed */
+} outputs;
+
+/* "WU.zip" and 3 to "WU_0003.zip". */
+static char *numbered(const char *path, size_t number)
+{
+    const size_t n = strlen(path);
+    const size_t stem = n > 4 && strcmp(path + n - 4, ".zip") == 0 ? n - 4 : n;
+    char *out = malloc(n + 32);
+    if (out != NULL)
+        snprintf(out, n + 32, "%.*s_%04zu%s", (int)stem, path, number, path + stem);
+    return out;
+}
+
+static tc_status name_outputs(const pack_options *o, size_t n_items, outputs *out, tc_err *err)
+{
+    out->per_unit = o->split > 0 ? o->split : n_items;
+    const size_t n = (n_items + out->per_unit - 1) / out->per_unit;
+    out->paths = calloc(n, sizeof *out->paths);
+    out->temporaries = calloc(n, sizeof *out->temporaries);
+    if (out->paths == NULL || out->temporaries == NULL)
+        return tc_no_memory(err, "the names of the work units");
+    out->n = n;
+    for (size_t i = 0; i < n; i++) {
+        out->paths[i] = o->split > 0 ? numbered(o->output, i + 1) : strdup(o->output);
+        if (out->paths[i] == NULL)
+            return tc_no_memory(err, "the names of the work units");
+    }
+    return TC_OK;
+}
+
+/* Removes what was not finished. */
+static void free_outputs(outputs *out)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        if (out->temporaries[i] != NULL)
+            unlink(out->temporaries[i]);
+        free(out->temporaries[i]);
+        free(out->paths[i]);
+    }
+    free(out->temporaries);
+    free(out->paths);
+}
+
+static bool is_same(const struct stat *a, const char *path)
+{
+    struct stat b;
+    return path != NULL && stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+static bool is_input(const struct stat *file, const pack_options *o, const wu_sources *sources)
+{
+    if (is_same(file, o->params_file))
+        return true;
+    for (size_t i = 0; i < sources->n; i++) {
+        const wu_source *s = &sources->items[i];
+        for (size_t k = 0; k < s->pages.n_files; k++)
+            if (is_same(file, s->pages.files[k]))
+                return true;
+        for (size_t k = 0; k < s->mask.n_files; k++)
+            if (is_same(file, s->mask.files[k]))
+                return true;
+    }
+    return false;
+}
+
+/* An output may replace an older work unit, nothing else. */
+static tc_status check_outputs(const outputs *out, const pack_options *o, const wu_sources *sources,
+                               tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        struct stat st;
+        if (stat(out->paths[i], &st) != 0)
+            continue;
+        if (!S_ISREG(st.st_mode))
+            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file" SEE_HELP,
+                           out->paths[i]);
+        if (is_input(&st, o, sources))
+            return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs" SEE_HELP, out->paths[i]);
+    }
+    return TC_OK;
+}
+
+/* Reads the file back: what was written must be what a volunteer can read. */
+static tc_status check_written(const char *path, const char *temporary, const wu_unit *unit,
+                               tc_err *err)
+{
+    tc_err reason = { "" };
+    wu_job *job = NULL;
+    tc_status status = wu_job_read(temporary, &job, &reason);
+    if (status == TC_NO_MEMORY)
+        return tc_fail(err, status, "%s", reason.message);
+    bool same = status == TC_OK && job->n_items == unit->n && strcmp(job->analysis, unit->analysis) == 0
+        && json_equal(job->parameters, unit->parameters);
+    for (size_t i = 0; same && i < unit->n; i++) {
+        const wu_item *a = &job->items[i];
+        const wu_picture_info *b = &unit->items[i].pages.info;
+        same = strcmp(a->name, unit->items[i].name) == 0 && a->nx == b->nx && a->ny == b->ny
+            && a->nz == b->nz && a->bits == b->bits;
+    }
+    if (!same)
+        status = tc_fail(err, TC_INTERNAL, "%s: does not read back as it was written: %s", path,
+                         reason.message[0] != '\0' ? reason.message : "something differs");
+    wu_job_destroy(&job);
+    return status;
+}
+
+static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_err *err)
+{
+    const size_t size = strlen(out->paths[index]) + 32;
+    char *temporary = malloc(size);
+    if (temporary == NULL)
+        return tc_no_memory(err, "the name of a work unit");
+    snprintf(temporary, size, "%s.%ld.tmp", out->paths[index], (long)getpid());
+    if (access(temporary, F_OK) == 0) {
+        const tc_status status = tc_fail(err, TC_IO, "%s: is in the way", temporary);
+        free(temporary);
+        return status;
+    }
+    out->temporaries[index] = temporary;
+    const tc_status status = wu_unit_write(temporary, unit, err);
+    return status == TC_OK ? check_written(out->paths[index], temporary, unit, err) : status;
+}
+
+/* So that the rename itself survives a power cut. Some file systems cannot do
+ * this for a folder, which is no reason to fail. */
+static void sync_folder(const char *path)
+{
+    char *folder = strdup(path);
+    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    if (slash != NULL)
+        slash[slash == folder ? 1 : 0] = '\0';
+    const int fd = folder == NULL ? -1 : open(slash != NULL ? folder : ".", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
+/* All work units are complete under their temporary names before the first of
+ * them gets its own. */
+static tc_status publish(outputs *out, size_t n_items, tc_err *err)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        struct stat st = { 0 };
+        stat(out->temporaries[i], &st);
+        if (rename(out->temporaries[i], out->paths[i]) != 0)
+            return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->paths[i], strerror(errno));
+        free(out->temporaries[i]);
+        out->temporaries[i] = NULL;
+        const size_t first = i * out->per_unit;
+        const size_t n = n_items - first < out->per_unit ? n_items - first : out->per_unit;
+        printf("%s: %zu %s, %lld bytes\n", out->paths[i], n, n == 1 ? "item" : "items",
+               (long long)st.st_size);
+    }
+    sync_folder(out->paths[0]);
+    return TC_OK;
+}
+
+static tc_status write_all(const pack_options *o, const wu_sources *sources, tc_err *err)
+{
+    outputs out = { 0 };
+    tc_status status = name_outputs(o, sources->n, &out, err);
+    if (status == TC_OK)
+        status = check_outputs(&out, o, sources, err);
+    for (size_t i = 0; i < out.n && status == TC_OK; i++) {
+        const size_t first = i * out.per_unit;
+        const size_t left = sources->n - first;
+        const wu_unit unit = {
+            .shown = out.paths[i], .analysis = o->analysis, .parameters = o->parameters,
+            .spacing = o->has_spacing ? o->spacing : NULL,
+            .items = sources->items + first, .n = left < out.per_unit ? left : out.per_unit,
+        };
+        status = write_unit(&out, i, &unit, err);
+    }
+    if (status == TC_OK)
+        status = publish(&out, sources->n, err);
+    free_outputs(&out);
+    return status;
+}
+
+tc_status wu_pack(int argc, char **argv, tc_err *err)
+{
+    pack_options o = { .parameters = json_object() };
+    const an_analysis *analysis = NULL;
+    void *params = NULL;
+    wu_sources sources = { 0 };
+    if (o.parameters == NULL)
+        return tc_no_memory(err, "parameters");
+    tc_status status = parse_options(argc, argv, &o, err);
+    if (status == TC_OK)
+        status = find_analysis(o.analysis, &analysis, err);
+    if (status == TC_OK)
+        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
+    if (status == TC_OK)
+        status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.mask, &sources, err);
+    if (status == TC_OK)
+        status = check_items(analysis, params, &o, &sources, err);
+    if (status == TC_OK)
+        status = write_all(&o, &sources, err);
+    wu_sources_free(&sources);
+    an_params_free(analysis, &params);
+    json_decref(o.parameters);
+    return status;
+}

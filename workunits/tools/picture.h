@@ -1,0 +1,67 @@
+/*
+ * Picture files of the admin's side: PNG, JPEG and TIFF, told apart by their
+ * first bytes, never by their names. A file is read page by page, so that a
+ * stack needs the memory of one slice.
+ *
+ * What a page becomes:
+ *
+ *   PNG   grey of 1, 2, 4 bits is spread over 0..255; 8 and 16 bits are taken
+ *         as they are. A palette whose entries are all grey becomes grey, any
+ *         other palette becomes RGB.
+ *   JPEG  grey, or RGB from YCbCr. CMYK is refused. A JPEG whose data are
+ *         damaged is refused even where the decoder could guess the rest.
+ *   TIFF  grey as for PNG (min-is-white inverted), RGB of 8 bits, palettes of
+ *         up to 8 bits; strips or tiles, any compression that libtiff has.
+ *         Several pages are a stack and must agree in size and type; pages
+ *         marked as thumbnails or transparency masks are left out. Signed,
+ *         floating-point and 32-bit samples are refused, and so are files
+ *         whose description says that channels or times are interleaved.
+ *
+ * RGB of 16 bits is refused, because a work unit could hold it only by
+ * dropping half of every sample. Alpha is dropped; wu_picture_note tells
+ * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
+ * change nothing: samples are taken as they are stored.
+ */
+#ifndef WU_PICTURE_H
+#define WU_PICTURE_H
+
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+typedef struct wu_picture_info {
+    uint32_t nx, ny;     /* width and height: 1..WU_MAX_SIDE */
+    uint32_t nz;         /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
+    unsigned bits;       /* 8 or 16 per sample */
+    unsigned channels;   /* 1 grey, 3 RGB (8 bits only) */
+} wu_picture_info;
+
+typedef struct wu_picture wu_picture;
+
+/* Opens a picture and reads what its header says (of every page). Messages
+ * begin with the path. TC_BAD_INPUT for a file that cannot be opened, is no
+ * picture, or has a type that a work unit cannot hold. On success *out is the
+ * caller's, to be freed with wu_picture_close. */
+tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err);
+
+/* Owned by the picture. */
+const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
+/* "PNG", "JPEG" or "TIFF". */
+const char *wu_picture_format(const wu_picture *picture);
+
+/* Bytes of one page; never overflows, given the limits above. */
+size_t wu_picture_page_bytes(const wu_picture_info *info);
+
+/* Decodes the next page, the first one at the first call, into `pixels`:
+ * wu_picture_page_bytes of uint8_t or uint16_t (host order), rows from the top,
+ * channels interleaved. Reading past the last page is TC_INTERNAL. */
+tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
+
+/* What a person should know about the pages read so far, or NULL. Owned by
+ * the picture, valid until the next call. */
+const char *wu_picture_note(const wu_picture *picture);
+
+/* Frees the picture and sets *picture to NULL; it may be NULL already. */
+void wu_picture_close(wu_picture **picture);
+
+#endif

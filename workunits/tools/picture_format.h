@@ -1,0 +1,44 @@
+/*
+ * Between picture.c and the three decoders: what a decoder is.
+ */
+#ifndef WU_PICTURE_FORMAT_H
+#define WU_PICTURE_FORMAT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "workunits/tools/picture.h"
+
+struct wu_picture {
+    char *path;                              /* owned */
+    FILE *file;                              /* at its beginning; not used for TIFF */
+    const struct wu_picture_decoder *decoder;
+    void *state;                             /* the decoder's own */
+    wu_picture_info info;
+    uint32_t pages_read;
+    bool alpha_dropped;                      /* alpha that was not opaque */
+    bool pages_skipped;                      /* thumbnails, masks */
+    char note[200];
+};
+
+typedef struct wu_picture_decoder {
+    const char *name;
+    /* Sets state and info. On failure `close` is called all the same. */
+    tc_status (*open)(wu_picture *picture, tc_err *err);
+    /* Decodes page number pages_read. */
+    tc_status (*next)(wu_picture *picture, void *pixels, tc_err *err);
+    /* Frees state, which may be NULL. */
+    void (*close)(wu_picture *picture);
+} wu_picture_decoder;
+
+extern const wu_picture_decoder wu_picture_png;
+extern const wu_picture_decoder wu_picture_jpeg;
+extern const wu_picture_decoder wu_picture_tiff;
+
+/* Fills info.nx and info.ny after a check against the limits. */
+tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t height, tc_err *err);
+
+/* TC_BAD_INPUT with a message that says what to do about 16-bit colour. */
+tc_status wu_picture_refuse_rgb16(const wu_picture *picture, tc_err *err);
+
+#endif

@@ -1,0 +1,129 @@
+/* JPEG through libjpeg. */
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jpeglib.h>
+
+#include "workunits/tools/picture_format.h"
+
+/* A progressive file may hold any number of scans, each of which costs a pass
+ * over the whole picture; real ones have about ten. */
+enum { MAX_SCANS = 200 };
+
+typedef struct jpeg_state {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    char message[JMSG_LENGTH_MAX];
+    bool created;
+} jpeg_state;
+
+static void on_error(j_common_ptr common)
+{
+    jpeg_state *state = common->client_data;
+    common->err->format_message(common, state->message);
+    longjmp(state->jump, 1);
+}
+
+/* Level -1 is corrupt data that libjpeg would paper over: with a made-up rest
+ * of the picture, features would be wrong and nobody would know. */
+static void on_message(j_common_ptr common, int level)
+{
+    if (level < 0)
+        on_error(common);
+}
+
+static void on_progress(j_common_ptr common)
+{
+    jpeg_state *state = common->client_data;
+    if (state->jpeg.input_scan_number > MAX_SCANS) {
+        snprintf(state->message, sizeof state->message, "more than %d scans", MAX_SCANS);
+        longjmp(state->jump, 1);
+    }
+}
+
+static tc_status fail_jpeg(const wu_picture *picture, tc_err *err)
+{
+    const jpeg_state *state = picture->state;
+    return tc_fail(err, TC_BAD_INPUT, "%s: damaged JPEG: %s", picture->path, state->message);
+}
+
+static tc_status choose_colours(wu_picture *picture, tc_err *err)
+{
+    jpeg_state *state = picture->state;
+    switch (state->jpeg.jpeg_color_space) {
+    case JCS_GRAYSCALE:
+        state->jpeg.out_color_space = JCS_GRAYSCALE;
+        picture->info.channels = 1;
+        return TC_OK;
+    case JCS_YCbCr:
+    case JCS_RGB:
+        state->jpeg.out_color_space = JCS_RGB;
+        picture->info.channels = 3;
+        return TC_OK;
+    case JCS_CMYK:
+    case JCS_YCCK:
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a CMYK JPEG; convert it to RGB or grey first",
+                       picture->path);
+    default:
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a JPEG of %d components, not grey or colour",
+                       picture->path, state->jpeg.num_components);
+    }
+}
+
+static tc_status open_jpeg(wu_picture *picture, tc_err *err)
+{
+    jpeg_state *state = calloc(1, sizeof *state);
+    picture->state = state;
+    if (state == NULL)
+        return tc_no_memory(err, picture->path);
+    state->jpeg.err = jpeg_std_error(&state->errors);
+    state->jpeg.client_data = state;
+    state->errors.error_exit = on_error;
+    state->errors.emit_message = on_message;
+    state->progress.progress_monitor = on_progress;
+    if (setjmp(state->jump) != 0)
+        return fail_jpeg(picture, err);
+    jpeg_create_decompress(&state->jpeg);
+    state->created = true;
+    state->jpeg.progress = &state->progress;
+    jpeg_stdio_src(&state->jpeg, picture->file);
+    jpeg_read_header(&state->jpeg, TRUE);
+    const tc_status status = wu_picture_set_size(picture, state->jpeg.image_width,
+                                                 state->jpeg.image_height, err);
+    if (status != TC_OK)
+        return status;
+    picture->info.bits = 8;
+    return choose_colours(picture, err);
+}
+
+static tc_status next_jpeg(wu_picture *picture, void *pixels, tc_err *err)
+{
+    jpeg_state *state = picture->state;
+    const size_t row_bytes = (size_t)picture->info.nx * picture->info.channels;
+    if (setjmp(state->jump) != 0)
+        return fail_jpeg(picture, err);
+    jpeg_start_decompress(&state->jpeg);
+    while (state->jpeg.output_scanline < state->jpeg.output_height) {
+        JSAMPROW row = (JSAMPROW)pixels + state->jpeg.output_scanline * row_bytes;
+        jpeg_read_scanlines(&state->jpeg, &row, 1);
+    }
+    jpeg_finish_decompress(&state->jpeg);
+    return TC_OK;
+}
+
+static void close_jpeg(wu_picture *picture)
+{
+    jpeg_state *state = picture->state;
+    if (state == NULL)
+        return;
+    if (state->created)
+        jpeg_destroy_decompress(&state->jpeg);
+    free(state);
+    picture->state = NULL;
+}
+
+const wu_picture_decoder wu_picture_jpeg = { "JPEG", open_jpeg, next_jpeg, close_jpeg };

@@ -1,0 +1,358 @@
+/* texcell-wu show: a work unit or a result in readable form. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/analysis.h"
+#include "workunits/format/archive.h"
+#include "workunits/format/job.h"
+#include "workunits/tools/needs.h"
+#include "workunits/format/result_file.h"
+#include "workunits/tools/tools.h"
+
+const char wu_show_help[] =
+    "texcell-wu show [--all | --needs] FILE\n"
+    "\n"
+    "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
+    "needs to know (operations, memory). Or a result: analysis, parameters as run, arrays\n"
+    "with shape and type, and the first values of each table.\n"
+    "\n"
+    "  --all    every item and every value, not only the first\n"
+    "  --needs  only what a work unit needs, as a line of JSON: operations; bytes of memory and\n"
+    "           of a checkpoint (the largest item's); pixels; bytes of the result's arrays, and\n"
+    "           of a row (a region, a point) where the number of rows is not known before\n";
+
+/* Lines and columns of a list that --all would show whole. */
+enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
+
+/* Control characters of a stranger's file have no business on a terminal. */
+static void print_plain(const char *text)
+{
+    for (; *text != '\0'; text++)
+        putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
+}
+
+/* --- parameters --------------------------------------------------------------------------- */
+
+static tc_status print_parameters(const json_t *parameters, tc_err *err)
+{
+    puts("parameters");
+    if (json_object_size(parameters) == 0)
+        puts("    none: all defaults");
+    for (void *at = json_object_iter((json_t *)(uintptr_t)parameters); at != NULL;
+         at = json_object_iter_next((json_t *)(uintptr_t)parameters, at)) {
+        char *value = json_dumps(json_object_iter_value(at), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        if (value == NULL)
+            return tc_no_memory(err, "parameters");
+        fputs("    ", stdout);
+        print_plain(json_object_iter_key(at));
+        fputs("  ", stdout);
+        print_plain(value);
+        putchar('\n');
+        free(value);
+    }
+    return TC_OK;
+}
+
+/* --- work units --------------------------------------------------------------------------- */
+
+static void print_item(const wu_item *item, int width)
+{
+    char size[64], type[32];
+    snprintf(size, sizeof size, item->is_stack ? "%u x %u x %u" : "%u x %u", item->nx, item->ny, item->nz);
+    snprintf(type, sizeof type, "%s %u bit", item->channels == 3 ? "RGB" : "grey", item->bits);
+    printf("    %-*s  %-6s %-20s %s", width, item->name, item->is_stack ? "stack" : "image", size, type);
+    if (item->n_masks > 0)
+        printf(", mask");
+    if (item->has_spacing)
+        printf(", spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
+               item->spacing[2]);
+    putchar('\n');
+}
+
+/* What create_work is to be told; nothing where the analysis cannot say. */
+static void print_needs(const wu_job *job)
+{
+    wu_needs needs;
+    tc_err reason = { "" };
+    if (wu_needs_find(job, &needs, &reason) != TC_OK) {
+        fputs("needs      unknown: ", stdout);
+        print_plain(reason.message);
+        putchar('\n');
+    } else {
+        printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
+               "(rsc_memory_bound)\n", needs.operations, needs.memory_bytes);
+    }
+}
+
+/* The same for a program: one line of JSON. */
+static tc_status show_needs(const char *path, tc_err *err)
+{
+    wu_needs needs;
+    wu_job *job = NULL;
+    tc_err reason = { "" };
+    tc_status status = wu_job_read(path, &job, err);
+    if (status != TC_OK)
+        return status;
+    status = wu_needs_find(job, &needs, &reason);
+    if (status != TC_OK)
+        tc_fail(err, status, "%s: %s", path, reason.message);
+    else
+        printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
+               ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
+               ", \"row_bytes\": %" PRIu64 "}\n", job->n_items, needs.operations, needs.memory_bytes,
+               needs.state_bytes, needs.pixels, needs.output_bytes, needs.row_bytes);
+    wu_job_destroy(&job);
+    return status;
+}
+
+static tc_status show_work_unit(const char *path, bool all, tc_err *err)
+{
+    wu_job *job = NULL;
+    tc_status status = wu_job_read(path, &job, err);
+    if (status != TC_OK)
+        return status;
+    printf("work unit  %s: %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", path, job->file_size, job->file_crc);
+    printf("analysis   %s\n", wu_quote(job->analysis).text);
+    status = print_parameters(job->parameters, err);
+    if (status == TC_OK) {
+        print_needs(job);
+        const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
+        int width = 0;
+        for (size_t i = 0; i < n; i++)
+            width = (int)strlen(job->items[i].name) > width ? (int)strlen(job->items[i].name) : width;
+        printf("items      %zu\n", job->n_items);
+        for (size_t i = 0; i < n; i++)
+            print_item(&job->items[i], width);
+        if (n < job->n_items)
+            printf("    ... and %zu more (--all)\n", job->n_items - n);
+    }
+    wu_job_destroy(&job);
+    return status;
+}
+
+/* --- results ------------------------------------------------------------------------------ */
+
+static void print_array(const wu_array_info *info, int width)
+{
+    static const char *const types[] = { "bool", "uint8", "int32", "int64", "float32", "float64" };
+    char shape[128] = "";
+    for (unsigned i = 0; i < info->ndim; i++) {
+        const size_t n = strlen(shape);
+        snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, i > 0 ? " x " : "", info->shape[i]);
+    }
+    printf("    %-*s  ", width, info->name);
+    if (info->dtype == WU_STR)
+        printf("text of %-4" PRIu32, info->width);
+    else
+        printf("%-12s", types[info->dtype]);
+    printf(" %s\n", shape);
+}
+
+static void print_arrays(const wu_result_file *file, bool all)
+{
+    const size_t n_arrays = wu_npz_count(file->npz);
+    const size_t n = all || n_arrays <= SOME_ITEMS ? n_arrays : SOME_ITEMS;
+    int width = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int length = (int)strlen(wu_npz_info(file->npz, i)->name);
+        width = length > width ? length : width;
+    }
+    printf("arrays     %zu\n", n_arrays);
+    for (size_t i = 0; i < n; i++)
+        print_array(wu_npz_info(file->npz, i), width);
+    if (n < n_arrays)
+        printf("    ... and %zu more (--all)\n", n_arrays - n);
+}
+
+/* The value as people read it: six digits, unless all is wanted. */
+static tc_status cell_text(const wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX],
+                           tc_err *err)
+{
+    const tc_status status = wu_cursor_text(cursor, column, out, err);
+    const wu_column *c = &cursor->table->columns[column];
+    if (status != TC_OK || all || c->kind != WU_COLUMN_VALUE)
+        return status;
+    const wu_dtype dtype = cursor->arrays[c->source].info->dtype;
+    if (dtype == WU_F64 || dtype == WU_F32)
+        snprintf(out, WU_CELL_MAX, "%.6g", strtod(out, NULL));
+    return TC_OK;
+}
+
+static void print_padded(const char *text, size_t width)
+{
+    print_plain(text);
+    for (size_t n = strlen(text); n < width; n++)
+        putchar(' ');
+}
+
+/* The first column holds names, and is wide. */
+static size_t column_width(const wu_table *table, size_t column)
+{
+    const size_t n = strlen(table->columns[column].title);
+    const size_t least = table->columns[column].kind == WU_COLUMN_VALUE ? NUMBER_WIDTH : NAME_WIDTH;
+    return n > least ? n : least;
+}
+
+/* A line of the table: its titles where there is no cursor. */
+static tc_status print_line(const wu_table *table, const wu_cursor *cursor, bool all, tc_err *err)
+{
+    char text[WU_CELL_MAX];
+    for (size_t c = 0; c < table->n_columns; c++) {
+        const tc_status status = cursor == NULL ? TC_OK : cell_text(cursor, c, all, text, err);
+        if (status != TC_OK)
+            return status;
+        fputs(c == 0 ? "    " : "  ", stdout);
+        print_padded(cursor == NULL ? table->columns[c].title : text,
+                     c + 1 < table->n_columns ? column_width(table, c) : 0);
+    }
+    putchar('\n');
+    return TC_OK;
+}
+
+/* A row for each row of the table. */
+static tc_status print_rows(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
+{
+    const uint64_t limit = all ? UINT64_MAX : SOME_ROWS;
+    wu_cursor cursor;
+    tc_status status = print_line(table, NULL, all, err);
+    if (status == TC_OK)
+        status = wu_cursor_open(file, table, &cursor, err);
+    if (status != TC_OK)
+        return status;
+    for (uint64_t row = 0; status == TC_OK && row < limit; row++) {
+        bool more = false;
+        status = wu_cursor_next(&cursor, &more, err);
+        if (status != TC_OK || !more)
+            break;
+        status = print_line(table, &cursor, all, err);
+    }
+    wu_cursor_close(&cursor);
+    if (status == TC_OK && table->rows > limit)
+        printf("    ... and %" PRIu64 " more (--all)\n", table->rows - limit);
+    return status;
+}
+
+static size_t title_width(const wu_table *table, size_t n_columns)
+{
+    size_t width = 0;
+    for (size_t c = 0; c < n_columns; c++) {
+        const size_t n = strlen(table->columns[c].title);
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
+/* Wide tables lie on their side: a line for each column, as many items beside
+ * each other as fit. */
+static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
+{
+    const size_t n_rows = table->rows < SOME_COLUMNS ? (size_t)table->rows : SOME_COLUMNS;
+    const size_t n_lines = all || table->n_columns < SOME_ROWS ? table->n_columns : SOME_ROWS;
+    const size_t width = title_width(table, n_lines);
+    wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
+    tc_status status = TC_OK;
+    for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
+        bool more = true;
+        status = wu_cursor_open(file, table, &cursors[r], err);
+        for (size_t k = 0; k <= r && status == TC_OK; k++)
+            status = wu_cursor_next(&cursors[r], &more, err);
+    }
+    for (size_t c = 0; c < n_lines && status == TC_OK; c++) {
+        fputs("    ", stdout);
+        print_padded(table->columns[c].title, width);
+        for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
+            char text[WU_CELL_MAX];
+            status = cell_text(&cursors[r], c, all, text, err);
+            fputs("  ", stdout);
+            if (status == TC_OK)
+                print_padded(text, r + 1 < n_rows ? NAME_WIDTH : 0);
+        }
+        putchar('\n');
+    }
+    for (size_t r = 0; r < n_rows; r++)
+        wu_cursor_close(&cursors[r]);
+    if (status == TC_OK && (n_lines < table->n_columns || n_rows < table->rows))
+        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows,
+               table->n_columns);
+    return status;
+}
+
+static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
+{
+    wu_tables tables;
+    tc_status status = wu_tables_find(file, &tables, err);
+    for (size_t i = 0; i < tables.n && status == TC_OK; i++) {
+        const wu_table *table = &tables.tables[i];
+        printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows, table->n_columns);
+        if (table->n_columns > SOME_ROWS && !(all && table->rows > SOME_COLUMNS))
+            status = print_columns(file, table, all, err);
+        else
+            status = print_rows(file, table, all, err);
+    }
+    wu_tables_free(&tables);
+    return status;
+}
+
+static tc_status show_result(const char *path, bool all, tc_err *err)
+{
+    wu_result_file file;
+    tc_status status = wu_result_file_open(path, &file, err);
+    if (status == TC_OK) {
+        const json_t *json = wu_npz_json(file.npz);
+        const char *analysis = json_string_value(json_object_get(json, "analysis"));
+        const char *crc = json_string_value(json_object_get(json_object_get(json, "workunit"), "crc32"));
+        printf("result     %s\n", path);
+        printf("of         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
+        printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
+        status = print_parameters(json_object_get(json, "parameters"), err);
+    }
+    if (status == TC_OK) {
+        printf("items      %zu\n", file.n_items);
+        print_arrays(&file, all);
+        status = print_tables(&file, all, err);
+    }
+    wu_result_file_close(&file);
+    return status;
+}
+
+/* --- the verb ------------------------------------------------------------------------------- */
+
+tc_status wu_show(int argc, char **argv, tc_err *err)
+{
+    static const struct option long_options[] = {
+        { "all", no_argument, NULL, 'a' },
+        { "needs", no_argument, NULL, 'n' },
+        { NULL, 0, NULL, 0 },
+    };
+    bool all = false, needs = false;
+    for (;;) {
+        const int option = getopt_long(argc, argv, ":", long_options, NULL);
+        if (option == -1)
+            break;
+        if (option != 'a' && option != 'n')
+            return wu_bad_option("show", option, optopt, argv, err);
+        all = all || option == 'a';
+        needs = needs || option == 'n';
+    }
+    if (argc - optind != 1)
+        return tc_fail(err, TC_USAGE, "show: needs one FILE; see texcell-wu show --help");
+    const char *path = argv[optind];
+    if (needs)
+        return show_needs(path, err);
+    wu_archive *archive = NULL;
+    tc_status status = wu_archive_read(path, &archive, err);
+    if (status != TC_OK)
+        return status;
+    const bool is_job = wu_archive_find(archive, "job.json") >= 0;
+    const bool is_result = wu_archive_find(archive, "result.json") >= 0;
+    wu_archive_destroy(&archive);
+    if (is_job)
+        return show_work_unit(path, all, err);
+    if (is_result)
+        return show_result(path, all, err);
+    return tc_fail(err, TC_BAD_INPUT, "%s: is neither a work unit (no job.json) nor a result (no "
+                   "result.json)", path);
+}

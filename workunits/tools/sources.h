@@ -1,0 +1,67 @@
+/*
+ * From what a person names on the command line to the items of a work unit:
+ * which files belong to which item, in which order, under which name, with
+ * which mask, and whether they fit together.
+ */
+#ifndef WU_SOURCES_H
+#define WU_SOURCES_H
+
+#include <stdbool.h>
+
+#include "workunits/tools/picture.h"
+
+/* The pages of an item, or of its mask: one file with all of them, or one file
+ * for each. */
+typedef struct wu_pages {
+    size_t n_files;
+    char **files;             /* paths, z ascending */
+    wu_picture_info info;     /* nz: all pages; channels: the most of any page */
+} wu_pages;
+
+typedef struct wu_source {
+    char *name;               /* of the item: unique, wu_name_ok */
+    char *base;               /* file or folder name without extension: finds the mask */
+    bool is_stack;
+    wu_pages pages;
+    wu_pages mask;            /* n_files 0: none */
+} wu_source;
+
+typedef struct wu_sources {
+    size_t n;
+    wu_source *items;
+} wu_sources;
+
+/* Finds the items. A folder gives an item for each picture in it, or with
+ * `stacks` one item whose slices are the pictures in it in natural order
+ * (slice2 before slice10). A file of several pages is a stack. `mask` is NULL,
+ * a picture (for one input) or a folder with a picture, or a folder of slices,
+ * of the same name for each item. The header of every file has been read and
+ * checked afterwards. Call wu_sources_free on success and failure. */
+tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, const char *mask,
+                          wu_sources *out, tc_err *err);
+void wu_sources_free(wu_sources *sources);
+
+/* Order by value of the numbers in the names; total, so that no two different
+ * names are equal. <0, 0, >0 as strcmp. */
+int wu_natural_compare(const char *a, const char *b);
+
+/* Reads pages one after the other, whatever files they are in. */
+typedef struct wu_page_reader {
+    const wu_pages *pages;
+    size_t next_file;
+    wu_picture *picture;      /* open file, or NULL */
+    uint32_t left;            /* pages not yet read of it */
+} wu_page_reader;
+
+/* Decodes the next page; *pixels, grown as needed, belongs to the caller's
+ * buffer (free()), and *info tells what it holds (nz is 1). Notes about a file
+ * go to stderr after its last page. */
+typedef struct wu_page_buffer {
+    void *data;
+    size_t size;
+} wu_page_buffer;
+tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
+                       tc_err *err);
+void wu_page_reader_close(wu_page_reader *reader);
+
+#endif

@@ -1,0 +1,265 @@
+#include "workunits/tools/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <minizip/zip.h>
+
+#include "workunits/format/archive.h"
+#include "workunits/format/job.h"
+#include "workunits/format/png_io.h"
+#include "workunits/tools/tools.h"
+
+enum { MAX_MEMBER = 256 };     /* bytes of a member's name; an item's has up to 128 */
+
+/* 1980-01-01 00:00:00, the first moment ZIP knows: files don't depend on the clock. */
+#define ZIP_EPOCH ((uLong)((1u << 21) | (1u << 16)))
+
+/* The members of an item; the page's number has four digits or, in a stack of
+ * more than 10,000 slices, five, so that any order of names is that of z. */
+static void member_name(char out[MAX_MEMBER], const wu_source *item, bool is_mask, uint32_t page)
+{
+    const char *const folder = item->is_stack ? (is_mask ? "mask_stacks" : "stacks")
+                                              : (is_mask ? "masks" : "images");
+    if (item->is_stack)
+        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folder, item->name,
+                 item->pages.info.nz > 10000 ? 5 : 4, page);
+    else
+        snprintf(out, MAX_MEMBER, "%s/%s.png", folder, item->name);
+}
+
+/* --- job.json ------------------------------------------------------------------------ */
+
+/* A member's name, or for a stack the list of all of them. NULL: no memory. */
+static json_t *members_json(const wu_source *item, bool is_mask)
+{
+    char name[MAX_MEMBER];
+    if (!item->is_stack) {
+        member_name(name, item, is_mask, 0);
+        return json_string(name);
+    }
+    json_t *list = json_array();
+    for (uint32_t z = 0; list != NULL && z < item->pages.info.nz; z++) {
+        member_name(name, item, is_mask, z);
+        if (json_array_append_new(list, json_string(name)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *item_json(const wu_unit *unit, const wu_source *item)
+{
+    json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
+                             members_json(item, false));
+    int bad = json == NULL;
+    if (!bad && item->is_stack && unit->spacing != NULL)
+        bad = json_object_set_new(json, "spacing", json_pack("[f,f,f]", unit->spacing[0],
+                                  unit->spacing[1], unit->spacing[2]));
+    if (!bad && item->mask.n_files > 0)
+        bad = json_object_set_new(json, "mask", members_json(item, true));
+    if (bad) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+static json_t *job_json(const wu_unit *unit)
+{
+    json_t *items = json_array();
+    for (size_t i = 0; items != NULL && i < unit->n; i++) {
+        if (json_array_append_new(items, item_json(unit, &unit->items[i])) != 0) {
+            json_decref(items);
+            items = NULL;
+        }
+    }
+    return json_pack("{s:s, s:i, s:s, s:O, s:o}", "format", WU_FORMAT_NAME, "version",
+                     WU_FORMAT_VERSION, "analysis", unit->analysis, "parameters", unit->parameters,
+                     "items", items);
+}
+
+/* The fewest digits that give every number of the job back exactly: 0.29 is
+ * to be read as 0.29. */
+static size_t real_precision(const wu_unit *unit)
+{
+    const double one[3] = { 1, 1, 1 };
+    const double *s = unit->spacing != NULL ? unit->spacing : one;
+    json_t *numbers = json_pack("[O,f,f,f]", unit->parameters, s[0], s[1], s[2]);
+    size_t precision = 6;
+    for (bool same = false; !same && precision < 17; precision += !same) {
+        char *text = json_dumps(numbers, JSON_REAL_PRECISION(precision));
+        json_t *again = text == NULL ? NULL : json_loads(text, 0, NULL);
+        same = json_equal(numbers, again);
+        json_decref(again);
+        free(text);
+    }
+    json_decref(numbers);
+    return precision;
+}
+
+/* --- the archive ---------------------------------------------------------------------- */
+
+typedef struct unit_writer {
+    const wu_unit *unit;
+    zipFile zip;
+    wu_page_buffer page;
+    tc_err *err;
+} unit_writer;
+
+static tc_status fail_write(const unit_writer *w)
+{
+    return tc_fail(w->err, TC_IO, "%s: cannot be written: %s", w->unit->shown,
+                   errno != 0 ? strerror(errno) : "the archive was refused");
+}
+
+static int write_bytes(void *user, const void *data, size_t n)
+{
+    const unit_writer *w = user;
+    const unsigned char *at = data;
+    while (n > 0) {
+        const unsigned part = n > INT_MAX ? INT_MAX : (unsigned)n;
+        if (zipWriteInFileInZip(w->zip, at, part) != ZIP_OK)
+            return -1;
+        at += part;
+        n -= part;
+    }
+    return 0;
+}
+
+static tc_status begin_member(const unit_writer *w, const char *name, bool deflated)
+{
+    zip_fileinfo info = { 0 };
+    info.dosDate = ZIP_EPOCH;
+    errno = 0;
+    const int bad = zipOpenNewFileInZip64(w->zip, name, &info, NULL, 0, NULL, 0, NULL,
+                                          deflated ? Z_DEFLATED : 0, deflated ? 9 : 0, 0);
+    return bad != ZIP_OK ? fail_write(w) : TC_OK;
+}
+
+static tc_status end_member(const unit_writer *w)
+{
+    errno = 0;
+    return zipCloseFileInZip(w->zip) != ZIP_OK ? fail_write(w) : TC_OK;
+}
+
+static tc_status write_job(unit_writer *w)
+{
+    json_t *json = job_json(w->unit);
+    char *text = json == NULL ? NULL
+        : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
+    json_decref(json);
+    if (text == NULL)
+        return tc_no_memory(w->err, "job.json");
+    const size_t n = strlen(text);
+    tc_status status = TC_OK;
+    if (n >= WU_MAX_JSON)
+        status = tc_fail(w->err, TC_BAD_INPUT, "%s: job.json would have %zu bytes, %llu are the "
+                         "limit; use --split", w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+    if (status == TC_OK)
+        status = begin_member(w, "job.json", true);
+    if (status == TC_OK && (write_bytes(w, text, n) != 0 || write_bytes(w, "\n", 1) != 0))
+        status = fail_write(w);
+    free(text);
+    return status == TC_OK ? end_member(w) : status;
+}
+
+/* Grey as the analyses see it: (R+G+B)/3, in place. */
+static void make_grey(uint8_t *data, wu_picture_info *info)
+{
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++)
+        data[i] = (uint8_t)((data[3 * i] + data[3 * i + 1] + data[3 * i + 2]) / 3);
+    info->channels = 1;
+}
+
+/* Whatever is not 0, in any channel, is inside: 255. In place. */
+static void make_mask(uint8_t *data, wu_picture_info *info)
+{
+    const size_t step = (size_t)info->channels * (info->bits / 8);
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++) {
+        bool inside = false;
+        for (size_t k = 0; k < step; k++)
+            inside = inside || data[i * step + k] != 0;
+        data[i] = inside ? 255 : 0;
+    }
+    info->channels = 1;
+    info->bits = 8;
+}
+
+static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask, uint32_t z,
+                            wu_page_reader *reader, bool *was_colour)
+{
+    wu_picture_info info;
+    tc_status status = wu_page_next(reader, &w->page, &info, w->err);
+    if (status != TC_OK)
+        return status;
+    if (is_mask) {
+        make_mask(w->page.data, &info);
+    } else if (item->is_stack && info.channels == 3) {
+        make_grey(w->page.data, &info);
+        *was_colour = true;
+    }
+    char name[MAX_MEMBER];
+    member_name(name, item, is_mask, z);
+    const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
+    status = begin_member(w, name, false);
+    if (status == TC_OK)
+        status = wu_png_write(write_bytes, w, w->unit->shown, &png, w->page.data, w->err);
+    return status == TC_OK ? end_member(w) : status;
+}
+
+static tc_status write_pages(unit_writer *w, const wu_source *item, bool is_mask)
+{
+    wu_page_reader reader = { .pages = is_mask ? &item->mask : &item->pages };
+    tc_status status = TC_OK;
+    bool was_colour = false;
+    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++)
+        status = write_page(w, item, is_mask, z, &reader, &was_colour);
+    wu_page_reader_close(&reader);
+    if (status == TC_OK && was_colour)
+        wu_note("%s: colour slices became grey, (R+G+B)/3", item->pages.files[0]);
+    return status;
+}
+
+static tc_status write_members(unit_writer *w)
+{
+    tc_status status = write_job(w);
+    for (size_t i = 0; i < w->unit->n && status == TC_OK; i++) {
+        const wu_source *item = &w->unit->items[i];
+        status = write_pages(w, item, false);
+        if (status == TC_OK && item->mask.n_files > 0)
+            status = write_pages(w, item, true);
+    }
+    return status;
+}
+
+tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
+{
+    unit_writer w = { .unit = unit, .err = err };
+    /* minizip truncates whatever is there, so the name is claimed first. */
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_write(&w);
+    tc_status status = TC_OK;
+    errno = 0;
+    w.zip = zipOpen64(path, APPEND_STATUS_CREATE);
+    if (w.zip == NULL)
+        status = fail_write(&w);
+    if (status == TC_OK)
+        status = write_members(&w);
+    errno = 0;
+    if (w.zip != NULL && zipClose(w.zip, NULL) != ZIP_OK && status == TC_OK)
+        status = fail_write(&w);
+    if (status == TC_OK && fsync(fd) != 0)
+        status = fail_write(&w);
+    close(fd);
+    free(w.page.data);
+    return status;
+}

@@ -1,0 +1,27 @@
+/*
+ * Writing a work unit. workunits/FORMAT.md specifies the file; job.h reads it.
+ */
+#ifndef WU_UNIT_H
+#define WU_UNIT_H
+
+#include <jansson.h>
+
+#include "workunits/tools/sources.h"
+
+typedef struct wu_unit {
+    const char *shown;         /* the path in messages */
+    const char *analysis;
+    json_t *parameters;        /* an object, as given (not owned) */
+    const double *spacing;     /* z, y, x of every stack, or NULL */
+    const wu_source *items;    /* n of them (not owned) */
+    size_t n;
+} wu_unit;
+
+/* Writes the archive: job.json first (deflated), then for each item its images
+ * and its masks (PNG, stored). The same input gives the same bytes. Colour
+ * slices of a stack become grey; masks become 0 and 255. Creates `path`, which
+ * must not exist, and leaves it to the caller to remove it after an error. The
+ * file is on the disk (fsync) when TC_OK is returned. Memory: one page. */
+tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
+
+#endif
