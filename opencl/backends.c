@@ -9,11 +9,11 @@ static const struct {
     const char *analysis;
     const an_backend *backend;
 } table[] = {
-    { "glcm", &glcm_opencl },
-    { "cellcount", &cc_opencl },
-    { "levelset", &levelset_opencl },
-    { "voting", &voting_opencl },
-    { "volume", &vol_opencl },
+#define ROW_cpu(name)
+#define ROW_opencl(name) { #name, &ocl_##name },
+#define ANALYSIS(name, devices) ROW_##devices(name)
+#include "app/analysis/analyses.def"
+#undef ANALYSIS
     { NULL, NULL }
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "opencl/backends.h"
+#include "opencl/bench.h"
 #include "opencl/cellcount_cl.h"
 
 extern const ocl_source ocl_source_cellcount;
@@ -566,7 +567,7 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     return st;
 }
 
-const an_backend cc_opencl = {
+const an_backend ocl_cellcount = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,

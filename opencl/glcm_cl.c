@@ -794,7 +794,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
-const an_backend glcm_opencl = {
+const an_backend ocl_glcm = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,

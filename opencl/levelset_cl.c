@@ -486,7 +486,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
-const an_backend levelset_opencl = {
+const an_backend ocl_levelset = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,

@@ -13,6 +13,7 @@
 
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
+#include "opencl/bench.h"
 #include "opencl/program.h"
 
 extern const ocl_source ocl_source_volume;
@@ -558,7 +559,7 @@ static tc_status cl_open_plain(const an_task *task, const void *state, void **wo
     return open_worker(task, state, false, worker, err);
 }
 
-const an_backend vol_opencl = {
+const an_backend ocl_volume = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,

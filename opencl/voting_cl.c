@@ -632,7 +632,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
-const an_backend voting_opencl = {
+const an_backend ocl_voting = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,

@@ -100,7 +100,7 @@ typedef struct an_analysis {
     const an_selftest *selftests;   /* ended by an entry without parameters (selftest.h) */
 } an_analysis;
 
-/* All analyses, ended by NULL. */
+/* All analyses, in the order of analyses.def, ended by NULL. */
 extern const an_analysis *const an_table[];
 /* By name, or NULL. */
 const an_analysis *an_find(const char *name);
@@ -136,10 +136,8 @@ tc_status an_declare_picture(wu_output *out, const char *name, wu_dtype dtype, c
 
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 
-extern const an_analysis an_glcm;
-extern const an_analysis an_cellcount;
-extern const an_analysis an_levelset;
-extern const an_analysis an_voting;
-extern const an_analysis an_volume;
+#define ANALYSIS(name, devices) extern const an_analysis an_##name;
+#include "app/analysis/analyses.def"
+#undef ANALYSIS
 
 #endif

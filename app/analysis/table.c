@@ -4,11 +4,9 @@
 #include "app/analysis/analysis.h"
 
 const an_analysis *const an_table[] = {
-    &an_glcm,
-    &an_cellcount,
-    &an_levelset,
-    &an_voting,
-    &an_volume,
+#define ANALYSIS(name, devices) &an_##name,
+#include "app/analysis/analyses.def"
+#undef ANALYSIS
     NULL
 };
 

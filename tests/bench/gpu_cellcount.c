@@ -16,6 +16,7 @@
 
 #include "app/analysis/cellcount/cellcount.h"
 #include "opencl/backends.h"
+#include "opencl/bench.h"
 
 static double now_ms(void)
 {
@@ -59,7 +60,7 @@ static tc_status compare(an_task *task, ocl_device *device, int repeats, tc_err 
         const double start = now_ms();
         double ms[2] = { 0 };
 
-        st = once(&cc_opencl, task, gpu, ms, err);
+        st = once(&ocl_cellcount, task, gpu, ms, err);
         labels = ms[0] < labels ? ms[0] : labels;
         measure = ms[1] < measure ? ms[1] : measure;
         all = now_ms() - start < all ? now_ms() - start : all;

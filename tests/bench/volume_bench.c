@@ -24,6 +24,7 @@
 
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
+#include "opencl/bench.h"
 
 typedef struct times {
     double labels, everything;
@@ -89,7 +90,7 @@ static tc_status bench(an_task *task, ocl_device *device, int repeats, tc_err *e
 
     task->device = device;
     if (st == TC_OK && device != NULL)
-        st = best_of(repeats, &vol_opencl, task, &blocks, &t, err);
+        st = best_of(repeats, &ocl_volume, task, &blocks, &t, err);
     if (st == TC_OK)
         st = best_of(repeats, device != NULL ? &vol_opencl_plain : &vol_cpu_plain, task, &plain, &u, err);
     if (st == TC_OK)

@@ -93,7 +93,7 @@ def circle(graph):
 
 def main():
     files = sorted(os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
-                   for ending in ("c", "h", "cl", "cpp")
+                   for ending in ("c", "h", "def", "cl", "cpp")
                    for f in glob.glob(os.path.join(tap.SRC, top, "**", "*." + ending), recursive=True))
     # A kernel embedded as C, left by a build within the tree.
     files = [f for f in files if not (f.startswith("opencl/kernels/") and f.endswith(".c"))]

@@ -1,0 +1,15 @@
+/* For the benches alone: what some backends let them see. */
+#ifndef OCL_BENCH_H
+#define OCL_BENCH_H
+
+#include "app/analysis/analysis.h"
+
+/* Device milliseconds that a worker of ocl_cellcount has spent from the picture to the labels,
+ * both in device memory, Otsu's histogram and holes left out; and on measuring the regions. */
+void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms);
+/* ocl_volume without what is done for whole blocks; and device milliseconds that a worker
+ * of either has spent from voxels to labels, both in device memory. */
+extern const an_backend vol_opencl_plain;
+double vol_opencl_label_ms(const void *worker);
+
+#endif
