@@ -381,7 +381,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         st = begin_strip(w, 0, err);
     while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->task->slice_ms) {
         const uint64_t work = stage_work(w, w->stage);
-        const uint64_t count = ocl_slice_next(&w->slice[w->stage], work - w->done);
+        const uint64_t count = ocl_pace_next(&w->slice[w->stage], work - w->done);
         double ms = 0;
 
         if (count > 0)
@@ -389,7 +389,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         if (st != TC_OK)
             return st;
         if (count > 0 && kernel_names[w->stage][0] != NULL)
-            ocl_slice_took(&w->slice[w->stage], count, ms);
+            ocl_pace_took(&w->slice[w->stage], count, ms);
         total += ms;
         if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
             w->label_ms += ms;
@@ -529,7 +529,7 @@ static void make_slices(cc_cl_worker *w)
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        ocl_slice_init(&w->slice[s], w->task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
+        ocl_pace_init(&w->slice[s], w->task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
                        kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
     }
     w->rows = 0;

@@ -29,7 +29,7 @@ typedef struct cc_cl_worker {
     size_t group;
     ocl_kernel kernel[STAGES];
     ocl_buffer pixels, mask, link, other, histogram, counts, border, table, now;
-    ocl_slice slice[STAGES];
+    ocl_pace slice[STAGES];
     uint32_t nx, ny;
     uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
     uint32_t strip_rows;       /* ny: the whole picture is on the device */

@@ -5,8 +5,8 @@
  * A step takes a batch of units: for each entry of levels one launch of
  * glcm_slide over its units of the batch, then one of glcm_statistics over all.
  * What comes back is the statistics of each unit, which the host adds to its
- * own copy of the state. Maps stay on the device until a sync, which brings the
- * two together: the caller's state never holds half of what was done.
+ * own copy of those of the state. Maps stay on the device until a sync, which brings
+ * the two together: the caller's state never holds half of what was done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "app/analysis/glcm/glcm.h"
 #include "opencl/backends.h"
 #include "app/analysis/glcm/layout.h"
-#include "opencl/program.h"
+#include "opencl/worker.h"
 
 extern const ocl_source ocl_source_glcm;
 
@@ -23,8 +23,21 @@ _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
 
 enum {
     MAX_BATCH = 4096,           /* units of a step */
-    MAX_GROUP = 64              /* work-items of a sliding group */
+    MAX_GROUP = 64,             /* work-items of a sliding group */
+    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS
 };
+
+enum {
+    CELL_STEPS, MARGINAL_STEPS, DIFFERENCE, STEPS, DIVISORS, F, F60, EXP_TABLE, MOVES,
+    PLANES, ROI, WORK, UNITS, WORDS, BINS, PARTIALS, COUNTS, MAPS, MATRICES
+};
+
+enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, KERNELS };
+static const char *const kernel_names[KERNELS] = {
+    [SLIDE] = "glcm_slide", [STATISTICS] = "glcm_statistics", [MAP] = "glcm_maps", [COUNT] = "glcm_count"
+};
+/* Those of the program with histograms in global memory. */
+static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
 
 /* A crop of the slice in one orientation: see glcm_layout.h. */
 typedef struct crop {
@@ -33,9 +46,8 @@ typedef struct crop {
 } crop;
 
 typedef struct cl_worker {
-    const an_task *task;
+    ocl_worker ocl;
     const glcm_params *params;
-    ocl_device *device;
     glcm_geometry g;
     glcm_tables tables;
     crop crop[2];
@@ -46,13 +58,9 @@ typedef struct cl_worker {
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
 
-    ocl_kernel slide, slide_global, statistics, map, count;
-    ocl_buffer cell_steps, marginal_steps, difference, steps, divisors, f, f60, exp_table, moves;
-    ocl_buffer planes, roi, work, units, words, bins, partials, counts, maps, matrices;
-
-    unsigned char *state;       /* the copy that steps add to; its maps are as of the last sync */
+    unsigned char *state;       /* all but the maps: what steps add to */
     uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
-    ocl_slice pace;
+    ocl_pace pace;
     uint64_t most;              /* units that the buffers have room for */
     glcm_work *host_work;       /* [most] */
     uint32_t *host_units;       /* [most] by level */
@@ -62,45 +70,12 @@ typedef struct cl_worker {
     uint64_t unit_windows;      /* the most of any unit */
 } cl_worker;
 
-/* --- tables and moves ------------------------------------------------------------- */
-
-/* Makes a buffer with this content. */
-static tc_status upload(cl_worker *w, const void *data, size_t bytes, const char *what, ocl_buffer *buffer,
-                        tc_err *err)
+static bool whole_roi(const cl_worker *w)
 {
-    tc_status st = ocl_buffer_new(w->device, bytes, CL_MEM_READ_ONLY, what, buffer, err);
-
-    return st == TC_OK ? ocl_write(w->device, buffer, 0, data, bytes, err) : st;
+    return w->params->window == GLCM_WHOLE_ROI;
 }
 
-static tc_status upload_tables(cl_worker *w, tc_err *err)
-{
-    const glcm_tables *const t = &w->tables;
-    const size_t n = t->max_pairs;
-    uint64_t difference[GLCM_MAX_LEVELS][2];
-    tc_status st = upload(w, t->cell_step, t->nowhere * sizeof *t->cell_step, "tables", &w->cell_steps, err);
-
-    if (st == TC_OK)
-        st = upload(w, t->marginal_step, (2 * n + 1) * sizeof *t->marginal_step, "tables", &w->marginal_steps, err);
-    if (st == TC_OK)
-        st = upload(w, t->step, (2 * n + 1) * sizeof *t->step, "tables", &w->steps, err);
-
-    for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
-        difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
-        difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
-    }
-    if (st == TC_OK)
-        st = upload(w, difference, sizeof difference, "tables", &w->difference, err);
-    if (st == TC_OK)
-        st = upload(w, t->divisors, (n + 1) * sizeof *t->divisors, "tables", &w->divisors, err);
-    if (st == TC_OK)
-        st = upload(w, t->f, (2 * n + 1) * sizeof *t->f, "tables", &w->f, err);
-    if (st == TC_OK)
-        st = upload(w, t->f60, (2 * n + 1) * sizeof *t->f60, "tables", &w->f60, err);
-    if (st == TC_OK)
-        st = upload(w, t->exp_table, GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", &w->exp_table, err);
-    return st;
-}
+/* --- moves ------------------------------------------------------------------------ */
 
 static tc_status make_lenses(cl_worker *w, tc_err *err)
 {
@@ -111,7 +86,7 @@ static tc_status make_lenses(cl_worker *w, tc_err *err)
     if (w->lenses == NULL || w->first_move == NULL)
         return tc_no_memory(err, "the offsets");
     for (size_t o = 0; o < p->n_offsets; o++) {
-        if (p->window == GLCM_WHOLE_ROI)
+        if (whole_roi(w))
             w->lenses[o] = (glcm_lens){ .dx = p->offsets[o].dx, .dy = p->offsets[o].dy };
         else
             glcm_lens_init(p, &p->offsets[o], &w->lenses[o]);
@@ -120,15 +95,12 @@ static tc_status make_lenses(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-static tc_status upload_moves(cl_worker *w, tc_err *err)
+/* The moves of all offsets, one more than there are; the caller frees them. */
+static glcm_move *make_moves(const cl_worker *w)
 {
-    const size_t n = (size_t)w->first_move[w->params->n_offsets];
-    glcm_move *const moves = calloc(n + 1, sizeof *moves);
-    tc_status st;
+    glcm_move *const moves = calloc((size_t)w->first_move[w->params->n_offsets] + 1, sizeof *moves);
 
-    if (moves == NULL)
-        return tc_no_memory(err, "the offsets");
-    for (size_t o = 0; o < w->params->n_offsets; o++) {
+    for (size_t o = 0; moves != NULL && o < w->params->n_offsets; o++) {
         const glcm_lens *const lens = &w->lenses[o];
         const tc_i32 stride = (tc_i32)w->crop[lens->transposed].rows;
 
@@ -139,9 +111,7 @@ static tc_status upload_moves(cl_worker *w, tc_err *err)
                 .count = lens->hi[i] - lens->lo[i] + 1
             };
     }
-    st = upload(w, moves, (n + 1) * sizeof *moves, "the offsets", &w->moves, err);
-    free(moves);
-    return st;
+    return moves;
 }
 
 /* --- planes -------------------------------------------------------------------------- */
@@ -168,9 +138,9 @@ static void make_crops(cl_worker *w)
                   w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
-/* Copies a plane [ny][nx] of the picture into a crop, column by column; its
- * part outside the picture becomes `outside`. */
-static void crop_grey(const cl_worker *w, int turn, const uint8_t *plane, uint16_t *out)
+/* Copies a plane [ny][nx] of grey levels or of the ROI into a crop, column by column.
+ * What is outside the picture becomes GLCM_OUTSIDE, or 0. */
+static void fill_crop(const cl_worker *w, int turn, const uint8_t *plane, uint16_t *grey, uint8_t *roi)
 {
     const crop *const c = &w->crop[turn];
 
@@ -179,20 +149,10 @@ static void crop_grey(const cl_worker *w, int turn, const uint8_t *plane, uint16
             const int64_t px = turn ? c->y0 + y : c->x0 + x, py = turn ? c->x0 + x : c->y0 + y;
             const bool in = px >= 0 && px < w->g.nx && py >= 0 && py < w->g.ny;
 
-            out[x * c->rows + y] = in ? plane[py * w->g.nx + px] : GLCM_OUTSIDE;
-        }
-}
-
-static void crop_roi(const cl_worker *w, int turn, const uint8_t *plane, uint8_t *out)
-{
-    const crop *const c = &w->crop[turn];
-
-    for (int64_t x = 0; x < c->columns; x++)
-        for (int64_t y = 0; y < c->rows; y++) {
-            const int64_t px = turn ? c->y0 + y : c->x0 + x, py = turn ? c->x0 + x : c->y0 + y;
-            const bool in = px >= 0 && px < w->g.nx && py >= 0 && py < w->g.ny;
-
-            out[x * c->rows + y] = in ? plane[py * w->g.nx + px] : 0;
+            if (grey != NULL)
+                grey[x * c->rows + y] = in ? plane[py * w->g.nx + px] : GLCM_OUTSIDE;
+            else
+                roi[x * c->rows + y] = in ? plane[py * w->g.nx + px] : 0;
         }
 }
 
@@ -209,17 +169,17 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
         st = tc_no_memory(err, "glcm");
         goto end;
     }
-    for (size_t i = 0; i < levels; i++) {
-        glcm_quantise(&w->g, w->task->pixels, slice, w->params->levels[i], full);
-        crop_grey(w, 0, full, grey + 2 * i * n);
-        crop_grey(w, 1, full, grey + (2 * i + 1) * n);
+    for (size_t i = 0; i < 2 * levels; i++) {
+        if (i % 2 == 0)
+            glcm_quantise(&w->g, w->ocl.task->pixels, slice, w->params->levels[i / 2], full);
+        fill_crop(w, i % 2, full, grey + i * n, NULL);
     }
     glcm_roi_plane(&w->g, slice, full);
-    crop_roi(w, 0, full, roi);
-    crop_roi(w, 1, full, roi + n);
-    st = ocl_write(w->device, &w->planes, 0, grey, 2 * levels * n * sizeof *grey, err);
+    fill_crop(w, 0, full, NULL, roi);
+    fill_crop(w, 1, full, NULL, roi + n);
+    st = ocl_put(&w->ocl, PLANES, 0, grey, 2 * levels * n * sizeof *grey, err);
     if (st == TC_OK)
-        st = ocl_write(w->device, &w->roi, 0, roi, 2 * n, err);
+        st = ocl_put(&w->ocl, ROI, 0, roi, 2 * n, err);
     if (st == TC_OK)
         w->slice = slice;
 end:
@@ -247,9 +207,9 @@ static bool runs_in_turn(const ocl_device *device)
  * memory, or a small group with histograms in global memory. */
 static void choose_groups(cl_worker *w)
 {
-    const bool cpu = runs_in_turn(w->device);
+    const bool cpu = runs_in_turn(w->ocl.device);
     /* A driver may need some local memory of its own. */
-    const size_t local = (size_t)(w->device->info.local_bytes < (48 << 10) ? w->device->info.local_bytes : 48 << 10) - 256;
+    const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10) - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w->params->levels[i]) * sizeof(uint16_t));
@@ -260,41 +220,27 @@ static void choose_groups(cl_worker *w)
         if (items > 32 && items < MAX_GROUP)
             items = 32;
         items = items > MAX_GROUP ? MAX_GROUP : items;
-        items = items > w->device->info.max_group ? w->device->info.max_group : items;
+        items = items > w->ocl.device->info.max_group ? w->ocl.device->info.max_group : items;
         w->group[i] = cpu ? 1 : items;
     }
 }
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const bool single = runs_in_turn(w->device);
-    cl_program program = NULL;
+    const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE" : "";
     bool any_global = false;
-    tc_status st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_SINGLE" : NULL, false,
-                                     &program, err);
+    tc_status st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, KERNELS, err, "%s", single);
 
-    if (st == TC_OK)
-        st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide, err);
-    if (st == TC_OK)
-        st = ocl_kernel_new(w->device, program, "glcm_statistics", &w->statistics, err);
-    if (st == TC_OK)
-        st = ocl_kernel_new(w->device, program, "glcm_maps", &w->map, err);
-    if (st == TC_OK)
-        st = ocl_kernel_new(w->device, program, "glcm_count", &w->count, err);
-    ocl_program_free(w->device, &program);
     for (size_t i = 0; i < w->params->n_levels; i++) {
+        const size_t most = w->ocl.kernel[SLIDE].max_group;
+
         any_global = any_global || w->global_bins[i];
-        if (w->group[i] > w->slide.max_group && w->slide.max_group > 0)
-            w->group[i] = w->slide.max_group;
+        if (w->group[i] > most && most > 0)
+            w->group[i] = most;
     }
-    if (st != TC_OK || !any_global || w->params->window == GLCM_WHOLE_ROI)
+    if (st != TC_OK || !any_global || whole_roi(w))
         return st;
-    st = ocl_program_build(w->device, &ocl_source_glcm, single ? "-DGLCM_GLOBAL_BINS -DGLCM_SINGLE" : "-DGLCM_GLOBAL_BINS", false,
-                           &program, err);
-    if (st == TC_OK)
-        st = ocl_kernel_new(w->device, program, "glcm_slide", &w->slide_global, err);
-    ocl_program_free(w->device, &program);
-    return st;
+    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s", single);
 }
 
 /* Work-items of one unit's launch with histograms in global memory. */
@@ -312,8 +258,8 @@ static uint64_t unit_bytes(const cl_worker *w)
 {
     uint64_t bins = 0;
 
-    if (w->params->window == GLCM_WHOLE_ROI)
-        return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint32_t) + sizeof(glcm_work);
+    if (whole_roi(w))
+        return (uint64_t)MATRIX * sizeof(uint32_t) + sizeof(glcm_work);
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const uint64_t bytes = w->global_bins[i] ? global_bin_items(w, i) * bins_of(w->params->levels[i]) * 2 : 0;
 
@@ -352,65 +298,72 @@ static uint64_t choose_most(const cl_worker *w)
     const uint64_t each = unit_bytes(w);
     const uint64_t fixed = w->crop_pixels * (4 * w->params->n_levels + 2) + w->params->n_maps * sizeof(float)
                            * (uint64_t)w->g.nx * w->g.ny * w->g.nz + ((uint64_t)8 << 20);
-    const uint64_t limit = w->device->memory_limit > fixed ? (w->device->memory_limit - fixed) / 2 : 0;
+    const uint64_t limit = w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
     uint64_t most = least(w->g.units / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
     most = least(most, least(limit, (uint64_t)2 << 30) / each);
-    most = least(most, w->device->info.max_alloc_bytes / each);
+    most = least(most, w->ocl.device->info.max_alloc_bytes / each);
     /* A CPU's caches should hold what one kernel leaves for the next. */
-    if (runs_in_turn(w->device))
-        most = least(most, (uint64_t)w->params->n_levels * w->device->info.compute_units);
+    if (runs_in_turn(w->ocl.device))
+        most = least(most, (uint64_t)w->params->n_levels * w->ocl.device->info.compute_units);
     return most < 1 ? 1 : most;
 }
 
-static tc_status make_buffers(cl_worker *w, tc_err *err)
+/* All buffers; maps: of the state, map_bytes of them. */
+static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
-    ocl_device *const d = w->device;
-    const uint64_t n = w->most;
-    const size_t groups = (size_t)(n * w->groups_per_unit);
-    const size_t map_bytes = w->params->n_maps * w->g.nx * (size_t)w->g.ny * w->g.nz * sizeof(float);
-    size_t bins = 1;
-    tc_status st;
+    const glcm_tables *const t = &w->tables;
+    const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w), steps = 2 * (uint64_t)t->max_pairs + 1;
+    const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1, groups = n * w->groups_per_unit;
+    const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
+    glcm_move *const moves = make_moves(w);
+    uint64_t difference[GLCM_MAX_LEVELS][2], bins = 1;
 
+    if (moves == NULL)
+        return tc_no_memory(err, "the offsets");
+    for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
+        difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
+        difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
+    }
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
-            const size_t bytes = (size_t)(global_bin_items(w, i) * n) * bins_of(w->params->levels[i]) * 2;
+            const uint64_t bytes = global_bin_items(w, i) * n * bins_of(w->params->levels[i]) * 2;
 
             bins = bytes > bins ? bytes : bins;
         }
-    st = ocl_buffer_new(d, 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t), CL_MEM_READ_ONLY,
-                        "the picture", &w->planes, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, 2 * w->crop_pixels, CL_MEM_READ_ONLY, "the picture", &w->roi, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, (size_t)n * sizeof(glcm_work), CL_MEM_READ_ONLY, "the units", &w->work, err);
-    if (st == TC_OK && w->params->window == GLCM_WHOLE_ROI)
-        return ocl_buffer_new(d, (size_t)n * GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint32_t),
-                              CL_MEM_READ_WRITE, "the matrices", &w->matrices, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, (size_t)n * sizeof(uint32_t), CL_MEM_READ_ONLY, "the units", &w->units, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, (size_t)(n * w->unit_windows) * GLCM_WORDS * sizeof(uint64_t), CL_MEM_READ_WRITE,
-                            "the sums", &w->words, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, bins, CL_MEM_READ_WRITE, "the histograms", &w->bins, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, groups * GLCM_FEATURES * sizeof(glcm_partial), CL_MEM_WRITE_ONLY,
-                            "the statistics", &w->partials, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, groups * sizeof(uint32_t), CL_MEM_WRITE_ONLY, "the statistics", &w->counts, err);
-    if (st == TC_OK)
-        st = ocl_buffer_new(d, map_bytes > 0 ? map_bytes : sizeof(float), CL_MEM_READ_WRITE, "the maps",
-                            &w->maps, err);
+    const ocl_need needs[] = {
+        { PLANES, planes, "the picture", NULL },
+        { ROI, 2 * w->crop_pixels, "the picture", NULL },
+        { WORK, n * sizeof(glcm_work), "the units", NULL },
+        { MATRICES, matrices * n * MATRIX * sizeof(uint32_t), "the matrices", NULL },
+        { UNITS, sliding * n * sizeof(uint32_t), "the units", NULL },
+        { WORDS, sliding * n * w->unit_windows * GLCM_WORDS * sizeof(uint64_t), "the sums", NULL },
+        { BINS, sliding * bins, "the histograms", NULL },
+        { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_partial), "the statistics", NULL },
+        { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
+        { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
+        { MOVES, n_moves * sizeof *moves, "the offsets", moves },
+        { CELL_STEPS, sliding * t->nowhere * sizeof *t->cell_step, "tables", t->cell_step },
+        { MARGINAL_STEPS, sliding * steps * sizeof *t->marginal_step, "tables", t->marginal_step },
+        { STEPS, sliding * steps * sizeof *t->step, "tables", t->step },
+        { DIFFERENCE, sliding * sizeof difference, "tables", difference },
+        { DIVISORS, sliding * ((uint64_t)t->max_pairs + 1) * sizeof *t->divisors, "tables", t->divisors },
+        { F, sliding * steps * sizeof *t->f, "tables", t->f },
+        { F60, sliding * steps * sizeof *t->f60, "tables", t->f60 },
+        { EXP_TABLE, sliding * GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", t->exp_table }
+    };
+    const tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+
+    free(moves);
     return st;
 }
 
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->most, groups = n * w->groups_per_unit;
-    const size_t matrices = w->params->window == GLCM_WHOLE_ROI
-                          ? n * GLCM_MAX_LEVELS * GLCM_MAX_LEVELS : 1;
+    const size_t matrices = whole_roi(w)
+                          ? n * MATRIX : 1;
 
     w->host_work = calloc(n, sizeof *w->host_work);
     w->host_units = calloc(n, sizeof *w->host_units);
@@ -469,7 +422,7 @@ static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, gl
     find_maps(w, unit, work);
 }
 
-static tc_status launch_slides(cl_worker *w, uint64_t n, ocl_batch *batch, tc_err *err)
+static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
     const glcm_view *const v = &w->g.view[0];
     const size_t side = (size_t)(v->x1 - v->x0 > v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0);
@@ -488,69 +441,46 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, ocl_batch *batch, tc_er
     first[w->params->n_levels] = listed;
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
-    st = ocl_write(w->device, &w->units, 0, w->host_units, listed * sizeof *w->host_units, err);
+    st = ocl_put(&w->ocl, UNITS, 0, w->host_units, listed * sizeof *w->host_units, err);
     for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
-        const size_t items = w->group[level];
+        const size_t items = w->group[level], units = first[level + 1] - first[level];
         const size_t bytes = items * bins_of(w->params->levels[level]) * sizeof(uint16_t);
-        const size_t local[3] = { items, 1, 1 };
-        const size_t global[3] = { ocl_round_up(rows, items), segments, first[level + 1] - first[level] };
-        const ocl_kernel *const kernel = w->global_bins[level] ? &w->slide_global : &w->slide;
-        ocl_arg args[] = {
-            OCL_BUFFER(w->work), OCL_BUFFER(w->units), OCL_ARG(first[level]), OCL_BUFFER(w->planes),
-            OCL_BUFFER(w->roi), OCL_BUFFER(w->moves), OCL_BUFFER(w->cell_steps), OCL_BUFFER(w->marginal_steps),
-            OCL_BUFFER(w->difference), OCL_BUFFER(w->steps), OCL_ARG(w->tables.diagonal), OCL_BUFFER(w->words),
-            OCL_LOCAL(bytes)
-        };
+        const bool global = w->global_bins[level];
 
-        if (global[2] == 0)
-            continue;
-        if (w->global_bins[level])
-            args[12] = (ocl_arg)OCL_BUFFER(w->bins);
-        st = ocl_set_args(w->device, kernel, args, sizeof args / sizeof args[0], err);
-        if (st == TC_OK)
-            st = ocl_launch(w->device, kernel, 3, NULL, global, local, batch, err);
+        st = OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, ocl_grid_of(items, rows, segments, units), err,
+                       OCL_HELD(w, WORK), OCL_HELD(w, UNITS), OCL_UINT(first[level]), OCL_HELD(w, PLANES),
+                       OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS), OCL_HELD(w, MARGINAL_STEPS),
+                       OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal), OCL_HELD(w, WORDS),
+                       global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
     }
     return st;
 }
 
-static tc_status launch_statistics(cl_worker *w, uint64_t n, ocl_batch *batch, tc_err *err)
+static tc_status launch_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const size_t local[2] = { GLCM_GROUP, 1 };
-    const size_t global[2] = { (size_t)w->groups_per_unit * GLCM_GROUP, (size_t)n };
-    const tc_i32 fbits = w->tables.fbits;
-    const ocl_arg args[] = {
-        OCL_BUFFER(w->work), OCL_BUFFER(w->words), OCL_BUFFER(w->divisors), OCL_BUFFER(w->f), OCL_BUFFER(w->f60),
-        OCL_ARG(fbits), OCL_BUFFER(w->exp_table), OCL_BUFFER(w->partials), OCL_BUFFER(w->counts)
-    };
-    tc_status st = ocl_set_args(w->device, &w->statistics, args, sizeof args / sizeof args[0], err);
-
-    return st == TC_OK ? ocl_launch(w->device, &w->statistics, 2, NULL, global, local, batch, err) : st;
+    return OCL_QUEUE(w, STATISTICS, ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_unit * GLCM_GROUP, (size_t)n, 1),
+                     err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS), OCL_HELD(w, F),
+                     OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
+                     OCL_HELD(w, COUNTS));
 }
 
 /* The maps of those units of the batch that have any. */
-static tc_status launch_maps(cl_worker *w, uint64_t n, ocl_batch *batch, tc_err *err)
+static tc_status launch_maps(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const tc_i64 map_plane = (tc_i64)w->g.nx * w->g.ny;
-    const tc_i32 map_width = (tc_i32)w->g.nx, fbits = w->tables.fbits;
     tc_status st = TC_OK;
 
     for (uint32_t i = 0; st == TC_OK && i < n; i++) {
         const glcm_work *const work = &w->host_work[i];
-        const size_t global[2] = { (size_t)work->rows, (size_t)work->columns };
-        const ocl_arg args[] = {
-            OCL_BUFFER(w->work), OCL_ARG(i), OCL_BUFFER(w->words), OCL_BUFFER(w->divisors), OCL_BUFFER(w->f),
-            OCL_BUFFER(w->f60), OCL_ARG(fbits), OCL_BUFFER(w->exp_table), OCL_BUFFER(w->maps),
-            OCL_ARG(map_plane), OCL_ARG(map_width)
-        };
+        const ocl_grid grid = { .global = { (size_t)work->rows, (size_t)work->columns, 1 } };
         int maps = 0;
 
         for (int f = 0; f < GLCM_FEATURES; f++)
             maps += work->map[f] >= 0;
-        if (maps == 0)
-            continue;
-        st = ocl_set_args(w->device, &w->map, args, sizeof args / sizeof args[0], err);
-        if (st == TC_OK)
-            st = ocl_launch(w->device, &w->map, 2, NULL, global, NULL, batch, err);
+        if (maps > 0)
+            st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(i), OCL_HELD(w, WORDS),
+                           OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
+                           OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
+                           OCL_INT(w->g.nx));
     }
     return st;
 }
@@ -558,11 +488,10 @@ static tc_status launch_maps(cl_worker *w, uint64_t n, ocl_batch *batch, tc_err 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t groups = (size_t)(n * w->groups_per_unit);
-    tc_status st = ocl_read(w->device, &w->partials, 0, w->host_partials,
-                            groups * GLCM_FEATURES * sizeof *w->host_partials, err);
+    tc_status st = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
+                           groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
-    return st == TC_OK ? ocl_read(w->device, &w->counts, 0, w->host_counts, groups * sizeof *w->host_counts, err)
-                       : st;
+    return st == TC_OK ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err) : st;
 }
 
 /* Adds what came back to the state. */
@@ -585,26 +514,18 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 
 static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    ocl_batch batch = { 0 };
-    double ms = 0;
-    tc_status st = ocl_write(w->device, &w->work, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
+    tc_status st = launch_slides(w, n, err);
 
     if (st == TC_OK)
-        st = launch_slides(w, n, &batch, err);
+        st = launch_statistics(w, n, err);
     if (st == TC_OK)
-        st = launch_statistics(w, n, &batch, err);
-    if (st == TC_OK)
-        st = launch_maps(w, n, &batch, err);
-    if (st == TC_OK)
-        st = ocl_batch_wait(w->device, &batch, w->pace.last_ms, &ms, err);
-    ocl_batch_drop(w->device, &batch);
+        st = launch_maps(w, n, err);
+    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
     if (st == TC_OK)
         st = read_statistics(w, n, err);
-    if (st != TC_OK)
-        return st;
-    ocl_slice_took(&w->pace, n, ms);
-    add_statistics(w, first, n);
-    return TC_OK;
+    if (st == TC_OK)
+        add_statistics(w, first, n);
+    return st;
 }
 
 /* --- a batch of whole-ROI matrices ------------------------------------------------------------ */
@@ -628,38 +549,22 @@ static void add_matrix(const cl_worker *w, const glcm_unit *unit, const uint32_t
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    const uint32_t matrix_size = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS;
-    const size_t bytes = (size_t)n * matrix_size * sizeof(uint32_t);
-    const size_t global[3] = { (size_t)w->host_work[0].rows, (size_t)w->host_work[0].columns, (size_t)n };
-    const ocl_arg args[] = {
-        OCL_BUFFER(w->work), OCL_BUFFER(w->planes), OCL_BUFFER(w->roi), OCL_BUFFER(w->matrices),
-        OCL_ARG(matrix_size)
-    };
-    uint64_t *const matrix = malloc(matrix_size * sizeof *matrix);
-    ocl_batch batch = { 0 };
-    double ms = 0;
+    const ocl_grid grid = { .global = { (size_t)w->host_work[0].rows, (size_t)w->host_work[0].columns, (size_t)n } };
+    uint64_t *const matrix = malloc(MATRIX * sizeof *matrix);
     tc_status st = matrix == NULL ? tc_no_memory(err, "glcm")
-                 : ocl_write(w->device, &w->work, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
+                                  : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
 
     if (st == TC_OK)
-        st = ocl_zero(w->device, &w->matrices, err);
+        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
+                       OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
+    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
     if (st == TC_OK)
-        st = ocl_set_args(w->device, &w->count, args, sizeof args / sizeof args[0], err);
-    if (st == TC_OK)
-        st = ocl_launch(w->device, &w->count, 3, NULL, global, NULL, &batch, err);
-    if (st == TC_OK)
-        st = ocl_batch_wait(w->device, &batch, w->pace.last_ms, &ms, err);
-    ocl_batch_drop(w->device, &batch);
-    if (st == TC_OK)
-        st = ocl_read(w->device, &w->matrices, 0, w->host_counts, bytes, err);
-    if (st == TC_OK) {
-        ocl_slice_took(&w->pace, n, ms);
-        for (uint64_t i = 0; i < n; i++) {
-            glcm_unit unit;
+        st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts, (size_t)n * MATRIX * sizeof *w->host_counts, err);
+    for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+        glcm_unit unit;
 
-            glcm_unit_at(&w->g, first + i, &unit);
-            add_matrix(w, &unit, w->host_counts + i * matrix_size, matrix);
-        }
+        glcm_unit_at(&w->g, first + i, &unit);
+        add_matrix(w, &unit, w->host_counts + i * MATRIX, matrix);
     }
     free(matrix);
     return st;
@@ -667,26 +572,10 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
 /* --- the backend ---------------------------------------------------------------------------------- */
 
-static void cl_close(void **worker)
+static void free_parts(void *worker)
 {
-    cl_worker *const w = *worker;
-    ocl_device *d;
+    cl_worker *const w = worker;
 
-    *worker = NULL;
-    if (w == NULL)
-        return;
-    d = w->device;
-    ocl_buffer *const buffers[] = {
-        &w->cell_steps, &w->marginal_steps, &w->difference, &w->steps, &w->divisors, &w->f, &w->f60, &w->exp_table,
-        &w->moves, &w->planes, &w->roi, &w->work, &w->units, &w->words, &w->bins, &w->partials, &w->counts,
-        &w->maps, &w->matrices
-    };
-    ocl_kernel *const kernels[] = { &w->slide, &w->slide_global, &w->statistics, &w->map, &w->count };
-
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        ocl_buffer_free(d, buffers[i]);
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
-        ocl_kernel_free(d, kernels[i]);
     free(w->state);
     free(w->lenses);
     free(w->first_move);
@@ -695,19 +584,21 @@ static void cl_close(void **worker)
     free(w->host_partials);
     free(w->host_counts);
     glcm_tables_free(&w->tables);
-    free(w);
 }
 
-static tc_status open_parts(cl_worker *w, const void *state, tc_err *err)
+static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
-    const glcm_params *const p = w->params;
-    const size_t map_bytes = w->task->plan.state_bytes - glcm_state_maps_at(p);
-    tc_status st = glcm_geometry_init(w->task, &w->g, err);
+    cl_worker *const w = worker;
+    const an_task *const task = w->ocl.task;
+    const glcm_params *const p = w->params = task->params;
+    const size_t maps_at = glcm_state_maps_at(p);
+    tc_status st = glcm_geometry_init(task, &w->g, err);
 
-    w->state = malloc(w->task->plan.state_bytes);
+    w->slice = UINT32_MAX;
+    w->state = malloc(maps_at);
     if (w->state == NULL)
         return tc_no_memory(err, "glcm");
-    memcpy(w->state, state, w->task->plan.state_bytes);
+    memcpy(w->state, state, maps_at);
     if (st == TC_OK)
         st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
     if (st == TC_OK)
@@ -721,35 +612,16 @@ static tc_status open_parts(cl_worker *w, const void *state, tc_err *err)
     if (st != TC_OK)
         return st;
     w->most = choose_most(w);
-    ocl_slice_init(&w->pace, w->task->slice_ms, least(w->most, 8 * p->n_levels), w->most);
-    st = make_buffers(w, err);
-    if (st == TC_OK)
-        st = make_host_memory(w, err);
-    if (st == TC_OK)
-        st = upload_moves(w, err);
-    if (st == TC_OK && p->window != GLCM_WHOLE_ROI)
-        st = upload_tables(w, err);
-    if (st == TC_OK && map_bytes > 0)
-        st = ocl_write(w->device, &w->maps, 0, w->state + glcm_state_maps_at(p), map_bytes, err);
-    return st;
+    ocl_pace_init(&w->pace, task->slice_ms, least(w->most, 8 * p->n_levels), w->most);
+    st = make_buffers(w, (const unsigned char *)state + maps_at, task->plan.state_bytes - maps_at, err);
+    return st == TC_OK ? make_host_memory(w, err) : st;
 }
+
+static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_parts, free_parts };
 
 static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
 {
-    cl_worker *const w = calloc(1, sizeof *w);
-    tc_status st;
-
-    *worker = w;
-    if (w == NULL)
-        return tc_no_memory(err, "glcm");
-    w->task = task;
-    w->params = task->params;
-    w->device = task->device;
-    w->slice = UINT32_MAX;
-    st = open_parts(w, state, err);
-    if (st != TC_OK)
-        cl_close(worker);
-    return st;
+    return ocl_worker_open(&launcher, task, state, worker, err);
 }
 
 static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
@@ -765,14 +637,15 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
     *units_done = done;
     if (done >= w->g.units)
         return TC_OK;
-    n = ocl_slice_next(&w->pace, per_slice - done % per_slice);
+    n = ocl_pace_next(&w->pace, per_slice - done % per_slice);
     for (uint64_t i = 0; i < n; i++)
         describe_unit(w, done + i, i, &unit);
     if (unit.slice != w->slice)
         st = load_slice(w, unit.slice, err);
     if (st == TC_OK)
-        st = w->params->window == GLCM_WHOLE_ROI ? count_batch(w, done, n, err)
-                                                 : slide_batch(w, done, n, err);
+        st = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
+    if (st == TC_OK)
+        st = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
     if (st != TC_OK)
         return st;
     head->units_done = done + n;
@@ -784,13 +657,11 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const size_t at = glcm_state_maps_at(w->params);
-    const size_t bytes = w->task->plan.state_bytes - at;
-    tc_status st = TC_OK;
+    const ocl_part maps = { MAPS, w->ocl.task->plan.state_bytes - at, (unsigned char *)state + at };
+    const tc_status st = ocl_fetch(&w->ocl, &maps, 1, false, err);
 
-    if (bytes > 0)
-        st = ocl_read(w->device, &w->maps, 0, w->state + at, bytes, err);
     if (st == TC_OK)
-        memcpy(state, w->state, w->task->plan.state_bytes);
+        memcpy(state, w->state, at);
     return st;
 }
 
@@ -799,5 +670,5 @@ const an_backend ocl_glcm = {
     .open = cl_open,
     .step = cl_step,
     .sync = cl_sync,
-    .close = cl_close
+    .close = ocl_worker_close
 };

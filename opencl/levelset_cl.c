@@ -48,7 +48,7 @@ typedef struct cl_worker {
     ocl_buffer data, stop, sides, ctl, near, list;
     cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
     size_t band_groups;         /* that share the list of blocks */
-    ocl_slice slice;
+    ocl_pace slice;
     ocl_batch batch;
     /* scalars as arguments want them */
     cl_uint nx, ny, nz, bx, by, bz, cfl, has_stop, stop_after;
@@ -408,7 +408,7 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     w->listed = CTL_LISTED;
     w->other = CTL_LISTED + 1;
     w->band_groups = 16 * (size_t)(w->device->info.compute_units > 0 ? w->device->info.compute_units : 1);
-    ocl_slice_init(&w->slice, task->slice_ms, 1, 1 << 16);
+    ocl_pace_init(&w->slice, task->slice_ms, 1, 1 << 16);
     st = make_kernels(w, err);
     if (st == TC_OK)
         st = make_buffers(w, err);
@@ -440,7 +440,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.units_done;
-    const uint64_t n = ocl_slice_next(&w->slice, w->task->plan.units - done);
+    const uint64_t n = ocl_pace_next(&w->slice, w->task->plan.units - done);
     tc_status st = TC_OK;
     double ms = 0;
 
@@ -459,7 +459,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
         st = look(w, done + n, err);
     if (st != TC_OK)
         return st;
-    ocl_slice_took(&w->slice, n, ms);
+    ocl_pace_took(&w->slice, n, ms);
     *units_done = w->head.head.units_done;
     return TC_MORE;
 }

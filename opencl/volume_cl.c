@@ -44,7 +44,7 @@ typedef struct cl_worker {
     size_t group;
     ocl_kernel kernel[STAGES];
     ocl_buffer pixels, mask, plane, used, link, first, root, counts, totals;
-    ocl_slice slice[STAGES];
+    ocl_pace slice[STAGES];
     void *rows;                /* of the mask, made by the host after a repair */
     uint32_t nx, ny, nz;
     uint32_t stride;           /* of the mask, in words */
@@ -347,14 +347,14 @@ static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
 
     while (st == TC_OK && !w->host_only && total < w->task->slice_ms) {
         const uint64_t left = stage_work(w, w->stage) - w->done;
-        const uint64_t count = ocl_slice_next(&w->slice[w->stage], left);
+        const uint64_t count = ocl_pace_next(&w->slice[w->stage], left);
         double ms = 0;
 
         st = do_part(w, state, count, &ms, err);
         if (st != TC_OK)
             return st;
         if (ms > 0)
-            ocl_slice_took(&w->slice[w->stage], count, ms);
+            ocl_pace_took(&w->slice[w->stage], count, ms);
         total += ms;
         w->label_ms += ms;
         w->done += count;
@@ -507,7 +507,7 @@ static void make_slices(cl_worker *w)
         const uint64_t work = stage_work(w, (stage)s), n = voxels_of(w);
         const uint64_t most = s == MASK ? w->piece : s == READ ? ((uint64_t)1 << 24) / w->nx + 1 : work;
 
-        ocl_slice_init(&w->slice[s], w->task->slice_ms,
+        ocl_pace_init(&w->slice[s], w->task->slice_ms,
                        kernel_names[s] == NULL || s == MASK ? most : work * ((uint64_t)1 << 20) / n + 1, most);
     }
     w->slices = 0;

@@ -1,6 +1,6 @@
 /*
- * voting on an OpenCL device: buffers and launches. A launch takes the rows that
- * fit a slice of time, and a step the launches up to the end of a band.
+ * voting on an OpenCL device: buffers and launches. A launch takes as many rows as
+ * the pace allows, and a step the launches up to the end of a band.
  *
  * An item that fits the device is there from open to sync. Of a larger one the
  * planes stay in the state, and each phase takes them slab by slab: the rows that
@@ -10,21 +10,27 @@
  */
 #include "opencl/backends.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/voting/voting.h"
-#include "opencl/program.h"
-#include "opencl/work.h"
+#include "opencl/worker.h"
 
 extern const ocl_source ocl_source_voting;
 
 enum { TILE_ROWS = 8 };         /* a group of the vote sums as many rows, or fewer */
 
-typedef enum kernel_name { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, KERNELS } kernel_name;
+enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, KERNELS };
 static const char *const kernel_names[KERNELS] = {
     "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn"
+};
+
+enum {
+    B_SHAPE,
+    B_COLUMNS, B_LINES,         /* a slice of the blur between its passes */
+    B_CODES, B_OFFSETS, B_SPANS, B_ROWS,
+    B_PIXELS, B_VOTES, B_VOTERS,    /* of an item that fits */
+    B_IN, B_OUT                 /* of a slab */
 };
 
 /* Some rows of a plane, counted through all slices. */
@@ -33,66 +39,35 @@ typedef struct rows {
 } rows;
 
 typedef struct cl_worker {
-    const an_task *task;
-    ocl_device *device;
+    ocl_worker ocl;
     voting_scheme s;
     voting_tables tables;
     an_pool *pool;                      /* makes the tables */
-    ocl_kernel kernels[KERNELS];
-    ocl_buffer shape;
-    ocl_buffer columns, lines;          /* a slice of the blur between its passes */
-    ocl_buffer codes, offsets, spans, rows;
-    ocl_buffer pixels, votes, voters;   /* of an item that fits */
     uint64_t slab_bands;                /* 0: the item fits. Otherwise a slab has as many bands */
-    ocl_buffer in, out;                 /* of a slab */
-    rows in_rows, out_rows;             /* that they hold */
+    rows in_rows, out_rows;             /* that a slab's buffers hold */
     uint64_t slab_end;                  /* units of work up to the end of the slab; <= done: none is loaded */
     uint32_t *copy;                     /* rows from the device, on their way to the state */
     int round;                          /* of the device's tables; -1: none */
     size_t group;
-    ocl_slice slices[VOTING_REBLUR + 1];    /* by phase, in rows */
+    ocl_pace pace[VOTING_REBLUR + 1];   /* by phase, in rows */
     uint64_t done;
 } cl_worker;
 
 /* --- open, close ---------------------------------------------------------------------- */
 
-static void cl_close(void **worker)
+static void free_parts(void *worker)
 {
-    cl_worker *const w = *worker;
+    cl_worker *const w = worker;
 
-    *worker = NULL;
-    if (w == NULL)
-        return;
-    ocl_buffer *const buffers[] = { &w->shape, &w->pixels, &w->votes, &w->voters, &w->in, &w->out, &w->columns,
-                                    &w->lines, &w->codes, &w->offsets, &w->spans, &w->rows };
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-        ocl_buffer_free(w->device, buffers[i]);
-    for (int i = 0; i < KERNELS; i++)
-        ocl_kernel_free(w->device, &w->kernels[i]);
     voting_tables_free(&w->tables);
     an_pool_destroy(&w->pool);
     free(w->copy);
-    free(w);
-}
-
-static tc_status make_kernels(cl_worker *w, tc_err *err)
-{
-    cl_program program = NULL;
-    char defines[48];
-
-    w->group = w->device->info.max_group >= 128 ? 128 : OCL_GROUP_FLOOR;
-    snprintf(defines, sizeof defines, "-DGROUP=%zu -DTILE_ROWS=%d", w->group, TILE_ROWS);
-    tc_status st = ocl_program_build(w->device, &ocl_source_voting, defines, false, &program, err);
-    for (int i = 0; st == TC_OK && i < KERNELS; i++)
-        st = ocl_kernel_new(w->device, program, kernel_names[i], &w->kernels[i], err);
-    ocl_program_free(w->device, &program);
-    return st;
 }
 
 static void fill_shape(const cl_worker *w, const voting_levels *levels, voting_shape *shape)
 {
     const voting_scheme *const s = &w->s;
-    const voting_params *const p = w->task->params;
+    const voting_params *const p = w->ocl.task->params;
     const uint32_t n[3] = { s->nz, s->ny, s->nx };
 
     memset(shape, 0, sizeof *shape);
@@ -108,15 +83,7 @@ static void fill_shape(const cl_worker *w, const voting_levels *levels, voting_s
     shape->side = s->side;
     shape->root = p->root;
     shape->shift = levels->shift;
-    shape->wide = w->task->pixels->bits == 16;
-}
-
-/* A buffer with its content, which may be NULL. */
-static tc_status filled(cl_worker *w, ocl_buffer *buffer, const void *from, size_t bytes, const char *what, tc_err *err)
-{
-    const tc_status st = ocl_buffer_new(w->device, bytes, CL_MEM_READ_WRITE, what, buffer, err);
-
-    return st == TC_OK && from != NULL ? ocl_write(w->device, buffer, 0, from, bytes, err) : st;
+    shape->wide = w->ocl.task->pixels->bits == 16;
 }
 
 static size_t side_of_codes(const voting_scheme *s)
@@ -182,7 +149,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
-        const uint64_t bytes = held * s->nx * (reads_pixels(p) ? w->task->pixels->bits / 8 : sizeof(uint32_t));
+        const uint64_t bytes = held * s->nx * (reads_pixels(p) ? w->ocl.task->pixels->bits / 8 : sizeof(uint32_t));
 
         b.in = bytes > b.in ? bytes : b.in;
     }
@@ -192,12 +159,12 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
 /* Whether there is room for an item, or for a slab of it: 0 bands are all. */
 static bool fits(const cl_worker *w, uint64_t bands)
 {
-    const uint64_t room = w->device->memory_limit - w->device->memory_used, most = w->device->info.max_alloc_bytes;
+    const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used, most = w->ocl.device->info.max_alloc_bytes;
     const slab_bytes b = bytes_of_slab(w, bands > 0 ? bands : w->s.bands);
 
     if (bands > 0)
         return b.in + b.out + 2 * b.blur <= room && b.in <= most && b.out <= most && b.blur <= most;
-    return (uint64_t)w->s.n * (w->task->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room && b.out <= most &&
+    return (uint64_t)w->s.n * (w->ocl.task->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room && b.out <= most &&
            b.blur <= most;
 }
 
@@ -226,80 +193,69 @@ static tc_status make_tables(cl_worker *w, const voting_shape *shape, tc_err *er
 {
     const voting_scheme *const s = &w->s;
     const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->reach[0] + 1;
-    tc_status st = filled(w, &w->shape, shape, sizeof *shape, "the shape", err);
+    const ocl_need needs[] = {
+        { B_SHAPE, sizeof *shape, "the shape", shape },
+        { B_CODES, side_of_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
+        { B_OFFSETS, n_rows * (2 * (size_t)s->reach[2] + 1) * sizeof(uint16_t), "the directions",
+          w->tables.dir_of_offset },
+        { B_SPANS, s->n_dirs * n_rows * sizeof(voting_span), "the cones", NULL },
+        { B_ROWS, s->n_dirs * layers * sizeof(voting_span), "the cones", NULL }
+    };
 
-    if (st == TC_OK)
-        st = filled(w, &w->codes, w->tables.dir_of_code, side_of_codes(s) * sizeof(uint16_t), "the directions", err);
-    if (st == TC_OK)
-        st = filled(w, &w->offsets, w->tables.dir_of_offset, n_rows * (2 * (size_t)s->reach[2] + 1) * sizeof(uint16_t),
-                    "the directions", err);
-    if (st == TC_OK)
-        st = filled(w, &w->spans, NULL, s->n_dirs * n_rows * sizeof(voting_span), "the cones", err);
-    if (st == TC_OK)
-        st = filled(w, &w->rows, NULL, s->n_dirs * layers * sizeof(voting_span), "the cones", err);
-    return st;
-}
-
-static const void *pixel_bytes(const wu_pixels *px)
-{
-    return px->bits == 16 ? (const void *)px->u16 : px->u8;
+    return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
 /* The planes of an item that fits, or what holds those of a slab. */
 static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
-    const slab_bytes b = bytes_of_slab(w, w->slab_bands > 0 ? w->slab_bands : s->bands);
+    const wu_pixels *const px = w->ocl.task->pixels;
+    const uint64_t slabs = w->slab_bands > 0, whole = !slabs;
+    const slab_bytes b = bytes_of_slab(w, slabs ? w->slab_bands : s->bands);
     const uint32_t *const votes = w->done > 0 ? voting_votes_const(state) : NULL;
-    tc_status st = filled(w, &w->columns, NULL, b.blur, "the blur", err);
+    const ocl_need needs[] = {
+        { B_COLUMNS, b.blur, "the blur", NULL },
+        { B_LINES, b.blur, "the blur", NULL },
+        { B_IN, slabs * b.in, "a slab", NULL },
+        { B_OUT, slabs * b.out, "a slab", NULL },
+        { B_PIXELS, whole * s->n * (px->bits / 8), "the pixels", ocl_pixels_from(px, 0) },
+        { B_VOTES, whole * b.out, "the votes", votes },
+        { B_VOTERS, whole * b.out, "the voters", votes != NULL ? votes + s->n : NULL }
+    };
 
-    if (st == TC_OK)
-        st = filled(w, &w->lines, NULL, b.blur, "the blur", err);
-    if (w->slab_bands > 0) {
-        if (st == TC_OK)
-            st = filled(w, &w->in, NULL, b.in, "a slab", err);
-        if (st == TC_OK)
-            st = filled(w, &w->out, NULL, b.out, "a slab", err);
+    if (slabs) {
         w->copy = malloc(b.out);
-        return st == TC_OK && w->copy == NULL ? tc_no_memory(err, "a slab") : st;
+        if (w->copy == NULL)
+            return tc_no_memory(err, "a slab");
+    } else {
+        w->in_rows = w->out_rows = (rows){ 0, all_rows(s) };
     }
-    w->in_rows = w->out_rows = (rows){ 0, all_rows(s) };
-    if (st == TC_OK)
-        st = filled(w, &w->pixels, pixel_bytes(w->task->pixels), s->n * (w->task->pixels->bits / 8), "the pixels", err);
-    if (st == TC_OK)
-        st = filled(w, &w->votes, votes, b.out, "the votes", err);
-    if (st == TC_OK)
-        st = filled(w, &w->voters, votes != NULL ? votes + s->n : NULL, b.out, "the voters", err);
-    return st;
+    return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
 /* The first launches are made before anything is known of the device: some eight
  * million times a voter and a row that its cone may cross, or as much else. */
-static void make_slices(cl_worker *w)
+static void set_paces(cl_worker *w)
 {
     const uint64_t few = (uint64_t)8 << 20, cone = voting_offset_rows(&w->s);
     const uint64_t taps = 2 * (uint64_t)(w->s.half[0] + w->s.half[1] + w->s.half[2]) + 3;
     const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.reach[2] / 4 + 1), taps };
 
     for (int i = 0; i <= VOTING_REBLUR; i++)
-        ocl_slice_init(&w->slices[i], w->task->slice_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
+        ocl_pace_init(&w->pace[i], w->ocl.task->slice_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
 }
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
-    cl_worker *const w = calloc(1, sizeof *w);
+    cl_worker *const w = worker;
+    const an_task *const task = w->ocl.task;
     voting_levels levels = { 0, 0 };
     voting_shape shape;
-    tc_status st;
+    tc_status st = voting_scheme_init(task->params, task->item, task->item->name, &w->s, err);
 
-    *worker = w;
-    if (w == NULL)
-        return tc_no_memory(err, "voting");
-    w->task = task;
-    w->device = task->device;
     w->round = -1;
     w->done = ((const an_state_head *)state)->units_done;
-    st = voting_scheme_init(task->params, task->item, task->item->name, &w->s, err);
+    w->group = ocl_group_size(w->ocl.device, 128);
     if (st == TC_OK)
         st = voting_levels_init(task->params, &w->s, task->pixels, &levels, err);
     if (st == TC_OK)
@@ -307,19 +263,17 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     if (st == TC_OK)
         st = an_pool_create(task->threads, &w->pool, err);
     if (st == TC_OK)
-        st = make_kernels(w, err);
-    if (st == TC_OK) {
-        fill_shape(w, &levels, &shape);
-        st = make_tables(w, &shape, err);
-    }
-    if (st == TC_OK) {
-        choose_slabs(w);
-        make_slices(w);
-        st = make_planes(w, state, err);
-    }
+        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DTILE_ROWS=%d",
+                       w->group, TILE_ROWS);
     if (st != TC_OK)
-        cl_close(worker);
-    return st;
+        return st;
+    fill_shape(w, &levels, &shape);
+    st = make_tables(w, &shape, err);
+    if (st != TC_OK)
+        return st;
+    choose_slabs(w);
+    set_paces(w);
+    return make_planes(w, state, err);
 }
 
 /* --- steps --------------------------------------------------------------------------------- */
@@ -331,37 +285,32 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
     if (w->round == round)
         return TC_OK;
     voting_tables_round(&w->s, &w->tables, round, w->pool);
-    st = ocl_write(w->device, &w->rows, 0, w->tables.rows, w->rows.bytes, err);
+    st = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
     if (st == TC_OK)
-        st = ocl_write(w->device, &w->spans, 0, w->tables.spans, w->spans.bytes, err);
+        st = ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err);
     w->round = st == TC_OK ? round : -1;
     return st;
 }
 
-/* One work-item for each pixel of some rows. */
-static tc_status launch_rows(cl_worker *w, kernel_name name, const ocl_arg *args, size_t n_args, size_t n_rows,
-                             ocl_batch *batch, tc_err *err)
+/* A work-item for each pixel of some rows. */
+static ocl_grid row_grid(const cl_worker *w, uint64_t n_rows)
 {
-    const size_t local[2] = { 64, 1 };
-    const size_t global[2] = { ocl_round_up(w->s.nx, local[0]), n_rows };
-    const tc_status st = ocl_set_args(w->device, &w->kernels[name], args, n_args, err);
-
-    return st == TC_OK ? ocl_launch(w->device, &w->kernels[name], 2, NULL, global, local, batch, err) : st;
+    return ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n_rows, 1);
 }
 
 /* What a phase reads and what it writes, on the device. */
-static const ocl_buffer *plane_in(const cl_worker *w, voting_phase phase)
+static int plane_in(const cl_worker *w, voting_phase phase)
 {
     if (w->slab_bands > 0)
-        return &w->in;
-    return reads_pixels(phase) ? &w->pixels : phase == VOTING_VOTE ? &w->voters : &w->votes;
+        return B_IN;
+    return reads_pixels(phase) ? B_PIXELS : phase == VOTING_VOTE ? B_VOTERS : B_VOTES;
 }
 
-static const ocl_buffer *plane_out(const cl_worker *w, voting_phase phase)
+static int plane_out(const cl_worker *w, voting_phase phase)
 {
     if (w->slab_bands > 0)
-        return &w->out;
-    return phase == VOTING_BLUR || phase == VOTING_VOTE ? &w->votes : &w->voters;
+        return B_OUT;
+    return phase == VOTING_BLUR || phase == VOTING_VOTE ? B_VOTES : B_VOTERS;
 }
 
 /* The same in the state. */
@@ -371,29 +320,25 @@ static uint32_t *state_out(const cl_worker *w, voting_phase phase, void *state)
 }
 
 /* Rows [y0, y1) of slice z. */
-static tc_status blur_slice(cl_worker *w, voting_phase phase, uint32_t z, uint32_t y0, uint32_t y1, ocl_batch *batch,
-                            tc_err *err)
+static tc_status blur_slice(cl_worker *w, voting_phase phase, uint64_t z, uint64_t y0, uint64_t y1, tc_err *err)
 {
-    const cl_int slice = (cl_int)z, top = (cl_int)y0 - w->s.half[1], first = (cl_int)y0;
-    const cl_uint in_first = (cl_uint)w->in_rows.first;
-    const cl_uint row = (cl_uint)((uint64_t)z * w->s.ny + y0 - w->out_rows.first);
-    const size_t n = y1 - y0, more = n + 2 * (size_t)w->s.half[1];
-    const ocl_buffer *const in = plane_in(w, phase), *const out = plane_out(w, phase);
-    const ocl_arg along_z[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(*in), OCL_BUFFER(w->columns),
-                                OCL_ARG(slice), OCL_ARG(top), OCL_ARG(in_first) };
-    const ocl_arg along_y[] = { OCL_BUFFER(w->shape), OCL_BUFFER(w->columns), OCL_BUFFER(w->lines), OCL_ARG(first) };
-    const ocl_arg along_x[] = { OCL_BUFFER(w->shape), OCL_BUFFER(w->lines), OCL_BUFFER(*out), OCL_ARG(row) };
-    tc_status st = launch_rows(w, BLUR_Z, along_z, 7, more, batch, err);
+    const uint64_t n = y1 - y0, row = z * w->s.ny + y0 - w->out_rows.first, half = (uint64_t)w->s.half[1];
+    const int in = plane_in(w, phase), out = plane_out(w, phase);
+    tc_status st = OCL_QUEUE(w, BLUR_Z, row_grid(w, n + 2 * half), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                             OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS), OCL_INT(z), OCL_INT((int64_t)y0 - w->s.half[1]),
+                             OCL_UINT(w->in_rows.first));
 
     if (st == TC_OK)
-        st = launch_rows(w, BLUR_Y, along_y, 4, n, batch, err);
+        st = OCL_QUEUE(w, BLUR_Y, row_grid(w, n), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
+                       OCL_HELD(w, B_LINES), OCL_INT(y0));
     if (st == TC_OK)
-        st = launch_rows(w, BLUR_X, along_x, 4, n, batch, err);
+        st = OCL_QUEUE(w, BLUR_X, row_grid(w, n), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES), OCL_HELD(w, out),
+                       OCL_UINT(row));
     return st;
 }
 
 /* Rows [row, end) through all slices, slice by slice. */
-static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, ocl_batch *batch, tc_err *err)
+static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
 {
     const uint64_t ny = w->s.ny;
     tc_status st = TC_OK;
@@ -401,32 +346,27 @@ static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint6
     while (st == TC_OK && row < end) {
         const uint64_t z = row / ny, to = (z + 1) * ny < end ? (z + 1) * ny : end;
 
-        st = blur_slice(w, phase, (uint32_t)z, (uint32_t)(row - z * ny), (uint32_t)(to - z * ny), batch, err);
+        st = blur_slice(w, phase, z, row - z * ny, to - z * ny, err);
         row = to;
     }
     return st;
 }
 
 /* Rows [y0, y1) of slices [z0, z1). */
-static tc_status vote_box(cl_worker *w, uint64_t z0, uint64_t z1, uint64_t y0, uint64_t y1, ocl_batch *batch, tc_err *err)
+static tc_status vote_box(cl_worker *w, uint64_t z0, uint64_t z1, uint64_t y0, uint64_t y1, tc_err *err)
 {
-    const cl_int z_first = (cl_int)z0, y_first = (cl_int)y0, y_end = (cl_int)y1;
-    const cl_uint in_first = (cl_uint)w->in_rows.first, out_first = (cl_uint)w->out_rows.first;
-    const ocl_buffer *const in = plane_in(w, VOTING_VOTE), *const out = plane_out(w, VOTING_VOTE);
-    const ocl_arg args[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->spans), OCL_BUFFER(w->rows),
-                             OCL_BUFFER(*out), OCL_ARG(z_first), OCL_ARG(y_first), OCL_ARG(y_end), OCL_ARG(in_first),
-                             OCL_ARG(out_first) };
-    const size_t local[3] = { w->group, 1, 1 };
-    const size_t global[3] = { ocl_round_up((w->s.nx + 3) / 4, w->group), (size_t)(y1 - y0 + TILE_ROWS - 1) / TILE_ROWS,
-                               (size_t)(z1 - z0) };
-    const tc_status st = ocl_set_args(w->device, &w->kernels[VOTE], args, sizeof args / sizeof args[0], err);
+    const ocl_grid grid = ocl_grid_of(w->group, (w->s.nx + 3) / 4, (size_t)(y1 - y0 + TILE_ROWS - 1) / TILE_ROWS,
+                                      (size_t)(z1 - z0));
+    const int in = plane_in(w, VOTING_VOTE), out = plane_out(w, VOTING_VOTE);
 
-    return st == TC_OK ? ocl_launch(w->device, &w->kernels[VOTE], 3, NULL, global, local, batch, err) : st;
+    return OCL_QUEUE(w, VOTE, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_SPANS),
+                     OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(z0), OCL_INT(y0), OCL_INT(y1),
+                     OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
 }
 
 /* Rows [row, end) through all slices: what they have of the first slice, whole
  * slices, what they have of the last. */
-static tc_status vote_rows(cl_worker *w, uint64_t row, uint64_t end, ocl_batch *batch, tc_err *err)
+static tc_status vote_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const uint64_t ny = w->s.ny;
     tc_status st = TC_OK;
@@ -435,45 +375,33 @@ static tc_status vote_rows(cl_worker *w, uint64_t row, uint64_t end, ocl_batch *
         const uint64_t z = row / ny, y = row % ny, whole = y == 0 ? (end - row) / ny : 0;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
 
-        if (whole > 0)
-            st = vote_box(w, z, z + whole, 0, ny, batch, err);
-        else
-            st = vote_box(w, z, z + 1, y, y + rest, batch, err);
+        st = whole > 0 ? vote_box(w, z, z + whole, 0, ny, err) : vote_box(w, z, z + 1, y, y + rest, err);
         row += whole > 0 ? whole * ny : rest;
     }
     return st;
 }
 
-static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, ocl_batch *batch, tc_err *err)
+static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
 {
-    const cl_uint first = (cl_uint)row, in_first = (cl_uint)w->in_rows.first, out_first = (cl_uint)w->out_rows.first;
-    const ocl_buffer *const in = plane_in(w, phase), *const out = plane_out(w, phase);
-    const ocl_arg voters[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->codes), OCL_BUFFER(*out),
-                               OCL_ARG(first), OCL_ARG(in_first), OCL_ARG(out_first) };
-    const ocl_arg turn[] = { OCL_BUFFER(w->shape), OCL_BUFFER(*in), OCL_BUFFER(w->spans), OCL_BUFFER(w->rows),
-                             OCL_BUFFER(w->offsets), OCL_BUFFER(*out), OCL_ARG(first), OCL_ARG(in_first),
-                             OCL_ARG(out_first) };
+    const int in = plane_in(w, phase), out = plane_out(w, phase);
 
     switch (phase) {
     case VOTING_VOTERS:
-        return launch_rows(w, VOTERS, voters, 7, end - row, batch, err);
+        return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                         OCL_HELD(w, B_CODES), OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(w->in_rows.first),
+                         OCL_UINT(w->out_rows.first));
     case VOTING_VOTE:
-        return vote_rows(w, row, end, batch, err);
+        return vote_rows(w, row, end, err);
     case VOTING_TURN:
-        return launch_rows(w, TURN, turn, 9, end - row, batch, err);
+        return OCL_QUEUE(w, TURN, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
+                         OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, B_OFFSETS), OCL_HELD(w, out),
+                         OCL_UINT(row), OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
     default:
-        return blur_rows(w, phase, row, end, batch, err);
+        return blur_rows(w, phase, row, end, err);
     }
 }
 
 /* --- slabs ---------------------------------------------------------------------------------- */
-
-static tc_status load_rows(cl_worker *w, const ocl_buffer *to, const void *plane, size_t pixel, rows r, tc_err *err)
-{
-    const size_t row = w->s.nx * pixel;
-
-    return ocl_write(w->device, to, 0, (const unsigned char *)plane + r.first * row, r.n * row, err);
-}
 
 /* The slab that begins with a band, as a phase wants it. */
 static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state, tc_err *err)
@@ -481,17 +409,21 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     const voting_scheme *const s = &w->s;
     const uint64_t end = s->bands - band < w->slab_bands ? s->bands : band + w->slab_bands;
     const uint64_t first = rows_before(s, band), last = rows_before(s, end);
-    const uint32_t *const votes = voting_votes(state);
+    const wu_pixels *const px = w->ocl.task->pixels;
+    const uint32_t *const votes = voting_votes(state), *const voters = votes + s->n;
+    const size_t word = sizeof *votes;
     tc_status st;
 
     w->out_rows = (rows){ first, last - first };
     w->in_rows = around(s, first, last, halo_of(s, phase));
     if (reads_pixels(phase))
-        st = load_rows(w, &w->in, pixel_bytes(w->task->pixels), w->task->pixels->bits / 8, w->in_rows, err);
+        st = ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
+                     w->in_rows.n * s->nx * (px->bits / 8), err);
     else
-        st = load_rows(w, &w->in, phase == VOTING_VOTE ? votes + s->n : votes, sizeof *votes, w->in_rows, err);
+        st = ocl_put(&w->ocl, B_IN, 0, (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
+                     w->in_rows.n * s->nx * word, err);
     if (st == TC_OK && phase == VOTING_TURN)
-        st = load_rows(w, &w->out, votes + s->n, sizeof *votes, w->out_rows, err);
+        st = ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx, w->out_rows.n * s->nx * word, err);
     if (st == TC_OK)
         w->slab_end = w->done + (end - band);
     return st;
@@ -501,7 +433,7 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
 static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, void *state, tc_err *err)
 {
     const size_t pixels = (size_t)(end - row) * w->s.nx, offset = (size_t)(row - w->out_rows.first) * w->s.nx;
-    const tc_status st = ocl_read(w->device, &w->out, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
+    const tc_status st = ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err);
 
     if (st == TC_OK)
         memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy, pixels * sizeof *w->copy);
@@ -519,27 +451,19 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
     return row - y + (end < s->ny ? end : s->ny);
 }
 
-/* Launches from a row on, up to the end of a band: as many rows as fit a slice of
- * time, and what is then left of the band. *row: where that led. */
+/* Launches from a row on, up to the end of a band: as many rows as the pace allows,
+ * and what is then left of the band. *row: where that led. */
 static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit, tc_err *err)
 {
-    ocl_slice *const slice = &w->slices[phase];
+    ocl_pace *const pace = &w->pace[phase];
     uint64_t left = limit - *row;
     tc_status st = TC_OK;
 
     while (st == TC_OK && left > 0) {
-        const uint64_t n = ocl_slice_next(slice, left);
-        ocl_batch batch = { 0 };
-        double ms = 0;
+        const uint64_t n = ocl_pace_next(pace, left);
 
-        st = queue_rows(w, phase, *row, *row + n, &batch, err);
-        if (st != TC_OK) {
-            ocl_batch_drop(w->device, &batch);
-            return st;
-        }
-        st = ocl_batch_wait(w->device, &batch, slice->last_ms, &ms, err);
-        if (st == TC_OK)
-            ocl_slice_took(slice, n, ms);
+        st = queue_rows(w, phase, *row, *row + n, err);
+        st = ocl_end_launch(&w->ocl, st, pace, n, err);
         *row += n;
         left = end_of_band(&w->s, *row) - *row;
     }
@@ -580,56 +504,34 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
     return w->done == s->units ? TC_OK : TC_MORE;
 }
 
-/* How many pixels of the planes have been written so far; the others are those
- * of the start. */
-static void written(const cl_worker *w, size_t *votes, size_t *voters)
-{
-    const uint64_t bands = w->s.bands, planes = w->done / bands;
-    const size_t part = (size_t)rows_before(&w->s, w->done % bands) * w->s.nx;
-
-    *votes = planes == 0 ? part : w->s.n;
-    *voters = planes == 0 ? 0 : planes == 1 ? part : w->s.n;
-}
-
-static tc_status read_planes(cl_worker *w, uint32_t *to, tc_err *err)
-{
-    size_t votes, voters;
-
-    written(w, &votes, &voters);
-    const tc_status st = ocl_read(w->device, &w->votes, 0, to, votes * sizeof *to, err);
-
-    return st == TC_OK ? ocl_read(w->device, &w->voters, 0, to + w->s.n, voters * sizeof *to, err) : st;
-}
-
-/* Through memory of its own, so that a device that fails leaves the state whole;
- * a state that is still that of the start is as easily made again. */
+/* The planes, as far as they have been written; the rest is that of the start, as
+ * all of a state is that has not been synced before. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     an_state_head *const head = state;
-    const size_t bytes = 2 * w->s.n * sizeof(uint32_t);
-    const bool fresh = head->units_done == 0;
-    uint32_t *const planes = voting_votes(state);
+    const uint64_t planes = w->done / w->s.bands;
+    const size_t some = (size_t)rows_before(&w->s, w->done % w->s.bands) * w->s.nx;
+    const size_t votes = planes == 0 ? some : w->s.n, voters = planes == 0 ? 0 : planes == 1 ? some : w->s.n;
+    const ocl_part parts[] = {
+        { B_VOTES, votes * sizeof(uint32_t), voting_votes(state) },
+        { B_VOTERS, voters * sizeof(uint32_t), voting_votes(state) + w->s.n }
+    };
     tc_status st;
 
     if (w->slab_bands > 0)
         return TC_OK;
-    uint32_t *const to = fresh ? planes : malloc(bytes);
-    st = to == NULL ? tc_no_memory(err, "voting") : read_planes(w, to, err);
-    if (st == TC_OK && !fresh) {
-        size_t votes, voters;
-
-        written(w, &votes, &voters);
-        memcpy(planes, to, votes * sizeof *to);
-        memcpy(planes + w->s.n, to + w->s.n, voters * sizeof *to);
-    }
+    st = ocl_fetch(&w->ocl, parts, 2, head->units_done == 0, err);
     if (st == TC_OK)
         head->units_done = w->done;
-    else if (fresh)
-        memset(planes, 0, bytes);
-    if (!fresh)
-        free(to);
     return st;
+}
+
+static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_parts };
+
+static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    return ocl_worker_open(&launcher, task, state, worker, err);
 }
 
 const an_backend ocl_voting = {
@@ -637,5 +539,5 @@ const an_backend ocl_voting = {
     .open = cl_open,
     .step = cl_step,
     .sync = cl_sync,
-    .close = cl_close
+    .close = ocl_worker_close
 };

@@ -224,39 +224,39 @@ size_t ocl_round_up(size_t n, size_t multiple)
     return more == 0 ? n : n + (multiple - more);
 }
 
-/* --- slices -------------------------------------------------------------------- */
+/* --- pace ---------------------------------------------------------------------- */
 
-void ocl_slice_init(ocl_slice *slice, double target_ms, uint64_t first, uint64_t most)
+void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
-    slice->target_ms = target_ms > 0.1 ? target_ms : 0.1;
-    slice->most = most > 0 ? most : 1;
-    slice->now = first > 0 ? first : 1;
-    if (slice->now > slice->most)
-        slice->now = slice->most;
-    slice->last_ms = 0;
+    pace->target_ms = target_ms > 0.1 ? target_ms : 0.1;
+    pace->most = most > 0 ? most : 1;
+    pace->now = first > 0 ? first : 1;
+    if (pace->now > pace->most)
+        pace->now = pace->most;
+    pace->last_ms = 0;
 }
 
-uint64_t ocl_slice_next(const ocl_slice *slice, uint64_t left)
+uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
 {
-    return left < slice->now ? left : slice->now;
+    return left < pace->now ? left : pace->now;
 }
 
-void ocl_slice_took(ocl_slice *slice, uint64_t work, double ms)
+void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
 {
     /* Aims a little below the target: launches of equal work vary. */
-    const double aim = 0.8 * slice->target_ms;
-    slice->last_ms = ms;
+    const double aim = 0.8 * pace->target_ms;
+    pace->last_ms = ms;
     if (work == 0)
         return;
-    if (ms > slice->target_ms) {
+    if (ms > pace->target_ms) {
         const uint64_t fits = (uint64_t)((double)work * (aim / ms));
-        if (fits < slice->now)
-            slice->now = fits > 0 ? fits : 1;
-    } else if (work >= slice->now && ms < aim) {
-        const uint64_t limit = slice->now <= slice->most / 2 ? slice->now * 2 : slice->most;
+        if (fits < pace->now)
+            pace->now = fits > 0 ? fits : 1;
+    } else if (work >= pace->now && ms < aim) {
+        const uint64_t limit = pace->now <= pace->most / 2 ? pace->now * 2 : pace->most;
         /* Below half the aim the quotient is more than 2: no need to compute it. */
         const uint64_t fits =
             ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
-        slice->now = fits < limit ? (fits > slice->now ? fits : slice->now) : limit;
+        pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }
 }

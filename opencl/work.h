@@ -1,6 +1,6 @@
 /*
  * Work on an open device: buffers under a budget, launches whose time is
- * measured, and slices that keep a launch short.
+ * measured, and a pace that keeps a launch short.
  *
  * Everything goes through the device's one in-order queue, so a launch sees
  * what was written before it. Sizes and offsets are bytes unless said
@@ -108,7 +108,7 @@ double ocl_clock_ms(void);
 /* n rounded up to a multiple of `multiple` (>= 1). */
 size_t ocl_round_up(size_t n, size_t multiple);
 
-/* --- slices -------------------------------------------------------------------- */
+/* --- pace ---------------------------------------------------------------------- */
 
 /*
  * How much work goes into the next launch, so that one takes about target_ms:
@@ -116,20 +116,20 @@ size_t ocl_round_up(size_t n, size_t multiple);
  * counted in whatever the caller's kernels take (rows, offsets, iterations).
  * The results must not depend on it.
  */
-typedef struct ocl_slice {
+typedef struct ocl_pace {
     double target_ms;
     uint64_t now;              /* work of the next launch */
     uint64_t most;             /* never more than this */
     double last_ms;            /* what the last launch took; for ocl_batch_wait */
-} ocl_slice;
+} ocl_pace;
 
 /* Starts with `first` (a careful guess: it is launched before anything is
  * known of the device), 1 <= first <= most. */
-void ocl_slice_init(ocl_slice *slice, double target_ms, uint64_t first, uint64_t most);
+void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
-uint64_t ocl_slice_next(const ocl_slice *slice, uint64_t left);
+uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
 /* Learns from a launch of `work` that took ms: shrinks at once, grows to the
- * double at most and only after a full slice. */
-void ocl_slice_took(ocl_slice *slice, uint64_t work, double ms);
+ * double at most and only after all that it had asked for. */
+void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

@@ -666,57 +666,57 @@ static void test_selftest_faults(void **state)
     close_fake(&o);
 }
 
-/* --- slices ------------------------------------------------------------------------------- */
+/* --- pace --------------------------------------------------------------------------------- */
 
-static void test_slice_rules(void **state)
+static void test_pace_rules(void **state)
 {
     (void)state;
-    ocl_slice s;
-    ocl_slice_init(&s, 50, 100, 1000);
-    assert_int_equal(ocl_slice_next(&s, 5000), 100);
-    assert_int_equal(ocl_slice_next(&s, 7), 7);
-    assert_int_equal(ocl_slice_next(&s, 0), 0);
-    ocl_slice_took(&s, 100, 1);                /* far too short: the double, no more */
+    ocl_pace s;
+    ocl_pace_init(&s, 50, 100, 1000);
+    assert_int_equal(ocl_pace_next(&s, 5000), 100);
+    assert_int_equal(ocl_pace_next(&s, 7), 7);
+    assert_int_equal(ocl_pace_next(&s, 0), 0);
+    ocl_pace_took(&s, 100, 1);                /* far too short: the double, no more */
     assert_int_equal(s.now, 200);
-    ocl_slice_took(&s, 50, 1);                 /* the rest of something tells nothing */
+    ocl_pace_took(&s, 50, 1);                 /* the rest of something tells nothing */
     assert_int_equal(s.now, 200);
-    ocl_slice_took(&s, 200, 0);
+    ocl_pace_took(&s, 200, 0);
     assert_int_equal(s.now, 400);
-    ocl_slice_took(&s, 400, 500);              /* ten times too long: at once */
+    ocl_pace_took(&s, 400, 500);              /* ten times too long: at once */
     assert_int_equal(s.now, 32);
-    ocl_slice_took(&s, 16, 400);               /* also after a rest */
+    ocl_pace_took(&s, 16, 400);               /* also after a rest */
     assert_int_equal(s.now, 1);
-    ocl_slice_took(&s, 1, 400);                /* never nothing */
+    ocl_pace_took(&s, 1, 400);                /* never nothing */
     assert_int_equal(s.now, 1);
     for (int i = 0; i < 20; i++)
-        ocl_slice_took(&s, s.now, 0.01);
+        ocl_pace_took(&s, s.now, 0.01);
     assert_int_equal(s.now, 1000);             /* never more than the most */
-    ocl_slice_took(&s, 1000, 45);              /* good enough: left alone */
+    ocl_pace_took(&s, 1000, 45);              /* good enough: left alone */
     assert_int_equal(s.now, 1000);
-    ocl_slice_init(&s, 0, 0, 0);
-    assert_int_equal(ocl_slice_next(&s, 5), 1);
-    ocl_slice_init(&s, 50, UINT64_MAX, UINT64_MAX);
-    ocl_slice_took(&s, UINT64_MAX, 0.001);
+    ocl_pace_init(&s, 0, 0, 0);
+    assert_int_equal(ocl_pace_next(&s, 5), 1);
+    ocl_pace_init(&s, 50, UINT64_MAX, UINT64_MAX);
+    ocl_pace_took(&s, UINT64_MAX, 0.001);
     assert_true(s.now == UINT64_MAX);
-    ocl_slice_init(&s, 50, 9, 4);
+    ocl_pace_init(&s, 50, 9, 4);
     assert_int_equal(s.now, 4);
 }
 
 /* On devices of all speeds it comes near the target within a few launches and
  * after the first never goes far beyond it. */
-static void test_slice_settles(void **state)
+static void test_pace_settles(void **state)
 {
     (void)state;
     for (double ms_per_unit = 1e-6; ms_per_unit < 10; ms_per_unit *= 3) {
-        ocl_slice s;
-        ocl_slice_init(&s, 50, 64, (uint64_t)1 << 40);
+        ocl_pace s;
+        ocl_pace_init(&s, 50, 64, (uint64_t)1 << 40);
         double ms = 0;
         for (int i = 0; i < 40; i++) {
-            const uint64_t work = ocl_slice_next(&s, UINT64_MAX);
+            const uint64_t work = ocl_pace_next(&s, UINT64_MAX);
             ms = (double)work * ms_per_unit + 0.01;
             if (i > 0)
                 assert_true(ms <= 50);
-            ocl_slice_took(&s, work, ms);
+            ocl_pace_took(&s, work, ms);
         }
         assert_true(ms > 20 && ms <= 50);
     }
@@ -759,8 +759,8 @@ int main(void)
         cmocka_unit_test(test_build_failure),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_selftest_faults),
-        cmocka_unit_test(test_slice_rules),
-        cmocka_unit_test(test_slice_settles),
+        cmocka_unit_test(test_pace_rules),
+        cmocka_unit_test(test_pace_settles),
         cmocka_unit_test(test_error_names),
         cmocka_unit_test(test_round_up),
     };

@@ -1,0 +1,192 @@
+#include "opencl/worker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tc_status ocl_worker_open(const ocl_launcher *launcher, const an_task *task, const void *state, void **worker,
+                          tc_err *err)
+{
+    ocl_worker *const w = calloc(1, launcher->worker_bytes);
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, launcher->name);
+    w->launcher = launcher;
+    w->task = task;
+    w->device = task->device;
+    const tc_status st = launcher->open(w, state, err);
+    if (st != TC_OK)
+        ocl_worker_close(worker);
+    return st;
+}
+
+void ocl_worker_close(void **worker)
+{
+    ocl_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    ocl_batch_drop(w->device, &w->batch);
+    for (int i = 0; i < OCL_MOST_KERNELS; i++)
+        ocl_kernel_free(w->device, &w->kernel[i]);
+    for (int i = 0; i < OCL_MOST_BUFFERS; i++)
+        ocl_buffer_free(w->device, &w->buffer[i]);
+    if (w->launcher->free != NULL)
+        w->launcher->free(w);
+    free(w);
+}
+
+/* --- kernels ------------------------------------------------------------------- */
+
+size_t ocl_group_size(const ocl_device *device, size_t most)
+{
+    while (most > device->info.max_group)
+        most /= 2;
+    return most;
+}
+
+tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names, size_t n,
+                    tc_err *err, const char *format, ...)
+{
+    char defines[128];
+    cl_program program = NULL;
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(defines, sizeof defines, format, args);
+    va_end(args);
+    if (length < 0 || (size_t)length >= sizeof defines)
+        return tc_fail(err, TC_INTERNAL, "%s: the defines are too long", source->name);
+    tc_status st = ocl_program_build(w->device, source, defines, floats, &program, err);
+    for (size_t i = 0; st == TC_OK && i < n; i++)
+        if (names[i] != NULL)
+            st = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
+    ocl_program_free(w->device, &program);
+    return st;
+}
+
+/* --- buffers ------------------------------------------------------------------- */
+
+tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        const ocl_need *const need = &needs[i];
+
+        if (need->bytes == 0)
+            continue;
+        st = ocl_buffer_new(w->device, need->bytes, CL_MEM_READ_WRITE, need->what, &w->buffer[need->buffer], err);
+        if (st == TC_OK && need->from != NULL)
+            st = ocl_put(w, need->buffer, 0, need->from, need->bytes, err);
+    }
+    return st;
+}
+
+const void *ocl_pixels_from(const wu_pixels *px, size_t first)
+{
+    return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
+}
+
+tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err)
+{
+    return bytes == 0 ? TC_OK : ocl_write(w->device, &w->buffer[buffer], offset, from, bytes, err);
+}
+
+tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
+{
+    return bytes == 0 ? TC_OK : ocl_read(w->device, &w->buffer[buffer], offset, to, bytes, err);
+}
+
+static size_t bytes_of(const ocl_part *parts, size_t n)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += parts[i].bytes;
+    return bytes;
+}
+
+/* Reads the parts to where they go, or one behind the other to `copy`. */
+static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsigned char *copy, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, at = 0; st == TC_OK && i < n; at += parts[i++].bytes)
+        st = ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to, parts[i].bytes, err);
+    return st;
+}
+
+tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
+{
+    unsigned char *const copy = zero ? NULL : malloc(bytes_of(parts, n) + 1);
+    const tc_status st = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
+                                              : tc_no_memory(err, w->launcher->name);
+
+    for (size_t i = 0, at = 0; i < n; at += parts[i++].bytes) {
+        if (zero && st != TC_OK)
+            memset(parts[i].to, 0, parts[i].bytes);
+        else if (!zero && st == TC_OK)
+            memcpy(parts[i].to, copy + at, parts[i].bytes);
+    }
+    free(copy);
+    return st;
+}
+
+/* --- launches ------------------------------------------------------------------- */
+
+ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
+{
+    return (ocl_grid){ { ocl_round_up(x, group), y, z }, { group, 1, 1 } };
+}
+
+/* Notes what an argument is set to; false: it was that already. Local memory has no
+ * value, and is set each time. */
+static bool note_change(ocl_set_value *old, const ocl_arg *arg)
+{
+    if (arg->value != NULL && old->bytes == arg->bytes && memcmp(old->value, arg->value, arg->bytes) == 0)
+        return false;
+    old->bytes = arg->value != NULL && arg->bytes <= sizeof old->value ? arg->bytes : 0;
+    if (old->bytes > 0)
+        memcpy(old->value, arg->value, arg->bytes);
+    return true;
+}
+
+static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg, tc_err *err)
+{
+    ocl_set_value *const old = i < OCL_KEPT_ARGS ? &w->set[kernel][i] : NULL;
+
+    if (old != NULL && !note_change(old, arg))
+        return TC_OK;
+    const tc_status st = ocl_set_arg(w->device, &w->kernel[kernel], i, arg, err);
+    if (st != TC_OK && old != NULL)
+        old->bytes = 0;
+    return st;
+}
+
+tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < n; i++)
+        st = set_arg(w, kernel, i, &args[i], err);
+    if (st != TC_OK)
+        return st;
+    return ocl_launch(w->device, &w->kernel[kernel], 3, NULL, grid.global, grid.local[0] > 0 ? grid.local : NULL,
+                      &w->batch, err);
+}
+
+tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err)
+{
+    w->took_ms = 0;
+    if (st == TC_OK)
+        st = ocl_batch_wait(w->device, &w->batch, pace->last_ms, &w->took_ms, err);
+    ocl_batch_drop(w->device, &w->batch);
+    if (st == TC_OK)
+        ocl_pace_took(pace, work, w->took_ms);
+    return st;
+}
