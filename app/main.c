@@ -3,10 +3,7 @@
  * unit "workunit" of its slot and leaves "result"; "texcell run" does the same
  * for named files at a command line.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <fenv.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +12,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/analysis/selftest.h"
+#include "app/base/command.h"
 #include "app/run.h"
 #include "config.h"
 #include "opencl/backends.h"
@@ -26,12 +24,15 @@ typedef struct command {
     const char *input, *output, *checkpoint_dir;
     const char *device;        /* NULL: not given */
     double checkpoint_every, slice_ms;
-    unsigned threads;          /* 0: not given */
+    uint64_t threads;          /* 0: not given */
     bool quiet;
+    bool is_task;              /* no verb: the client has started it */
 } command;
 
+static const command defaults = { .checkpoint_every = 60, .slice_ms = 50 };
+
 static const char usage[] =
-    "usage: texcell run WU.zip -o RESULT.npz [options]\n"
+    "usage: texcell run [OPTION]... WU.zip -o RESULT.npz\n"
     "       texcell devices\n"
     "       texcell selftest [--device D]\n"
     "       texcell --help | --version\n"
@@ -53,87 +54,34 @@ static const char usage[] =
 
 /* --- command line ------------------------------------------------------------------ */
 
-static tc_status get_positive(const char *name, const char *text, double hi, double *value, tc_err *err)
+/* The client gives a GPU task its number; init_data.xml says more. */
+static tc_status take_device(void *to, const char *value, tc_err *err)
 {
-    char *end;
+    command *const c = to;
 
-    errno = 0;
-    *value = strtod(text, &end);
-    if (errno != 0 || end == text || *end != '\0' || !(*value > 0) || !(*value <= hi))
-        return tc_fail(err, TC_USAGE, "%s: \"%.64s\" is not a number above 0 and up to %g", name, text, hi);
-    return TC_OK;
-}
-
-static tc_status get_threads(const char *name, const char *text, unsigned *value, tc_err *err)
-{
-    char *end;
-    long n;
-
-    errno = 0;
-    n = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || n < 1 || n > MAX_THREADS)
-        return tc_fail(err, TC_USAGE, "%s: \"%.64s\" is not a number of threads from 1 to %d", name, text, MAX_THREADS);
-    *value = (unsigned)n;
-    return TC_OK;
-}
-
-static tc_status take_option(command *c, const char *name, const char *value, tc_err *err)
-{
-    if (strcmp(name, "-o") == 0 || strcmp(name, "--output") == 0) {
-        c->output = value;
-        return TC_OK;
-    }
-    if (strcmp(name, "--device") == 0) {
+    (void)err;
+    if (!c->is_task || value[0] == '\0' || value[strspn(value, "0123456789")] != '\0')
         c->device = value;
-        return TC_OK;
-    }
-    /* BOINC gives a multi-thread app version --nthreads. */
-    if (strcmp(name, "--threads") == 0 || strcmp(name, "--nthreads") == 0)
-        return get_threads(name, value, &c->threads, err);
-    if (strcmp(name, "--checkpoint-dir") == 0) {
-        c->checkpoint_dir = value;
-        return TC_OK;
-    }
-    if (strcmp(name, "--checkpoint-every") == 0)
-        return get_positive(name, value, 1e6, &c->checkpoint_every, err);
-    if (strcmp(name, "--gpu-slice-ms") == 0)
-        return get_positive(name, value, 10000, &c->slice_ms, err);
-    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell --help lists them", name);
-}
-
-static bool is_number(const char *text)
-{
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
-}
-
-static tc_status parse_options(int argc, char **argv, int first, bool run, command *c, tc_err *err)
-{
-    for (int i = first; i < argc; i++) {
-        const char *const arg = argv[i];
-        tc_status st;
-
-        if (strcmp(arg, "--quiet") == 0) {
-            c->quiet = true;
-            continue;
-        }
-        /* The client gives a GPU task its number; init_data.xml says more. */
-        if (!run && strcmp(arg, "--device") == 0 && i + 1 < argc && is_number(argv[i + 1])) {
-            i++;
-            continue;
-        }
-        if (arg[0] != '-' && run && c->input == NULL) {
-            c->input = arg;
-            continue;
-        }
-        if (arg[0] != '-')
-            return tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many; texcell --help", arg);
-        if (i + 1 >= argc)
-            return tc_fail(err, TC_USAGE, "unknown option or missing value: \"%.64s\"; texcell --help", arg);
-        st = take_option(c, arg, argv[++i], err);
-        if (st != TC_OK)
-            return st;
-    }
     return TC_OK;
+}
+
+/* argv[1] to argv[*n_words] are what is no option. */
+static tc_status read_command(int argc, char **argv, command *c, int *n_words, tc_err *err)
+{
+    const tc_option options[] = {
+        { "output", 'o', TC_TEXT, .to = &c->output },
+        { "device", 0, TC_TAKE, .to = c, .take = take_device },
+        { "threads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
+        /* BOINC gives a multi-thread app version this one. */
+        { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
+        { "checkpoint-dir", 0, TC_TEXT, .to = &c->checkpoint_dir },
+        { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },
+        { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->slice_ms, .most = 10000 },
+        { "quiet", 0, TC_FLAG, .to = &c->quiet },
+        { .name = NULL }
+    };
+
+    return tc_read_options(argc, argv, options, n_words, err);
 }
 
 /* --- running ---------------------------------------------------------------------------- */
@@ -177,25 +125,16 @@ static tc_status check_names(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
-static tc_status wish_of_command(const command *c, ocl_wish *wish, tc_err *err)
-{
-    return ocl_wish_parse(c->device != NULL ? c->device : "auto", wish, err);
-}
-
 /* "texcell run": TC_OK leaves exit 0. Does not return when asked to stop. */
 static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
     run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet, .slice_ms = c->slice_ms,
-                      .threads = c->threads != 0 ? c->threads : processors() };
+                      .threads = c->threads != 0 ? (unsigned)c->threads : processors() };
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
 
-    if (c->input == NULL)
-        return tc_fail(err, TC_USAGE, "no work unit is given; texcell --help");
-    if (c->output == NULL)
-        return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
-    st = wish_of_command(c, &o.wish, err);
+    st = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
     if (st == TC_OK)
         st = bw_init(&seam, err);
     if (st != TC_OK)
@@ -242,7 +181,7 @@ static tc_status do_task(const command *c, tc_err *err)
     const int ncpus = bw_ncpus();
     tc_status st = choose_for_task(c, &o, err);
 
-    o.threads = c->threads != 0 ? c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
+    o.threads = c->threads != 0 ? (unsigned)c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
     if (st == TC_OK)
         st = bw_resolve("workunit", &input, err);
     if (st == TC_OK)
@@ -283,11 +222,11 @@ static void run_task(const command *c, tc_status st, tc_err *err)
 
 /* The known answers of every analysis on the CPU and, if one is wanted, a
  * device. Without OpenCL "auto" tests the CPU alone. */
-static tc_status selftest_command(const command *c, tc_err *err)
+static tc_status selftest(const char *spec, tc_err *err)
 {
     ocl_device *device = NULL;
     ocl_wish wish;
-    tc_status st = wish_of_command(c, &wish, err);
+    tc_status st = ocl_wish_parse(spec, &wish, err);
 
     for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
@@ -314,77 +253,80 @@ static tc_status selftest_command(const command *c, tc_err *err)
     return st;
 }
 
-static tc_status dispatch(int argc, char **argv, tc_err *err)
-{
-    command c = { .checkpoint_every = 60, .slice_ms = 50 };
-    const char *const verb = argc > 1 ? argv[1] : "";
-    tc_status st;
+/* --- verbs ---------------------------------------------------------------------------- */
 
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
-        fputs(usage, stdout);
-        return TC_OK;
-    }
-    if (strcmp(verb, "--version") == 0) {
-        printf("texcell %s\n", VERSION);
-        return TC_OK;
-    }
-    if (strcmp(verb, "devices") == 0) {
-        if (argc > 2)
-            return tc_fail(err, TC_USAGE, "devices: takes no arguments");
-        return ocl_list_devices(stdout, err);
-    }
-    if (strcmp(verb, "selftest") == 0) {
-        st = parse_options(argc, argv, 2, true, &c, err);
-        if (st == TC_OK && c.input != NULL)
-            st = tc_fail(err, TC_USAGE, "selftest: takes only --device");
-        return st == TC_OK ? selftest_command(&c, err) : st;
-    }
-    if (strcmp(verb, "run") == 0) {
-        st = parse_options(argc, argv, 2, true, &c, err);
-        return st == TC_OK ? run_command(&c, err) : st;
-    }
-    if (verb[0] != '\0' && verb[0] != '-')
-        return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"; texcell --help lists them", verb);
-    st = bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every }, err);
+static tc_status run_verb(int argc, char **argv, tc_err *err)
+{
+    command c = defaults;
+    int n_words;
+    tc_status st = read_command(argc, argv, &c, &n_words, err);
+
+    if (st != TC_OK)
+        return st;
+    if (n_words != 1)
+        return tc_fail(err, TC_USAGE, "run: takes one work unit, %d given", n_words);
+    if (c.output == NULL)
+        return tc_fail(err, TC_USAGE, "no result is named: give -o RESULT.npz");
+    c.input = argv[1];
+    return run_command(&c, err);
+}
+
+static tc_status devices_verb(int argc, char **argv, tc_err *err)
+{
+    const tc_option none = { .name = NULL };
+    int n_words;
+    const tc_status st = tc_read_options(argc, argv, &none, &n_words, err);
+
+    if (st == TC_OK && n_words > 0)
+        return tc_fail(err, TC_USAGE, "devices: takes no arguments");
+    return st == TC_OK ? ocl_list_devices(stdout, err) : st;
+}
+
+static tc_status selftest_verb(int argc, char **argv, tc_err *err)
+{
+    const char *device = "auto";
+    const tc_option options[] = { { "device", 0, TC_TEXT, .to = &device }, { .name = NULL } };
+    int n_words;
+    const tc_status st = tc_read_options(argc, argv, options, &n_words, err);
+
+    if (st == TC_OK && n_words > 0)
+        return tc_fail(err, TC_USAGE, "selftest: takes only --device");
+    return st == TC_OK ? selftest(device, err) : st;
+}
+
+/* Returns only where there is no client, and then with an error. */
+static tc_status task(int argc, char **argv, tc_err *err)
+{
+    command c = defaults;
+    int n_words = 0;
+    tc_status st = bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every }, err);
+
+    c.is_task = true;
+    if (st == TC_OK && !bw_has_client() && argc > 1 && argv[1][0] != '-')
+        return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", argv[1]);
     if (st == TC_OK)
-        st = parse_options(argc, argv, 1, false, &c, err);
+        st = read_command(argc, argv, &c, &n_words, err);
+    if (st == TC_OK && n_words > 0)
+        st = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
     if (st == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)
-        st = tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by "
-                     "itself; texcell --help");
+        st = tc_fail(err, TC_USAGE, "no BOINC client has started this program, and it has nothing to do by itself");
     if (st != TC_OK && !bw_has_client())
         return st;
     run_task(&c, st, err);
     return TC_INTERNAL;
 }
 
-/* Started without one of the standard streams, the next file that is opened
- * would take its number, and our messages would go into that file. */
-static void have_streams(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 int main(int argc, char **argv)
 {
-    tc_err err = { "" };
-    tc_status st;
+    static const tc_verb verbs[] = {
+        { "run", run_verb, NULL }, { "devices", devices_verb, NULL }, { "selftest", selftest_verb, NULL },
+        { .name = NULL }
+    };
+    static const tc_program program = { "texcell", usage, verbs, task };
 
-    have_streams();
     /* A shared library that was linked for speed rather than exactness (Debian's
      * BOINC library) makes the processor flush denormals to zero. Threads inherit
      * this. */
     fesetenv(FE_DFL_ENV);
-    /* Let writes report a full disk or a closed pipe instead of ending us. */
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    st = dispatch(argc, argv, &err);
-    if (st != TC_OK)
-        fprintf(stderr, "texcell: error: %s\n", err.message);
-    return tc_exit_code(st);
+    return tc_main(&program, argc, argv);
 }

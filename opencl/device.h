@@ -137,7 +137,7 @@ tc_status ocl_fail(const ocl_device *device, const char *call, cl_int code, tc_e
 
 /* `texcell devices`: a list for people of every OpenCL device: P:D, name,
  * vendor, driver, memory, usable or why not. A machine without OpenCL gets a
- * sentence that says so and TC_OK. TC_IO if it cannot be written. */
+ * sentence that says so and TC_OK. Whether `out` has taken it is for the caller to see. */
 tc_status ocl_list_devices(FILE *out, tc_err *err);
 
 #endif

@@ -11,11 +11,12 @@ import tap
 # work unit is the project's business, and in the page one sentence.
 SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c", "opencl/device.c", "opencl/loader.c",
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
-# Said at a command line only, of tests' variables, and by "texcell devices".
-NOT_A_TASKS = ["is the work unit and cannot be written too", "no work unit is given", "no result is named",
+# Said at a command line only, and of tests' variables.
+NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit", "no result is named",
                "the same command goes on from here", "devices: takes no arguments", "selftest: takes only",
                "unknown command", "no BOINC client has started", "is not a whole number from 1 on",
-               "interrupted by TEXCELL_TEST", "the list of devices could not be written", "\\033[K"]
+               "interrupted by TEXCELL_TEST", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
+               "%s: error: %s"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
 STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'

@@ -1,16 +1,15 @@
-#include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "app/base/command.h"
 #include "validator/check/val.h"
 
+#define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum { MAX_THREADS = 1024, MAX_SECONDS = 1000000000 };
+enum { MAX_THREADS = 1024, MAX_SECONDS = 1000000000, MAX_MIB = 1 << 24 };
 
 static const char usage[] =
     "usage: texcell-validate check WU.zip RESULT.npz\n"
@@ -58,93 +57,41 @@ typedef struct command {
     const char *workunits;
     val_verification verification;
     bool verifies;             /* an option of verification was given */
-    const char *files[2];
-    int n_files;
+    char **files;
 } command;
 
 /* --- the command line ------------------------------------------------------------------ */
 
-static tc_status get_number(const char *name, const char *text, double lo, double hi, double *out, tc_err *err)
-{
-    char *end;
-    const double value = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !(value >= lo && value <= hi))
-        return tc_fail(err, TC_USAGE, "%s: must be a number from %g to %g, not \"%.64s\"", name, lo, hi, text);
-    *out = value;
-    return TC_OK;
-}
-
-static tc_status get_seed(const char *text, val_verification *v, tc_err *err)
-{
-    char *end;
-
-    errno = 0;
-    v->seed = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0)
-        return tc_fail(err, TC_USAGE, "--seed: must be a number that verify has printed, not \"%.64s\"", text);
-    v->seeded = true;
-    return TC_OK;
-}
-
-/* An option of verify; its name is known to begin with "--". */
-static tc_status take_option(command *c, const char *name, const char *value, tc_err *err)
+static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 {
     val_verification *const v = &c->verification;
-    double number = 0;
-    tc_status st;
+    uint64_t threads = 1, mib = 0;
+    const tc_option options[] = {
+        { "workunits", 0, TC_TEXT, .to = &c->workunits },
+        { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1, .given = &c->verifies },
+        { "seed", 0, TC_COUNT, .to = &v->seed, .most = UINT64_MAX, .given = &v->seeded },
+        { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS, .given = &c->verifies },
+        { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS, .given = &c->verifies },
+        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB, .given = &c->verifies },
+        { .name = NULL }
+    };
+    const tc_option none = { .name = NULL };
+    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 1 : &none;
+    const char *const name = verbs[c->verb].name;
+    int n_files;
+    const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
 
-    c->verifies = true;
-    if (strcmp(name, "--fraction") == 0) {
-        st = get_number(name, value, 0, 1, &v->fraction, err);
-        return st == TC_OK && v->fraction == 0 ? tc_fail(err, TC_USAGE, "--fraction: must be above 0") : st;
-    }
-    if (strcmp(name, "--seed") == 0)
-        return get_seed(value, v, err);
-    if (strcmp(name, "--threads") == 0) {
-        st = get_number(name, value, 1, MAX_THREADS, &number, err);
-        v->threads = (unsigned)number;
+    if (st != TC_OK)
         return st;
-    }
-    if (strcmp(name, "--max-seconds") == 0)
-        return get_number(name, value, 0.001, MAX_SECONDS, &v->max_seconds, err);
-    if (strcmp(name, "--max-memory") == 0) {
-        st = get_number(name, value, 1, 1 << 24, &number, err);
-        v->max_memory = (uint64_t)number << 20;
-        return st;
-    }
-    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell-validate --help", name);
-}
-
-static tc_status take_arguments(command *c, int n, char **args, tc_err *err)
-{
-    const bool verifies = c->verb == VERIFY || c->verb == SCRIPT_INIT;
-    tc_status st = TC_OK;
-
-    for (int i = 0; st == TC_OK && i < n; i++) {
-        if (args[i][0] != '-' && args[i][0] != '\0') {
-            if (c->n_files++ < verbs[c->verb].n_files)
-                c->files[c->n_files - 1] = args[i];
-        } else if (i + 1 == n || (!verifies && args[i][0] == '-')) {
-            st = tc_fail(err, TC_USAGE, "%s: unknown option or missing value: \"%.64s\"", verbs[c->verb].name, args[i]);
-        } else if (c->verb == SCRIPT_INIT && strcmp(args[i], "--workunits") == 0) {
-            c->workunits = args[++i];
-        } else {
-            st = take_option(c, args[i], args[i + 1], err);
-            i++;
-        }
-    }
-    if (st == TC_OK && c->n_files != verbs[c->verb].n_files)
-        st = tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given; texcell-validate --help", verbs[c->verb].name,
-                     verbs[c->verb].n_files, verbs[c->verb].n_files == 1 ? "" : "s", c->n_files);
-    if (st == TC_OK && (c->verifies || c->verb == VERIFY) && c->verification.fraction == 0)
-        st = tc_fail(err, TC_USAGE, "%s: --fraction is missing", verbs[c->verb].name);
-    return st;
-}
-
-static bool is_script(const command *c)
-{
-    return c->verb == SCRIPT_INIT || c->verb == SCRIPT_COMPARE;
+    v->threads = (unsigned)threads;
+    v->max_memory = mib << 20;
+    if (n_files != verbs[c->verb].n_files)
+        return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", name, verbs[c->verb].n_files,
+                       verbs[c->verb].n_files == 1 ? "" : "s", n_files);
+    if ((c->verifies || v->seeded || c->verb == VERIFY) && v->fraction == 0)
+        return tc_fail(err, TC_USAGE, "%s: --fraction is missing", name);
+    c->files = argv + 1;
+    return TC_OK;
 }
 
 /* --- commands ------------------------------------------------------------------------------ */
@@ -174,63 +121,55 @@ static tc_status do_command(const command *c, tc_err *err)
     return tc_fail(err, TC_INTERNAL, "no such command");
 }
 
-static int report(tc_status st, const tc_err *err)
+/* Does it and prints the answer. */
+static tc_status answer(const command *c, tc_err *err)
 {
-    if (st == TC_NO_MATCH)
-        printf("no match: %s\n", err->message);
-    else if (st != TC_OK)
-        fprintf(stderr, "texcell-validate: error: %s\n", err->message);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return tc_exit_code(TC_IO);
-    return tc_exit_code(st);
-}
-
-static int do_and_report(void *user)
-{
-    const command *const c = user;
-    tc_err err = { "" };
-    tc_status st = do_command(c, &err);
+    const tc_status st = do_command(c, err);
 
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
-    /* A fault of this program is none of the computer that sent the file. */
-    return report(is_script(c) && st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+    if (st == TC_NO_MATCH) {
+        printf("no match: %s\n", err->message);
+        err->message[0] = '\0';
+    }
+    return st;
 }
 
-/* Only the command line's faults come back. */
-static tc_status dispatch(int argc, char **argv, int *code, tc_err *err)
+static int answer_apart(void *user)
 {
-    command c = { .workunits = WORKUNITS, .verification = { .threads = 1 } };
-    const char *const name = argc > 1 ? argv[1] : "";
-    int ended_by;
+    tc_err err = { "" };
+    const tc_status st = answer(user, &err);
+
+    /* A fault of this program is none of the computer that sent the file. */
+    return tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+}
+
+static tc_status run(int argc, char **argv, tc_err *err)
+{
+    command c = { .workunits = WORKUNITS };
+    int code, ended_by;
     tc_status st;
 
-    *code = 0;
-    if (argc == 2 && (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)) {
-        fputs(usage, stdout);
-        return TC_OK;
-    }
-    if (argc == 2 && strcmp(name, "--version") == 0) {
-        printf("texcell-validate %s\n", VERSION);
-        return TC_OK;
-    }
-    while (c.verb < VERBS && strcmp(verbs[c.verb].name, name) != 0)
+    while (strcmp(verbs[c.verb].name, argv[0]) != 0)
         c.verb++;
-    if (c.verb == VERBS)
-        return tc_fail(err, TC_USAGE, "no such command: \"%.64s\"; texcell-validate --help", name);
-    st = take_arguments(&c, argc - 2, argv + 2, err);
-    if (st == TC_OK && is_script(&c))
-        st = val_run_apart(do_and_report, &c, c.files[0], code, &ended_by, err);
-    else if (st == TC_OK)
-        *code = do_and_report(&c);
+    st = read_command(argc, argv, &c, err);
+    if (st != TC_OK)
+        return st;
+    if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE)
+        return answer(&c, err);
+    st = val_run_apart(answer_apart, &c, c.files[0], &code, &ended_by, err);
+    if (st == TC_OK)
+        exit(code);            /* it has said why */
     return st;
 }
 
 int main(int argc, char **argv)
 {
-    tc_err err = { "" };
-    int code;
-    const tc_status st = dispatch(argc, argv, &code, &err);
+    static const tc_verb table[] = {
+        { "check", run, NULL }, { "compare", run, NULL }, { "verify", run, NULL },
+        { "script-init", run, NULL }, { "script-compare", run, NULL }, { .name = NULL }
+    };
+    static const tc_program program = { PROGRAM, usage, table, NULL };
 
-    return st == TC_OK && code != 0 ? code : report(st, &err);
+    return tc_main(&program, argc, argv);
 }

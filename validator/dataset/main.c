@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "validator/dataset/dataset.h"
+#include "app/base/command.h"
 #include "validator/check/val.h"
+#include "validator/dataset/dataset.h"
 
+#define PROGRAM "texcell-assimilate"
 #define WORKUNITS "../download"
 #define FILES ".files"
 
@@ -27,7 +28,7 @@ static const char usage[] =
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
     "                   copied to, and, in DIR/refused, what was refused. FILE" FILES " unless given\n"
-    "  -o DIR           the folder for the tables; made if need be, files in it are replaced\n"
+    "  -o, --output DIR the folder for the tables; made if need be, files in it are replaced\n"
     "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
@@ -54,34 +55,15 @@ typedef struct options {
 
 /* --- arguments ---------------------------------------------------------------------------- */
 
-typedef enum verb { ADD = 1, SCRIPT = 2, EXPORT = 4 } verb;
-
-/* Takes the options in front; what follows them is the rest. */
-static tc_status take_options(verb v, int argc, char **argv, options *o, tc_err *err)
+/* `known`: the options beside --db. */
+static tc_status read_options(int argc, char **argv, const tc_option *known, options *o, tc_err *err)
 {
-    const struct { const char *name; const char **value; unsigned verbs; } known[] = {
-        { "--db", &o->db, ADD | SCRIPT | EXPORT }, { "--store", &o->store, ADD | SCRIPT },
-        { "--workunits", &o->workunits, SCRIPT }, { "-o", &o->folder, EXPORT }, { "--only", &o->only, EXPORT },
-    };
-    int i = 0;
+    const tc_status st = tc_read_options(argc, argv, known, &o->n, err);
 
-    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--error") != 0) {
-        size_t k = 0;
-
-        while (k < sizeof known / sizeof known[0] && (strcmp(argv[i], known[k].name) != 0 || !(known[k].verbs & v)))
-            k++;
-        if (k == sizeof known / sizeof known[0])
-            return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"; texcell-assimilate --help", argv[i]);
-        if (i + 1 == argc || argv[i + 1][0] == '\0')
-            return tc_fail(err, TC_USAGE, "%s needs a value; texcell-assimilate --help", argv[i]);
-        *known[k].value = argv[i + 1];
-        i += 2;
-    }
-    if (o->db == NULL)
-        return tc_fail(err, TC_USAGE, "--db FILE is missing; texcell-assimilate --help");
-    o->n = argc - i;
-    o->args = argv + i;
-    return TC_OK;
+    if (st == TC_OK && o->db == NULL)
+        return tc_fail(err, TC_USAGE, "--db FILE is missing");
+    o->args = argv + 1;
+    return st;
 }
 
 static bool number(const char *text, int64_t *out)
@@ -155,21 +137,26 @@ static tc_status refuse(const session *s, const char *kind, const char *reason, 
 
 /* By hand what is not valid is the caller's own file; a conflict is kept, since
  * it says that one of two results is wrong. */
-static tc_status add(const options *o, tc_err *err)
+static tc_status add(int argc, char **argv, tc_err *err)
 {
+    options o = { .db = NULL };
+    const tc_option known[] = {
+        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store }, { .name = NULL }
+    };
     session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
     val_stored stored;
-    tc_status st;
+    tc_status st = read_options(argc, argv, known, &o, err);
 
-    if (o->n != 1 && o->n != 2)
-        return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given; "
-                       "texcell-assimilate --help", o->n);
-    s.d.workunit = o->n == 2 ? o->args[0] : NULL;
-    s.d.result = o->args[o->n - 1];
-    name = base_name(o->args[0]);
+    if (st != TC_OK)
+        return st;
+    if (o.n != 1 && o.n != 2)
+        return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given", o.n);
+    s.d.workunit = o.n == 2 ? o.args[0] : NULL;
+    s.d.result = o.args[o.n - 1];
+    name = base_name(o.args[0]);
     dot = strrchr(name, '.');
-    st = open_session(&s, o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    st = open_session(&s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
     if (st == TC_OK)
         st = val_store(&s.ds, &s.d, &stored, err);
     if (st == TC_OK)
@@ -223,15 +210,6 @@ static tc_status open_upload(session *s, const options *o, tc_err *err)
     return open_session(s, o, name, n > 0 ? n : strlen(name), err);
 }
 
-static int report(tc_status st, const tc_err *err)
-{
-    if (st != TC_OK)
-        fprintf(stderr, "texcell-assimilate: error: %s\n", err->message);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return tc_exit_code(st == TC_OK ? TC_IO : st);
-    return tc_exit_code(st);
-}
-
 /* What script_result has to do. */
 typedef struct upload_work {
     const options *o;
@@ -247,7 +225,7 @@ static int store_upload(void *user)
     if (st == TC_OK)
         st = store_or_refuse(w->s, w->o->workunits, &err);
     close_session(w->s);
-    return report(st, &err);
+    return tc_report(PROGRAM, st, &err);
 }
 
 /* One unit must not stop the daemon even if its file brings this program down:
@@ -261,8 +239,7 @@ static tc_status script_result(const options *o, tc_err *err)
     tc_status st;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
-        return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given; "
-                       "texcell-assimilate --help", o->n);
+        return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
     st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
     if (st == TC_OK)
         exit(code);            /* it has said why */
@@ -282,10 +259,10 @@ static tc_status script_error(const options *o, tc_err *err)
     val_dataset ds = { .db = NULL };
     tc_status st;
 
-    if (o->n != 5 || !number(o->args[1], &f.error_mask) || o->args[2][0] == '\0' || !number(o->args[3], &f.wu_id) ||
-        !number(o->args[4], &f.batch))
-        return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH; texcell-assimilate --help");
-    f.name = o->args[2];
+    if (o->n != 4 || !number(o->args[0], &f.error_mask) || o->args[1][0] == '\0' || !number(o->args[2], &f.wu_id) ||
+        !number(o->args[3], &f.batch))
+        return tc_fail(err, TC_USAGE, "script: --error takes MASK NAME WU_ID BATCH");
+    f.name = o->args[1];
     st = val_dataset_open(o->db, VAL_WRITE, &ds, err);
     if (st == TC_OK)
         st = val_record_failure(&ds, &f, err);
@@ -295,57 +272,63 @@ static tc_status script_error(const options *o, tc_err *err)
     return st;
 }
 
-/* --- export ------------------------------------------------------------------------------------ */
-
-static tc_status export(const options *o, tc_err *err)
+/* One of the two that script_assimilator may ask for. */
+static tc_status script(int argc, char **argv, tc_err *err)
 {
-    val_dataset ds = { .db = NULL };
-    size_t written = 0;
+    options o = { .workunits = WORKUNITS };
+    const tc_option known[] = {
+        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
+        { "workunits", 0, TC_TEXT, .to = &o.workunits }, { .name = NULL }
+    };
+    int ours = 1;              /* what follows is BOINC's, and names there may look like options */
     tc_status st;
 
-    if (o->folder == NULL || o->n != 0)
-        return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR; texcell-assimilate --help");
-    st = val_dataset_open(o->db, VAL_READ, &ds, err);
+    while (ours < argc && strcmp(argv[ours], "--error") != 0)
+        ours++;
+    st = read_options(ours, argv, known, &o, err);
+    if (st != TC_OK)
+        return st;
+    if (ours == argc)
+        return script_result(&o, err);
+    if (o.n > 0)
+        return tc_fail(err, TC_USAGE, "script: \"%.64s\" is one argument too many", o.args[0]);
+    o.n = argc - ours - 1;
+    o.args = argv + ours + 1;
+    return script_error(&o, err);
+}
+
+/* --- export ------------------------------------------------------------------------------------ */
+
+static tc_status export(int argc, char **argv, tc_err *err)
+{
+    options o = { .db = NULL };
+    const tc_option known[] = {
+        { "db", 0, TC_TEXT, .to = &o.db }, { "output", 'o', TC_TEXT, .to = &o.folder },
+        { "only", 0, TC_TEXT, .to = &o.only }, { .name = NULL }
+    };
+    val_dataset ds = { .db = NULL };
+    size_t written = 0;
+    tc_status st = read_options(argc, argv, known, &o, err);
+
+    if (st != TC_OK)
+        return st;
+    if (o.folder == NULL || o.n != 0)
+        return tc_fail(err, TC_USAGE, "export: takes --db FILE -o DIR");
+    st = val_dataset_open(o.db, VAL_READ, &ds, err);
     if (st == TC_OK)
-        st = val_export(&ds, o->folder, o->only, &written, err);
+        st = val_export(&ds, o.folder, o.only, &written, err);
     if (st == TC_OK)
-        printf("%s: %zu %s\n", o->folder, written, written == 1 ? "table" : "tables");
+        printf("%s: %zu %s\n", o.folder, written, written == 1 ? "table" : "tables");
     val_dataset_close(&ds);
     return st;
 }
 
 /* --- main --------------------------------------------------------------------------------------- */
 
-static tc_status dispatch(int argc, char **argv, tc_err *err)
-{
-    options o = { .workunits = WORKUNITS };
-    const char *const first = argc > 1 ? argv[1] : "";
-    const verb v = strcmp(first, "script") == 0 ? SCRIPT : strcmp(first, "export") == 0 ? EXPORT : ADD;
-    const int at = v == ADD ? 1 : 2;
-    tc_status st;
-
-    if (argc == 2 && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)) {
-        fputs(usage, stdout);
-        return TC_OK;
-    }
-    if (argc == 2 && strcmp(first, "--version") == 0) {
-        printf("texcell-assimilate %s\n", VERSION);
-        return TC_OK;
-    }
-    st = take_options(v, argc - at, argv + at, &o, err);
-    if (st != TC_OK)
-        return st;
-    if (v == ADD)
-        return add(&o, err);
-    if (v == EXPORT)
-        return export(&o, err);
-    return o.n > 0 && strcmp(o.args[0], "--error") == 0 ? script_error(&o, err) : script_result(&o, err);
-}
-
 int main(int argc, char **argv)
 {
-    tc_err err = { "" };
-    const tc_status st = dispatch(argc, argv, &err);
+    static const tc_verb verbs[] = { { "script", script, NULL }, { "export", export, NULL }, { .name = NULL } };
+    static const tc_program program = { PROGRAM, usage, verbs, add };
 
-    return report(st, &err);
+    return tc_main(&program, argc, argv);
 }

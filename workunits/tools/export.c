@@ -1,17 +1,17 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
 #include "workunits/tools/export.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/command.h"
 #include "workunits/format/csv.h"
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
-    "texcell-wu export RESULT.npz -o DIR [--images WU.zip]\n"
+    "usage: texcell-wu export [--images WU.zip] RESULT.npz -o DIR\n"
     "\n"
     "Writes a result as files that any program opens. DIR is made if it is not there; files\n"
     "of an earlier export in it are replaced.\n"
@@ -41,27 +41,18 @@ typedef struct export_options {
 
 static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
 {
-    static const struct option long_options[] = {
-        { "output", required_argument, NULL, 'o' },
-        { "images", required_argument, NULL, 'i' },
-        { NULL, 0, NULL, 0 },
+    const tc_option options[] = {
+        { "output", 'o', TC_TEXT, .to = &o->folder }, { "images", 0, TC_TEXT, .to = &o->images }, { .name = NULL }
     };
-    for (;;) {
-        const int option = getopt_long(argc, argv, ":o:", long_options, NULL);
-        if (option == -1)
-            break;
-        if (option == 'o')
-            o->folder = optarg;
-        else if (option == 'i')
-            o->images = optarg;
-        else
-            return wu_bad_option("export", option, optopt, argv, err);
-    }
-    if (argc - optind != 1)
-        return tc_fail(err, TC_USAGE, "export: needs one RESULT.npz; see texcell-wu export --help");
-    o->result = argv[optind];
-    if (o->folder == NULL || o->folder[0] == '\0')
-        return tc_fail(err, TC_USAGE, "export: -o DIR is missing; see texcell-wu export --help");
+    int n_files;
+    const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
+    if (status != TC_OK)
+        return status;
+    if (n_files != 1)
+        return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
+    o->result = argv[1];
+    if (o->folder == NULL)
+        return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
     return TC_OK;
 }
 

@@ -1,7 +1,6 @@
 /* texcell-wu pack: pictures to a work unit. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
+#include "app/base/command.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/sources.h"
@@ -17,7 +17,7 @@
 #include "workunits/tools/unit.h"
 
 const char wu_pack_help[] =
-    "texcell-wu pack --analysis NAME [options] -o WU.zip INPUT...\n"
+    "usage: texcell-wu pack --analysis NAME [OPTION]... -o WU.zip INPUT...\n"
     "\n"
     "Packs pictures into a work unit. The job is checked before anything is written.\n"
     "\n"
@@ -55,18 +55,17 @@ typedef struct pack_options {
     double spacing[3];
     const char *mask;
     bool stacks;
-    size_t split;              /* 0: one work unit */
+    uint64_t split;            /* 0: one work unit */
     const char *output;
     char **inputs;
     size_t n_inputs;
 } pack_options;
 
-#define SEE_HELP "; see texcell-wu pack --help"
-
 /* --- the command line ---------------------------------------------------------------- */
 
-static tc_status load_params(pack_options *o, const char *path, tc_err *err)
+static tc_status take_params(void *to, const char *path, tc_err *err)
 {
+    pack_options *o = to;
     struct stat st;
     if (stat(path, &st) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", path, strerror(errno));
@@ -102,24 +101,29 @@ static tc_status set_param(pack_options *o, const char *key, size_t key_length, 
     if (json == NULL && is_word(value))
         json = json_string(value);
     if (json == NULL)
-        return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s"
-                       SEE_HELP, (int)key_length, key, value, where.text);
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: \"%s\" is neither JSON nor a word: %s", (int)key_length, key, value, where.text);
     if (json_object_setn_new(o->parameters, key, key_length, json) != 0)
-        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name" SEE_HELP, (int)key_length,
+        return tc_fail(err, TC_USAGE, "pack: --param %.*s: is not a name", (int)key_length,
                        key);
     return TC_OK;
 }
 
-static tc_status parse_param(pack_options *o, const char *text, tc_err *err)
+static tc_status take_param(void *to, const char *text, tc_err *err)
 {
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text || equals - text > 200)
-        return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=JSON" SEE_HELP, text);
-    return set_param(o, text, (size_t)(equals - text), equals + 1, err);
+        return tc_fail(err, TC_USAGE, "pack: --param %s: must be KEY=JSON", text);
+    return set_param(to, text, (size_t)(equals - text), equals + 1, err);
 }
 
-static tc_status parse_spacing(pack_options *o, const char *text, tc_err *err)
+static tc_status take_preset(void *to, const char *text, tc_err *err)
 {
+    return set_param(to, "preset", 6, text, err);
+}
+
+static tc_status take_spacing(void *to, const char *text, tc_err *err)
+{
+    pack_options *o = to;
     const char *at = text;
     bool good = true;
     for (size_t i = 0; i < 3 && good; i++) {
@@ -131,71 +135,35 @@ static tc_status parse_spacing(pack_options *o, const char *text, tc_err *err)
     }
     o->has_spacing = good;
     return good ? TC_OK : tc_fail(err, TC_USAGE, "pack: --spacing %s: must be three positive "
-                                  "numbers Z,Y,X in micrometres" SEE_HELP, text);
-}
-
-static tc_status parse_split(pack_options *o, const char *text, tc_err *err)
-{
-    char *end = NULL;
-    errno = 0;
-    const unsigned long n = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || n < 1 || n > WU_MAX_ITEMS)
-        return tc_fail(err, TC_USAGE, "pack: --split %s: must be a number from 1 to %u" SEE_HELP,
-                       text, WU_MAX_ITEMS);
-    o->split = n;
-    return TC_OK;
-}
-
-enum { OPT_ANALYSIS = 256, OPT_PRESET, OPT_PARAMS, OPT_PARAM, OPT_SPACING, OPT_MASK, OPT_STACK,
-       OPT_SPLIT };
-
-static const struct option long_options[] = {
-    { "analysis", required_argument, NULL, OPT_ANALYSIS },
-    { "preset", required_argument, NULL, OPT_PRESET },
-    { "params", required_argument, NULL, OPT_PARAMS },
-    { "param", required_argument, NULL, OPT_PARAM },
-    { "spacing", required_argument, NULL, OPT_SPACING },
-    { "mask", required_argument, NULL, OPT_MASK },
-    { "stack", no_argument, NULL, OPT_STACK },
-    { "split", required_argument, NULL, OPT_SPLIT },
-    { "output", required_argument, NULL, 'o' },
-    { NULL, 0, NULL, 0 },
-};
-
-static tc_status take_option(pack_options *o, int option, char **argv, tc_err *err)
-{
-    switch (option) {
-    case OPT_ANALYSIS: o->analysis = optarg; return TC_OK;
-    case OPT_PRESET: return set_param(o, "preset", 6, optarg, err);
-    case OPT_PARAMS: return load_params(o, optarg, err);
-    case OPT_PARAM: return parse_param(o, optarg, err);
-    case OPT_SPACING: return parse_spacing(o, optarg, err);
-    case OPT_MASK: o->mask = optarg; return TC_OK;
-    case OPT_STACK: o->stacks = true; return TC_OK;
-    case OPT_SPLIT: return parse_split(o, optarg, err);
-    case 'o': o->output = optarg; return TC_OK;
-    default: return wu_bad_option("pack", option, optopt, argv, err);
-    }
+                                  "numbers Z,Y,X in micrometres", text);
 }
 
 static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *err)
 {
-    for (;;) {
-        const int option = getopt_long(argc, argv, ":o:", long_options, NULL);
-        if (option == -1)
-            break;
-        const tc_status status = take_option(o, option, argv, err);
-        if (status != TC_OK)
-            return status;
-    }
-    o->inputs = argv + optind;
-    o->n_inputs = (size_t)(argc - optind);
+    const tc_option options[] = {
+        { "analysis", 0, TC_TEXT, .to = &o->analysis },
+        { "preset", 0, TC_TAKE, .to = o, .take = take_preset },
+        { "params", 0, TC_TAKE, .to = o, .take = take_params },
+        { "param", 0, TC_TAKE, .to = o, .take = take_param },
+        { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
+        { "mask", 0, TC_TEXT, .to = &o->mask },
+        { "stack", 0, TC_FLAG, .to = &o->stacks },
+        { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
+        { "output", 'o', TC_TEXT, .to = &o->output },
+        { .name = NULL }
+    };
+    int n_inputs;
+    const tc_status status = tc_read_options(argc, argv, options, &n_inputs, err);
+    if (status != TC_OK)
+        return status;
+    o->inputs = argv + 1;
+    o->n_inputs = (size_t)n_inputs;
     if (o->analysis == NULL)
-        return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing" SEE_HELP);
-    if (o->output == NULL || o->output[0] == '\0')
-        return tc_fail(err, TC_USAGE, "pack: -o WU.zip is missing" SEE_HELP);
+        return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing");
+    if (o->output == NULL)
+        return tc_fail(err, TC_USAGE, "pack: -o WU.zip is missing");
     if (o->n_inputs == 0)
-        return tc_fail(err, TC_USAGE, "pack: no INPUT" SEE_HELP);
+        return tc_fail(err, TC_USAGE, "pack: no INPUT");
     return TC_OK;
 }
 
@@ -211,8 +179,7 @@ static tc_status find_analysis(const char *name, const an_analysis **out, tc_err
         const size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", an_table[i]->name);
     }
-    return tc_fail(err, TC_USAGE, "pack: --analysis %s: there is no such analysis, there are: %s"
-                   SEE_HELP, name, list);
+    return tc_fail(err, TC_USAGE, "pack: --analysis %s: there is no such analysis, there are: %s", name, list);
 }
 
 /* The item as a reader of the work unit will see it, members aside. */
@@ -245,7 +212,7 @@ static tc_status check_items(const an_analysis *analysis, const void *params, co
         any_stack = any_stack || item.is_stack;
     }
     if (status == TC_OK && o->has_spacing && !any_stack)
-        status = tc_fail(err, TC_USAGE, "pack: --spacing is for stacks, and there is none" SEE_HELP);
+        status = tc_fail(err, TC_USAGE, "pack: --spacing is for stacks, and there is none");
     return status;
 }
 
@@ -329,10 +296,10 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
         if (stat(out->paths[i], &st) != 0)
             continue;
         if (!S_ISREG(st.st_mode))
-            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file" SEE_HELP,
+            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file",
                            out->paths[i]);
         if (is_input(&st, o, sources))
-            return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs" SEE_HELP, out->paths[i]);
+            return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
     }
     return TC_OK;
 }

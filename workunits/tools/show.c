@@ -1,11 +1,11 @@
 /* texcell-wu show: a work unit or a result in readable form. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analysis.h"
+#include "app/base/command.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/needs.h"
@@ -13,7 +13,7 @@
 #include "workunits/tools/tools.h"
 
 const char wu_show_help[] =
-    "texcell-wu show [--all | --needs] FILE\n"
+    "usage: texcell-wu show [--all | --needs] FILE\n"
     "\n"
     "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
     "needs to know (operations, memory). Or a result: analysis, parameters as run, arrays\n"
@@ -322,28 +322,21 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
 
 tc_status wu_show(int argc, char **argv, tc_err *err)
 {
-    static const struct option long_options[] = {
-        { "all", no_argument, NULL, 'a' },
-        { "needs", no_argument, NULL, 'n' },
-        { NULL, 0, NULL, 0 },
-    };
     bool all = false, needs = false;
-    for (;;) {
-        const int option = getopt_long(argc, argv, ":", long_options, NULL);
-        if (option == -1)
-            break;
-        if (option != 'a' && option != 'n')
-            return wu_bad_option("show", option, optopt, argv, err);
-        all = all || option == 'a';
-        needs = needs || option == 'n';
-    }
-    if (argc - optind != 1)
-        return tc_fail(err, TC_USAGE, "show: needs one FILE; see texcell-wu show --help");
-    const char *path = argv[optind];
+    const tc_option options[] = {
+        { "all", 0, TC_FLAG, .to = &all }, { "needs", 0, TC_FLAG, .to = &needs }, { .name = NULL }
+    };
+    int n_files;
+    tc_status status = tc_read_options(argc, argv, options, &n_files, err);
+    if (status == TC_OK && n_files != 1)
+        status = tc_fail(err, TC_USAGE, "show: takes one FILE, %d given", n_files);
+    if (status != TC_OK)
+        return status;
+    const char *path = argv[1];
     if (needs)
         return show_needs(path, err);
     wu_archive *archive = NULL;
-    tc_status status = wu_archive_read(path, &archive, err);
+    status = wu_archive_read(path, &archive, err);
     if (status != TC_OK)
         return status;
     const bool is_job = wu_archive_find(archive, "job.json") >= 0;

@@ -294,7 +294,7 @@ static tc_status add_picture(finder *f, const char *path, bool from_folder, tc_e
     item->is_stack = item->pages.info.nz > 1;
     if (f->stacks && !item->is_stack && !from_folder)
         return tc_fail(err, TC_USAGE, "pack: %s is one picture; with --stack give the folder that "
-                       "holds the slices; see texcell-wu pack --help", path);
+                       "holds the slices", path);
     return TC_OK;
 }
 
@@ -432,7 +432,7 @@ static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
     if (folder == 0) {
         if (all->n != 1)
             return tc_fail(err, TC_USAGE, "pack: one mask file for %zu items; give a folder of "
-                           "masks; see texcell-wu pack --help", all->n);
+                           "masks", all->n);
         const tc_status status = add_file(&all->items[0].mask, strdup(mask), err);
         return status == TC_OK ? check_mask(&all->items[0], false, err) : status;
     }

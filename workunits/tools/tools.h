@@ -1,13 +1,12 @@
 /*
- * texcell-wu: what wu_main.c and the verbs share.
+ * texcell-wu: what main.c and the verbs share.
  */
 #ifndef WU_TOOLS_H
 #define WU_TOOLS_H
 
 #include "app/base/status.h"
 
-/* A verb. argv[0] is the verb's own name. TC_USAGE for a bad command line;
- * the message is then one line that ends with where to find help. */
+/* The verbs, as tc_verb has them. */
 tc_status wu_pack(int argc, char **argv, tc_err *err);
 tc_status wu_show(int argc, char **argv, tc_err *err);
 tc_status wu_export(int argc, char **argv, tc_err *err);
@@ -21,8 +20,5 @@ extern const char wu_export_help[];
 __attribute__((format(printf, 1, 2)))
 #endif
 void wu_note(const char *format, ...);
-
-/* The usage error for what getopt_long answered ('?' or ':') at argv. */
-tc_status wu_bad_option(const char *verb, int answer, int optopt_value, char **argv, tc_err *err);
 
 #endif

@@ -1,0 +1,205 @@
+#include "app/base/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+/* --- options ----------------------------------------------------------------------------- */
+
+enum { OPTIONS_MAX = 32, FIRST_ANSWER = 256 };
+
+static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
+{
+    const unsigned long long least = o->least, most = o->most;
+    char *end = NULL;
+
+    errno = 0;
+    switch (o->kind) {
+    case TC_FLAG:
+        *(bool *)o->to = true;
+        return TC_OK;
+    case TC_TEXT:
+        *(const char **)o->to = value;
+        return value[0] != '\0' ? TC_OK : tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
+    case TC_NUMBER: {
+        const double number = strtod(value, &end);
+
+        if (errno != 0 || end == value || *end != '\0' || !(number > (double)least && number <= (double)most))
+            return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a number above %llu and up to %llu", o->name, value,
+                           least, most);
+        *(double *)o->to = number;
+        return TC_OK;
+    }
+    case TC_COUNT: {
+        const unsigned long long number = strtoull(value, &end, 10);
+
+        if (errno != 0 || value[0] < '0' || value[0] > '9' || *end != '\0' || number < least || number > most)
+            return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a whole number from %llu to %llu", o->name, value,
+                           least, most);
+        *(uint64_t *)o->to = number;
+        return TC_OK;
+    }
+    case TC_TAKE: break;
+    }
+    return o->take(o->to, value, err);
+}
+
+/* The option that getopt_long refused with `answer`, by its name. */
+static tc_status refuse(int answer, char **argv, tc_err *err)
+{
+    const char *what = argv[optind - 1];
+    const char letter[] = { '-', (char)optopt, '\0' };
+
+    if (strncmp(what, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_ANSWER)
+        what = letter;         /* it may stand in a group of letters */
+    if (answer == ':')
+        return tc_fail(err, TC_USAGE, "%.64s needs a value", what);
+    if (optopt >= FIRST_ANSWER)
+        return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", what);
+    return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"", what);
+}
+
+tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *n_words, tc_err *err)
+{
+    struct option table[OPTIONS_MAX + 1] = { { NULL, 0, NULL, 0 } };
+    char letters[2 + 2 * OPTIONS_MAX + 1] = "-:", *end = letters + 2;    /* words in their order; ':' for no value */
+    tc_status st = TC_OK;
+    int answer;
+
+    for (int i = 0; options[i].name != NULL; i++) {
+        const bool has_value = options[i].kind != TC_FLAG;
+
+        if (i == OPTIONS_MAX)
+            return tc_fail(err, TC_INTERNAL, "too many options");
+        table[i] = (struct option){ options[i].name, has_value ? required_argument : no_argument, NULL, FIRST_ANSWER + i };
+        if (options[i].letter != 0) {
+            *end++ = options[i].letter;
+            *end = has_value ? ':' : '\0';
+            end += has_value;
+        }
+    }
+    *n_words = 0;
+    optind = 1;
+    opterr = 0;
+    while (st == TC_OK && (answer = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        int i = answer - FIRST_ANSWER;
+
+        if (answer == 1) {
+            argv[++*n_words] = optarg;
+            continue;
+        }
+        if (answer == ':' || answer == '?')
+            return refuse(answer, argv, err);
+        if (i < 0)
+            for (i = 0; options[i].letter != answer; i++)
+                ;
+        st = take_value(&options[i], optarg, err);
+        if (options[i].given != NULL)
+            *options[i].given = true;
+    }
+    while (optind < argc)
+        argv[++*n_words] = argv[optind++];
+    for (int i = 1; st == TC_OK && i <= *n_words; i++)
+        if (argv[i][0] == '\0')
+            st = tc_fail(err, TC_USAGE, "an argument is empty");
+    return st;
+}
+
+/* --- verbs --------------------------------------------------------------------------------- */
+
+/* Started without one of the standard streams, the next file that is opened
+ * would take its number, and our messages would go into that file. */
+static void have_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool is_help(const char *arg)
+{
+    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+}
+
+/* Help wins over whatever else is wrong with the line, unless it stands behind "--". */
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (is_help(argv[i]))
+            return true;
+    return false;
+}
+
+static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
+{
+    const char *const first = argc > 1 ? argv[1] : "";
+    const bool of_program = is_help(first) || strcmp(first, "--version") == 0;
+    const tc_verb *verb = p->verbs;
+    tc_status st;
+
+    while (verb->name != NULL && strcmp(verb->name, first) != 0)
+        verb++;
+    if (of_program && argc > 2)
+        return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first, p->name);
+    if (of_program && !is_help(first)) {
+        printf("%s %s\n", p->name, VERSION);
+        return TC_OK;
+    }
+    if (asks_for_help(argc, argv) && (of_program || verb->name != NULL || p->without_verb != NULL)) {
+        fputs(verb->help != NULL ? verb->help : p->help, stdout);
+        return TC_OK;
+    }
+    if (verb->name != NULL)
+        st = verb->run(argc - 1, argv + 1, err);
+    else if (p->without_verb != NULL)
+        st = p->without_verb(argc, argv, err);
+    else if (first[0] == '\0')
+        st = tc_fail(err, TC_USAGE, "nothing to do");
+    else
+        st = tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", first);
+    if (st == TC_USAGE) {
+        const size_t n = strlen(err->message);
+
+        snprintf(err->message + n, sizeof err->message - n, "; see %s%s%s --help", p->name,
+                 verb->name != NULL ? " " : "", verb->name != NULL ? verb->name : "");
+    }
+    return st;
+}
+
+int tc_report(const char *program, tc_status status, tc_err *err)
+{
+    /* A reader that has seen enough need not be told. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && (status == TC_OK || err->message[0] == '\0')) {
+        status = tc_fail(err, TC_IO, "standard output: cannot be written: %s", strerror(errno));
+        if (errno == EPIPE)
+            return tc_exit_code(status);
+    }
+    /* Whatever a file's name or content brought into the message. */
+    for (char *c = err->message; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    if (status != TC_OK && err->message[0] != '\0')
+        fprintf(stderr, "%s: error: %s\n", program, err->message);
+    return tc_exit_code(status);
+}
+
+int tc_main(const tc_program *program, int argc, char **argv)
+{
+    tc_err err = { "" };
+
+    have_streams();
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    return tc_report(program->name, run(program, argc, argv, &err), &err);
+}

@@ -1,0 +1,226 @@
+"""The command lines of all programs follow the same conventions, and none of them is ended
+by a closed pipe, a full disk or a missing standard stream."""
+import glob
+import os
+import re
+import resource
+import subprocess
+
+import numpy as np
+
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["pack", "show", "export"],
+            "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
+            "texcell-assimilate": ["script", "export"]}
+PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}
+ENV = dict(os.environ, OCL_ICD_VENDORS=FOLDER)      # no OpenCL: it is not what is looked at
+UNIT, RESULT, PICTURE = (os.path.join(FOLDER, n) for n in ("u.zip", "u.npz", "p.png"))
+
+
+def call(program, *args, **kw):
+    kw.setdefault("cwd", FOLDER)
+    return tap.run([os.path.join(tap.BUILD, program)] + [str(a) for a in args], env=ENV, **kw)
+
+
+def refused(program, args, words, pointer):
+    r = call(program, *args)
+    tap.ok(r.returncode == 1 and r.stdout == "" and words in r.stderr
+           and re.fullmatch(r"%s: error: [^\n]*; see %s --help\n" % (program, pointer), r.stderr),
+           "refused: %s %s" % (program, " ".join(map(str, args)).replace(FOLDER, "")), "%d %s%s" % (r.returncode, r.stdout, r.stderr))
+
+
+def content(name):
+    with open(os.path.join(FOLDER, name), "rb") as f:
+        return f.read()
+
+
+# --- help and version ---------------------------------------------------------------------
+
+def help_and_version():
+    for program, verbs in PROGRAMS.items():
+        r = call(program, "--version")
+        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\n", r.stdout) and r.stderr == "",
+               program + " --version", r.stdout + r.stderr)
+        for start in [[]] + [[v] for v in verbs]:
+            for last in (["--help"], ["-h"], ["--nonsense", "--help"], ["-h", "x", "y"]):
+                r = call(program, *start, *last)
+                good = r.returncode == 0 and r.stdout.startswith("usage: " + program) and r.stderr == ""
+                if not start and len(last) > 1:      # a stray argument of a validator's must not be an answer
+                    continue
+                tap.ok(good, "%s %s" % (program, " ".join(start + last)), "%d %s" % (r.returncode, r.stderr))
+            text = call(program, *start, "--help").stdout
+            tap.ok(max(map(len, text.splitlines())) <= 100 and text.endswith("\n"), "it fits a terminal: %s %s" % (program, start))
+        for alone in ("--help", "-h", "--version"):
+            refused(program, [alone, "x"], alone + " stands alone", program)
+
+
+def options_are_told():
+    """What the help says is taken, and what is taken is in the help."""
+    for program, source in (("texcell", "app/main.c"), ("texcell-wu", "workunits/tools/*.c"),
+                            ("texcell-validate", "validator/check/main.c"), ("texcell-assimilate", "validator/dataset/main.c")):
+        if program not in PROGRAMS:
+            continue
+        code = "".join(open(f).read() for f in glob.glob(os.path.join(tap.SRC, source)))
+        taken = set(re.findall(r'\{ "([a-z-]+)", (?:0|\'[a-z]\'), TC_', code)) - {"nthreads"}     # BOINC's own
+        told = set()
+        for start in [[]] + [[v] for v in PROGRAMS[program]]:
+            text = call(program, *start, "--help").stdout
+            told |= set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text))
+        told -= {"help", "version", "error", "wu"}          # --error is BOINC's, --wu_name is create_work's
+        tap.ok(taken and taken == told, program + ": the help tells of every option", "taken %s\ntold %s" % (taken, told))
+
+
+def unknown():
+    for program, verbs in PROGRAMS.items():
+        for verb in verbs:
+            for wrong in ("--nonsense", "--nonsense=3", "-Q"):
+                refused(program, [verb, wrong], 'unknown option "%s"' % wrong, "%s %s" % (program, verb))
+        if program != "texcell-assimilate":
+            refused(program, ["frobnicate"], 'unknown command "frobnicate"', program)
+    refused("texcell", [], "no BOINC client has started", "texcell")
+    refused("texcell-wu", [], "nothing to do", "texcell-wu")
+    refused("texcell", ["run", UNIT, "-o", RESULT, "--threads"], "--threads needs a value", "texcell run")
+    refused("texcell", ["run", UNIT, "-o"], "-o needs a value", "texcell run")
+    refused("texcell", ["run", UNIT, "--output="], "--output: the value is empty", "texcell run")
+    refused("texcell", ["run", UNIT, "-o", RESULT, "--quiet=yes"], "--quiet=yes: this option takes no value", "texcell run")
+    refused("texcell", ["run", "-o", RESULT, ""], "an argument is empty", "texcell run")
+    refused("texcell", ["run", "-o", RESULT], "takes one work unit, 0 given", "texcell run")
+    refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given", "texcell run")
+    for option, values in (("threads", ("0", "257", "-1", "1.5", "x", "99999999999999999999")),
+                           ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")), ("gpu-slice-ms", ("0", "10001"))):
+        for value in values:
+            refused("texcell", ["run", UNIT, "-o", RESULT, "--%s=%s" % (option, value)],
+                    '--%s: "%s" is not a ' % (option, value), "texcell run")
+
+
+def selftest_and_devices():
+    for option in ("--threads=2", "--quiet", "--gpu-slice-ms=3", "--checkpoint-every=2", "-o"):
+        refused("texcell", ["selftest", option], 'unknown option "%s"' % option, "texcell selftest")
+    refused("texcell", ["selftest", UNIT], "takes only --device", "texcell selftest")
+    refused("texcell", ["selftest", "--device", "nonsense"], "none of auto, cpu, opencl, P:D", "texcell selftest")
+    refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")
+    refused("texcell", ["devices", "all"], "takes no arguments", "texcell devices")
+    r = call("texcell", "selftest", "--device=cpu")
+    tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5, "selftest --device=cpu", r.stdout + r.stderr)
+
+
+# --- the same in every way of saying it -------------------------------------------------------
+
+def ways_of_saying_it():
+    ways = (["run", UNIT, "-o", "w.npz", "--device", "cpu", "--threads", "2", "--quiet"],
+            ["run", "--quiet", "--threads=2", "--device=cpu", "--output=w.npz", UNIT],
+            ["run", "-ow.npz", "--device=cpu", "--", UNIT])
+    for way in ways:
+        r = call("texcell", *way)
+        tap.ok(r.returncode == 0 and content("w.npz") == content("u.npz"), "texcell " + " ".join(way).replace(FOLDER, ""), r.stderr)
+        os.remove(os.path.join(FOLDER, "w.npz"))
+    for way in (["--analysis", "glcm", "--param", "levels=[8]", "-o", "w.zip", PICTURE],
+                [PICTURE, "--output=w.zip", "--param=levels=[8]", "--analysis=glcm"]):
+        r = call("texcell-wu", "pack", *way)
+        tap.ok(r.returncode == 0 and content("w.zip") == content("u.zip"), "texcell-wu pack " + " ".join(way).replace(FOLDER, ""), r.stderr)
+    tap.ok(call("texcell-wu", "show", RESULT, "--all").stdout == call("texcell-wu", "show", "--all", RESULT).stdout, "show RESULT --all")
+    for way in (["--fraction", "1", "--seed", "7", UNIT, RESULT], [UNIT, "--fraction=1", RESULT, "--seed=7", "--threads=2"]):
+        r = call("texcell-validate", "verify", *way)
+        tap.ok(r.returncode == 0 and "valid\n" in r.stdout and "seed 7" in r.stdout.replace("--", ""),
+               "texcell-validate verify " + " ".join(way).replace(FOLDER, ""), r.stdout + r.stderr)
+    if "texcell-assimilate" in PROGRAMS:
+        for way in (["--db", "d.sqlite", UNIT, RESULT], [UNIT, RESULT, "--db=d.sqlite"]):
+            # Files may come first, though a first word may also be a verb.
+            r = call("texcell-assimilate", *way)
+            tap.ok(r.returncode == 0 and r.stdout.startswith("u: "), "texcell-assimilate " + " ".join(way).replace(FOLDER, ""), r.stderr)
+        r = call("texcell-assimilate", "script", "--db=d.sqlite", "--error", "3", "--odd-name", "17", "0")
+        tap.ok(r.returncode == 0 and r.stdout == "--odd-name: recorded as failed\n", "what BOINC adds is no option", r.stderr)
+        r = call("texcell-assimilate", "export", "--db=d.sqlite", "--output=tables", "--only=units")
+        tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"], "export --output=DIR", r.stderr)
+
+
+def as_a_task():
+    """What a client gives, in a folder with a work unit and without init_data.xml."""
+    slot = os.path.join(FOLDER, "slot")
+    os.mkdir(slot)
+    os.link(UNIT, os.path.join(slot, "workunit"))
+    for args in ([], ["--nthreads", "2"], ["--nthreads=2"], ["--device", "0"], ["--device", "cpu", "--device", "1"],
+                 ["--nthreads", "2", "--device", "0", "--quiet"]):
+        r = call("texcell", *args, cwd=slot)
+        tap.ok(r.returncode == 0 and content("slot/result") == content("u.npz"), "a task: texcell " + " ".join(args), r.stderr)
+        os.remove(os.path.join(slot, "result"))
+    for args, words in ((["--ntreads", "2"], 'unknown option "--ntreads"'), (["--nthreads"], "--nthreads needs a value"),
+                        (["--device", "0", "x"], '"x" is one argument too many')):
+        r = call("texcell", *args, cwd=slot)
+        tap.ok(r.returncode == 1 and words in r.stderr and os.listdir(slot) == ["workunit"], "a task: refused: " + " ".join(args), r.stderr)
+
+
+# --- streams, pipes, disks ------------------------------------------------------------------------
+
+EVERY = [("texcell", "run", UNIT, "-o", RESULT, "--device=cpu", "--quiet"), ("texcell", "devices"), ("texcell-wu", "show", UNIT),
+         ("texcell-wu", "pack", "--analysis=glcm", "--param=levels=[8]", "-o", UNIT, PICTURE), ("texcell-wu", "export", RESULT, "-o", "tables"),
+         ("texcell-validate", "compare", RESULT, RESULT), ("texcell-validate", "script-compare", RESULT, RESULT),
+         ("texcell-assimilate", "--db", "d.sqlite", UNIT, RESULT)]
+EVERY = [line for line in EVERY if line[0] in PROGRAMS]
+
+
+def closed_streams():
+    for line in EVERY:
+        name = " ".join(os.path.basename(str(a)) for a in line)
+        for closed in ((0,), (1,), (2,), (0, 1, 2)):
+            r = subprocess.run([os.path.join(tap.BUILD, line[0]), *line[1:]], env=ENV, cwd=FOLDER,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600,
+                               preexec_fn=lambda: [os.close(n) for n in closed])
+            tap.ok(r.returncode == 0, "without stream %s: %s" % (", ".join(map(str, closed)), name), r.returncode)
+
+
+def closed_pipe():
+    """Whoever reads has seen enough: no signal, no word, and a code that says so."""
+    for line in EVERY:
+        if line[1] == "run":
+            continue                       # prints nothing
+        read, write = os.pipe()
+        os.close(read)
+        r = subprocess.run([os.path.join(tap.BUILD, line[0]), *line[1:]], env=ENV, cwd=FOLDER, stdout=write,
+                           stderr=subprocess.PIPE, restore_signals=True, universal_newlines=True, timeout=600)
+        os.close(write)
+        tap.ok(r.returncode == 3 and r.stderr == "", "a closed pipe: " + " ".join(line[:2]),
+               "%d %s" % (r.returncode, r.stderr))
+
+
+def small_disk():
+    """A file may not grow beyond a limit: a status, not a signal, and nothing is left."""
+    def limit(n):
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
+    before = sorted(os.listdir(FOLDER))
+    for line in (("texcell-wu", "pack", "--analysis=glcm", "-o", "big.zip", PICTURE),
+                 ("texcell-assimilate", "--db", "none.sqlite", UNIT, RESULT)):
+        if line[0] not in PROGRAMS:
+            continue
+        for n in (0, 100):
+            r = call(*line, preexec_fn=limit(n))
+            left = [f for f in sorted(os.listdir(FOLDER)) if f not in before and not f.startswith("none.sqlite")]
+            tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1 and not left, "files of %d bytes at most: %s" % (n, " ".join(line[:2])),
+                   "%d %s%s" % (r.returncode, r.stderr, left))
+    r = call("texcell-wu", "export", RESULT, "-o", "small", preexec_fn=limit(10))
+    tap.ok(r.returncode == 3 and r.stderr.count("\n") == 1, "files of 10 bytes at most: export", "%d %s" % (r.returncode, r.stderr))
+
+
+def main():
+    with open(PICTURE, "wb") as f:
+        f.write(workunit.png(np.random.default_rng(3).integers(0, 256, (40, 50)).astype(np.uint8)))
+    r = call("texcell-wu", "pack", "--analysis", "glcm", "--param", "levels=[8]", "-o", UNIT, PICTURE)
+    tap.ok(r.returncode == 0, "a work unit", r.stderr)
+    r = call("texcell", "run", UNIT, "-o", RESULT, "--device", "cpu", "--quiet")
+    tap.ok(r.returncode == 0, "its result", r.stderr)
+    help_and_version()
+    options_are_told()
+    unknown()
+    selftest_and_devices()
+    ways_of_saying_it()
+    as_a_task()
+    closed_streams()
+    closed_pipe()
+    small_disk()
+    tap.done()
+
+
+main()
