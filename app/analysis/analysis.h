@@ -85,10 +85,10 @@ typedef struct an_analysis {
     /* From the final state to the item's arrays. Shared by both backends. */
     tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
-    /* The WU_ONCE arrays; NULL: there are none. */
+    /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
-    /* Declares the arrays that finish gives for an item, in its order. Tables
-     * have WU_ANY_LENGTH rows; the first of them holds the item's index. */
+    /* Declares the arrays that finish gives for an item, in its order: all that is
+     * known of them elsewhere. One table may have any number of rows an item. */
     tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
     /* Whether this item can have given these arrays, shaped as expect says:
      * values within their bounds, sums that agree, all that can be told without
@@ -127,12 +127,6 @@ void an_unit_free(an_unit *unit);
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
 tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
                       double deadline, tc_err *err);
-
-/* For expect: a column of one row per item, a table's column (columns > 1: of
- * so many in a row), and a picture of the item's size. */
-tc_status an_declare_row(wu_output *out, const char *name, wu_dtype dtype, tc_err *err);
-tc_status an_declare_table(wu_output *out, const char *name, wu_dtype dtype, uint64_t columns, tc_err *err);
-tc_status an_declare_picture(wu_output *out, const char *name, wu_dtype dtype, const wu_item *item, tc_err *err);
 
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 

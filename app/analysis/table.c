@@ -47,25 +47,3 @@ tc_status an_always_synced(void *worker, void *state, tc_err *err)
     (void)err;
     return TC_OK;
 }
-
-tc_status an_declare_row(wu_output *out, const char *name, wu_dtype dtype, tc_err *err)
-{
-    const uint64_t one = 1;
-
-    return wu_output_declare(out, WU_ROWS, name, dtype, 0, 1, &one, err);
-}
-
-tc_status an_declare_table(wu_output *out, const char *name, wu_dtype dtype, uint64_t columns, tc_err *err)
-{
-    const uint64_t shape[2] = { WU_ANY_LENGTH, columns };
-
-    return wu_output_declare(out, WU_ROWS, name, dtype, 0, columns > 1 ? 2 : 1, shape, err);
-}
-
-tc_status an_declare_picture(wu_output *out, const char *name, wu_dtype dtype, const wu_item *item, tc_err *err)
-{
-    const uint64_t shape[3] = { item->nz, item->ny, item->nx };
-
-    return wu_output_declare(out, WU_OWN, name, dtype, 0, item->is_stack ? 3 : 2, item->is_stack ? shape : shape + 1,
-                             err);
-}

@@ -248,27 +248,78 @@ static void passes_faults_of_the_source_on(void **state)
 
 static void allocates_what_was_declared(void **state)
 {
-    const uint64_t one = 1, table[2] = { WU_ANY_LENGTH, 3 }, huge[2] = { WU_ANY_LENGTH, (uint64_t)1 << 40 };
+    static const wu_declared list[] = {
+        { "count", WU_I64, WU_VALUE, "items", .title = "count" },
+        { "thing_item", WU_I64, WU_ITEM, .table = "things" },
+        { "thing", WU_F64, WU_VALUE, "things", .n_axes = 1, .axes = { { .n = 3 } } },
+        { "flat", WU_F64, WU_VALUE, "flat", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } } },
+        { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2, .axes = { { .n = 3 }, { .n = 4 } }, .deep = true },
+        { "map_{item}_x", WU_F32, WU_MAP, .title = "x" },
+        { "names", WU_STR, WU_TITLES, "things", .width = 3, .rows = 7 },
+    };
+    static const wu_declared text = { "text", WU_STR, WU_VALUE, .table = "items" },
+                             huge = { "huge", WU_F64, WU_ITEM, "huge", .n_axes = 2,
+                                      .axes = { { .n = 1U << 31 }, { .n = 1U << 30 } } };
+    char item_name[] = "b{item}b";
+    const wu_item item = { .name = item_name, .nx = 5, .ny = 4, .nz = 2, .is_stack = true };
+    static const struct { wu_array_kind kind; unsigned ndim; uint64_t shape[3]; } wanted[] = {
+        { WU_ROWS, 1, { 1 } }, { WU_ROWS, 1, { 6 } }, { WU_ROWS, 2, { 6, 3 } }, { WU_ROWS, 2, { 1, 12 } },
+        { WU_ROWS, 3, { 1, 3, 4 } }, { WU_OWN, 3, { 2, 4, 5 } }, { WU_ONCE, 1, { 7 } },
+    };
     wu_output out = { 0, NULL };
     (void)state;
-    assert_int_equal(wu_output_declare(&out, WU_ROWS, "count", WU_I64, 0, 1, &one, &err), TC_OK);
-    assert_int_equal(wu_output_declare(&out, WU_ROWS, "table", WU_F64, 0, 2, table, &err), TC_OK);
-    assert_int_equal(wu_output_declare(&out, WU_OWN, "text", WU_STR, 0, 1, &one, &err), TC_INTERNAL);
-    assert_int_equal(out.n, 2);
-    assert_null(wu_output_data(&out, "table"));
-    assert_int_equal(wu_output_allocate(&out, 5, &err), TC_OK);
-    assert_int_equal(wu_output_find(&out, "count")->info.shape[0], 1);
-    assert_int_equal(wu_output_find(&out, "table")->info.shape[0], 5);
-    ((double *)wu_output_data(&out, "table"))[14] = 1;
-    assert_null(wu_output_find(&out, "tables"));
+    assert_int_equal(wu_output_declare(&out, list, 7, &item, &err), TC_OK);
+    assert_int_equal(wu_output_declare(&out, &text, 1, &item, &err), TC_INTERNAL);
+    assert_int_equal(out.n, 7);
+    assert_true(out.arrays[2].info.shape[0] == WU_ANY_LENGTH);
+    assert_null(wu_output_data(&out, "thing"));
+    assert_int_equal(wu_output_allocate(&out, 6, &err), TC_OK);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(out.arrays[i].kind, wanted[i].kind);
+        assert_int_equal(out.arrays[i].info.ndim, wanted[i].ndim);
+        assert_memory_equal(out.arrays[i].info.shape, wanted[i].shape, wanted[i].ndim * sizeof(uint64_t));
+        assert_string_equal(out.arrays[i].declared.name, list[i].name);
+    }
+    ((double *)wu_output_data(&out, "thing"))[17] = 1;
+    assert_null(wu_output_find(&out, "things"));
+    assert_non_null(wu_output_find(&out, "map_b{item}b_x"));
+    assert_string_equal(out.arrays[5].declared.title, "x");
     wu_output_free(&out);
-    assert_int_equal(wu_output_declare(&out, WU_ROWS, "huge", WU_F64, 0, 2, huge, &err), TC_OK);
+    assert_int_equal(wu_output_declare(&out, &huge, 1, &item, &err), TC_OK);
     assert_int_equal(wu_output_allocate(&out, (uint64_t)1 << 40, &err), TC_INTERNAL);
     wu_output_free(&out);
-    assert_int_equal(wu_output_declare(&out, WU_ROWS, "none", WU_F64, 0, 2, table, &err), TC_OK);
+    assert_int_equal(wu_output_declare(&out, list + 1, 2, &item, &err), TC_OK);
     assert_int_equal(wu_output_allocate(&out, 0, &err), TC_OK);
-    assert_null(wu_output_data(&out, "none"));
+    assert_null(wu_output_data(&out, "thing"));
     wu_output_free(&out);
+}
+
+static void titles_columns(void **state)
+{
+    static const char *const features[] = { "contrast", "sum_average" }, *const ends[] = { "y0", "x0" };
+    static const unsigned levels[] = { 16, 64 }, distances[] = { 1, 3, 20 };
+    const wu_declared texture = { .title = "t", .n_axes = 3,
+                                  .axes = { { "levels", 2, .numbers = levels, .prefix = "L" },
+                                            { "distance", 3, .numbers = distances, .prefix = "d", .digits = 2 },
+                                            { "feature", 2, .words = features } } };
+    const wu_declared box = { .title = "bbox", .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
+                      place = { .n_axes = 1, .axes = { { .n = 2, .words = ends } } }, plain = { .title = "area" };
+    char title[WU_TITLE_MAX];
+    (void)state;
+    assert_int_equal(wu_declared_elements(&texture), 12);
+    assert_int_equal(wu_declared_elements(&plain), 1);
+    wu_title(&texture, 0, 0, title);
+    assert_string_equal(title, "t_L16_d01_contrast");
+    wu_title(&texture, 11, 0, title);
+    assert_string_equal(title, "t_L64_d20_sum_average");
+    wu_title(&texture, 8, 2, title);
+    assert_string_equal(title, "contrast");
+    wu_title(&box, 1, 0, title);
+    assert_string_equal(title, "bbox_x0");
+    wu_title(&place, 1, 0, title);
+    assert_string_equal(title, "x0");
+    wu_title(&plain, 0, 0, title);
+    assert_string_equal(title, "area");
 }
 
 static void refuses_wrong_constants(void **state)
@@ -296,6 +347,7 @@ int main(void)
         cmocka_unit_test(adds_zeroed_arrays),
         cmocka_unit_test(refuses_bad_arrays),
         cmocka_unit_test(allocates_what_was_declared),
+        cmocka_unit_test(titles_columns),
         IN_FOLDER(puts_items_together),
         IN_FOLDER(is_the_same_each_time),
         IN_FOLDER(loads_no_more_than_needed),

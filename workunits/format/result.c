@@ -21,22 +21,85 @@ static tc_status reserve(wu_output *out, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
-                            wu_dtype dtype, uint32_t width, unsigned ndim,
-                            const uint64_t *shape, tc_err *err)
+static tc_status append(wu_output *out, const wu_out_array *array, tc_err *err)
 {
-    wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
-    if (ndim < 1 || ndim > WU_MAX_NDIM || wu_dtype_size(dtype, width) == 0)
-        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", name);
-    memcpy(array.info.shape, shape, ndim * sizeof *shape);
+    const wu_array_info *const info = &array->info;
+    if (info->ndim < 1 || info->ndim > WU_MAX_NDIM || wu_dtype_size(info->dtype, info->width) == 0)
+        return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", info->name);
     const tc_status st = reserve(out, err);
+    if (st == TC_OK)
+        out->arrays[out->n++] = *array;
+    return st;
+}
+
+/* One block of memory: the array's name, the item's in it; then name and title of
+ * the declaration. NULL: there is no memory. */
+static char *copy_texts(wu_declared *d, const char *item)
+{
+    const char *const mark = wu_is_picture(d->role) ? strstr(d->name, "{item}") : NULL;
+    const size_t before = mark != NULL ? (size_t)(mark - d->name) : strlen(d->name);
+    const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
+    const size_t own = name + (mark != NULL ? strlen(item) : 0);
+    char *const block = malloc(own + name + title);
+    if (block == NULL)
+        return NULL;
+    snprintf(block, own, "%.*s%s%s", (int)before, d->name, mark != NULL ? item : "",
+             mark != NULL ? mark + strlen("{item}") : "");
+    d->name = memcpy(block + own, d->name, name);
+    if (title > 0)
+        d->title = memcpy(block + own + name, d->title, title);
+    return block;
+}
+
+static bool has_item_column(const wu_output *out, const wu_declared *d)
+{
+    bool found = d->role == WU_ITEM;
+    for (size_t i = 0; i < out->n && !found; i++) {
+        const wu_declared *const other = &out->arrays[i].declared;
+        found = other->role == WU_ITEM && strcmp(other->table, d->table) == 0;
+    }
+    return found;
+}
+
+static void set_shape(wu_array_info *info, const wu_declared *d, uint64_t rows)
+{
+    info->ndim = d->deep ? 1 + d->n_axes : d->n_axes > 0 ? 2 : 1;
+    info->shape[0] = rows;
+    info->shape[1] = wu_declared_elements(d);
+    for (unsigned i = 0; d->deep && i < d->n_axes && i + 1 < WU_MAX_NDIM; i++)
+        info->shape[i + 1] = d->axes[i].n;
+}
+
+static tc_status declare(wu_output *out, const wu_declared *declared, const wu_item *item, tc_err *err)
+{
+    wu_out_array array = { .declared = *declared, .info = { .dtype = declared->dtype, .width = declared->width } };
+    wu_array_info *const info = &array.info;
+    if (wu_is_picture(declared->role)) {
+        const uint64_t shape[3] = { item->nz, item->ny, item->nx };
+        array.kind = WU_OWN;
+        info->ndim = item->is_stack ? 3 : 2;
+        memcpy(info->shape, shape + 3 - info->ndim, info->ndim * sizeof *shape);
+    } else {
+        array.kind = declared->rows > 0 ? WU_ONCE : WU_ROWS;
+        set_shape(info, declared, array.kind == WU_ONCE ? declared->rows
+                                  : has_item_column(out, declared) ? WU_ANY_LENGTH : 1);
+    }
+    info->name = copy_texts(&array.declared, item != NULL ? item->name : "");
+    if (info->name == NULL)
+        return tc_no_memory(err, declared->name);
+    const tc_status st = append(out, &array, err);
     if (st != TC_OK)
-        return st;
-    array.info.name = strdup(name);
-    if (array.info.name == NULL)
-        return tc_no_memory(err, name);
-    out->arrays[out->n++] = array;
-    return TC_OK;
+        free(info->name);
+    return st;
+}
+
+tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n, const wu_item *item,
+                            tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; i < n && st == TC_OK; i++)
+        st = declare(out, &declared[i], item, err);
+    return st;
 }
 
 static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
@@ -59,18 +122,22 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err)
 {
+    wu_out_array array = { .kind = kind, .info = { .dtype = dtype, .width = width, .ndim = ndim } };
     *data = NULL;
-    tc_status st = wu_output_declare(out, kind, name, dtype, width, ndim, shape, err);
-    if (st != TC_OK)
+    memcpy(array.info.shape, shape, (ndim < WU_MAX_NDIM ? ndim : WU_MAX_NDIM) * sizeof *shape);
+    array.info.name = strdup(name);
+    if (array.info.name == NULL)
+        return tc_no_memory(err, name);
+    tc_status st = append(out, &array, err);
+    if (st != TC_OK) {
+        free(array.info.name);
         return st;
-    wu_out_array *array = &out->arrays[out->n - 1];
-    st = allocate(array, 0, err);
-    if (st == TC_OK) {
-        *data = array->data;
-    } else {
-        free(array->info.name);
-        out->n--;
     }
+    st = allocate(&out->arrays[out->n - 1], 0, err);
+    if (st == TC_OK)
+        *data = out->arrays[out->n - 1].data;
+    else
+        free(out->arrays[--out->n].info.name);
     return st;
 }
 

@@ -5,8 +5,8 @@
 #ifndef WU_RESULT_H
 #define WU_RESULT_H
 
+#include "workunits/format/declared.h"
 #include "workunits/format/job.h"
-#include "workunits/format/npz.h"
 
 #define WU_RESULT_FORMAT_NAME "texcell-result"
 #define WU_RESULT_FORMAT_VERSION 1
@@ -21,6 +21,7 @@ typedef enum wu_array_kind {
 typedef struct wu_out_array {
     wu_array_info info;
     wu_array_kind kind;
+    wu_declared declared;   /* nothing in an array that was added */
     void *data;             /* owned, unless lent */
     bool lent;
 } wu_out_array;
@@ -33,14 +34,15 @@ typedef struct wu_output {
 /* A number of rows that is not known yet. */
 #define WU_ANY_LENGTH UINT64_MAX
 
-/* Adds an array without data. shape has ndim entries, the first of which may be
- * WU_ANY_LENGTH; width is for WU_STR only. Every item of a job must have the
- * same WU_ROWS arrays in the same order, equal in all but shape[0]. */
-tc_status wu_output_declare(wu_output *out, wu_array_kind kind, const char *name,
-                            wu_dtype dtype, uint32_t width, unsigned ndim,
-                            const uint64_t *shape, tc_err *err);
-/* Declares an array and gives *data, zeroed memory of its size to fill in (owned
- * by the output; NULL for an empty array). */
+/* Adds n arrays without data. Their shapes follow from what is declared: a picture has
+ * the item's size, a table one row an item, or WU_ANY_LENGTH if its WU_ITEM array came
+ * before; arrays of the whole result have `rows` (there the item may be NULL). Names and
+ * titles are copied; what else is pointed to (const tables, parameters) must outlive the
+ * output. Every item of a job must declare the same. */
+tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n, const wu_item *item,
+                            tc_err *err);
+/* Adds an array that is not declared, and gives *data, zeroed memory of its size to
+ * fill in (owned by the output; NULL for an empty array). width is for WU_STR only. */
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
                         wu_dtype dtype, uint32_t width, unsigned ndim,
                         const uint64_t *shape, void **data, tc_err *err);

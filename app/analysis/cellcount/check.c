@@ -1,32 +1,8 @@
-/* cellcount: which arrays a result has, and whether they can be right. */
-#include <stdio.h>
+/* cellcount: whether the arrays of a result can be right. */
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/check.h"
-
-tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
-{
-    static const struct {
-        const char *name;
-        wu_dtype type;
-        uint64_t columns;
-    } table[] = {
-        { "region_item", WU_I64, 1 },     { "region_label", WU_I64, 1 }, { "region_area", WU_I64, 1 },
-        { "region_bbox", WU_I64, 4 },     { "region_centroid", WU_F64, 2 }, { "region_mean", WU_F64, 1 },
-        { "region_border", WU_BOOL, 1 },
-    };
-    const cc_params *const p = params;
-    char labels[WU_MAX_NAME + 16];
-    tc_status st = an_declare_row(out, "count", WU_I64, err);
-
-    for (size_t i = 0; st == TC_OK && i < sizeof table / sizeof table[0]; i++)
-        st = an_declare_table(out, table[i].name, table[i].type, table[i].columns, err);
-    snprintf(labels, sizeof labels, "labels_%s", item->name);
-    if (st == TC_OK && p->labels)
-        st = an_declare_picture(out, labels, WU_I32, item, err);
-    return st;
-}
 
 /* --- the table ------------------------------------------------------------------------ */
 

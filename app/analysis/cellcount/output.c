@@ -1,4 +1,4 @@
-/* From labels to tables: what both backends share. */
+/* cellcount: which arrays a result has, and from labels to them. Both backends share it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +75,27 @@ static tc_status check_state(const an_task *task, const cc_state *state, tc_err 
     if (state->regions > n || most > state->regions)
         return tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", task->item->name);
     return TC_OK;
+}
+
+static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
+                     place = { .n = 2, .words = (const char *const[]){ "y", "x" } };
+
+tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    const wu_declared arrays[] = {
+        { "count", WU_I64, WU_VALUE, "items", .title = "count" },
+        { "region_item", WU_I64, WU_ITEM, .table = "regions" },
+        { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
+        { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel" },
+        { "region_bbox", WU_I64, WU_VALUE, "regions", "bbox", "pixel", .n_axes = 1, .axes = { box } },
+        { "region_centroid", WU_F64, WU_VALUE, "regions", "centroid", "pixel", .n_axes = 1, .axes = { place } },
+        { "region_mean", WU_F64, WU_VALUE, "regions", .title = "mean" },
+        { "region_border", WU_BOOL, WU_VALUE, "regions", .title = "border" },
+        { "labels_{item}", WU_I32, WU_LABELS, "regions", .title = "regions" },
+    };
+    const cc_params *const p = params;
+
+    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
 }
 
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)

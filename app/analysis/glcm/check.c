@@ -1,8 +1,7 @@
 /*
- * glcm: which arrays a result has, and whether they can be right. Known without
- * the pixels are: the bounds of every feature, relations between features, where
- * a window has no pair (NaN, and nowhere else), and that features, those of the
- * offsets and maps tell the same.
+ * glcm: whether the arrays of a result can be right. Known without the pixels are:
+ * the bounds of every feature, relations between features, where a window has no pair
+ * (NaN, and nowhere else), and that features, those of the offsets and maps tell the same.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,26 +9,6 @@
 
 #include "app/analysis/check.h"
 #include "app/analysis/glcm/glcm.h"
-
-tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
-{
-    const glcm_params *const p = params;
-    const uint64_t features[2] = { 1, (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * GLCM_STATISTICS };
-    const uint64_t each[5] = { 1, p->n_levels, p->n_offsets, GLCM_FEATURES, GLCM_MOMENTS };
-    tc_status st = wu_output_declare(out, WU_ROWS, "features", WU_F64, 0, 2, features, err);
-
-    if (st == TC_OK && p->per_offset)
-        st = wu_output_declare(out, WU_ROWS, "offset_features", WU_F64, 0, 5, each, err);
-    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++) {
-        const glcm_map *const map = &p->maps[i];
-        char name[WU_MAX_NAME + 128];
-
-        snprintf(name, sizeof name, "map_%s_%s_L%u_%d_%d", item->name, glcm_feature_names[map->feature],
-                 p->levels[map->level], map->dx, map->dy);
-        st = an_declare_picture(out, name, WU_F32, item, err);
-    }
-    return st;
-}
 
 /* --- where there are pairs ------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* From sums to statistics and names: what both backends share after the windows. */
+/* glcm: which arrays a result has, and from sums to statistics: what both backends share after the windows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@ typedef __int128 i128;
 typedef unsigned __int128 u128;
 
 static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
+static const char *const moment_names[GLCM_MOMENTS] = { "mean", "variance", "min", "max" };
 
 static u128 join(uint64_t lo, uint64_t hi)
 {
@@ -143,6 +144,52 @@ static void fill_offset_features(const glcm_params *p, const glcm_stat *stats, d
             over_windows(&stats[i], f, row);
 }
 
+/* A column for each levels, distance, feature and statistic: glcm_L64_d03_contrast_mean. */
+static wu_declared features_of(const glcm_params *p)
+{
+    return (wu_declared){
+        "features", WU_F64, WU_VALUE, "features", "glcm", .n_axes = 4,
+        .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
+                  { "distance", (uint32_t)p->n_distances, .numbers = p->distances, .prefix = "d", .digits = 2 },
+                  { "feature", GLCM_FEATURES, .words = glcm_feature_names },
+                  { "statistic", GLCM_STATISTICS, .words = statistic_names } }
+    };
+}
+
+static wu_declared offset_features_of(const glcm_params *p)
+{
+    return (wu_declared){
+        "offset_features", WU_F64, WU_VALUE, "offset_features", .deep = true, .n_axes = 4,
+        .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
+                  { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
+                  { "feature", GLCM_FEATURES, .words = glcm_feature_names },
+                  { .n = GLCM_MOMENTS, .words = moment_names } }
+    };
+}
+
+static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item, wu_output *out,
+                             tc_err *err)
+{
+    const char *const feature = glcm_feature_names[map->feature];
+    const unsigned levels = p->levels[map->level];
+    char name[128], title[128];
+
+    snprintf(name, sizeof name, "map_{item}_%s_L%u_%d_%d", feature, levels, map->dx, map->dy);
+    snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->dx, map->dy);
+    return wu_output_declare(out, &(wu_declared){ name, WU_F32, WU_MAP, .title = title }, 1, item, err);
+}
+
+tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    const glcm_params *const p = params;
+    const wu_declared arrays[] = { features_of(p), offset_features_of(p) };
+    tc_status st = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, item, err);
+
+    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
+        st = declare_map(p, &p->maps[i], item, out, err);
+    return st;
+}
+
 tc_status glcm_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const glcm_params *const p = task->params;
@@ -168,35 +215,31 @@ tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
     enum { WIDTH = 48 };
+    static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
-    const uint64_t n = (uint64_t)p->n_levels * p->n_distances * GLCM_FEATURES * GLCM_STATISTICS;
-    const uint64_t offsets_shape[2] = { p->n_offsets, 3 };
-    void *data;
-    uint32_t *name;
-    int32_t *row;
-    tc_status st = wu_output_add(out, WU_ONCE, "feature_names", WU_STR, WIDTH, 1, &n, &data, err);
+    const wu_declared features = features_of(p);
+    const uint64_t n = wu_declared_elements(&features);
+    const wu_declared arrays[] = {
+        { "feature_names", WU_STR, WU_TITLES, "features", .width = WIDTH, .rows = n },
+        /* What axis 2 of offset_features is. */
+        { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
+          .axes = { { .n = 3, .words = columns } } },
+    };
+    tc_status st = wu_output_declare(out, arrays, p->per_offset ? 2 : 1, NULL, err);
 
+    if (st == TC_OK)
+        st = wu_output_allocate(out, 0, err);
     if (st != TC_OK)
         return st;
-    name = data;
-    for (size_t level = 0; level < p->n_levels; level++)
-        for (size_t d = 0; d < p->n_distances; d++)
-            for (int f = 0; f < GLCM_FEATURES; f++)
-                for (int s = 0; s < GLCM_STATISTICS; s++, name += WIDTH) {
-                    char text[WIDTH + 1];
+    for (uint64_t i = 0; i < n; i++) {
+        char title[WU_TITLE_MAX];
 
-                    snprintf(text, sizeof text, "glcm_L%u_d%02u_%s_%s", p->levels[level],
-                             p->distances[d], glcm_feature_names[f], statistic_names[s]);
-                    wu_utf8_to_ucs4(text, name, WIDTH);
-                }
-    if (!p->per_offset)
-        return TC_OK;
-    /* What axis 2 of offset_features is: dx, dy, distance. */
-    st = wu_output_add(out, WU_ONCE, "offsets", WU_I32, 0, 2, offsets_shape, &data, err);
-    if (st != TC_OK)
-        return st;
-    row = data;
-    for (size_t o = 0; o < p->n_offsets; o++, row += 3) {
+        wu_title(&features, i, 0, title);
+        wu_utf8_to_ucs4(title, (uint32_t *)wu_output_data(out, "feature_names") + i * WIDTH, WIDTH);
+    }
+    for (size_t o = 0; p->per_offset && o < p->n_offsets; o++) {
+        int32_t *const row = (int32_t *)wu_output_data(out, "offsets") + 3 * o;
+
         row[0] = p->offsets[o].dx;
         row[1] = p->offsets[o].dy;
         row[2] = (int32_t)p->distances[p->offsets[o].distance];

@@ -1,32 +1,9 @@
-/* levelset: which arrays a result has, and whether they can be right. */
+/* levelset: whether the arrays of a result can be right. */
 #include <math.h>
 #include <stdio.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/levelset/levelset.h"
-
-double ls_measure(const wu_item *item, int64_t inside)
-{
-    return (double)inside * (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
-}
-
-tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
-{
-    char mask[WU_MAX_NAME + 16];
-    tc_status st = an_declare_row(out, "inside_voxels", WU_I64, err);
-
-    (void)params;
-    if (st == TC_OK)
-        st = an_declare_row(out, "measure", WU_F64, err);
-    if (st == TC_OK)
-        st = an_declare_row(out, "iterations_run", WU_I64, err);
-    if (st == TC_OK)
-        st = an_declare_row(out, "converged", WU_BOOL, err);
-    snprintf(mask, sizeof mask, "mask_%s", item->name);
-    if (st == TC_OK)
-        st = an_declare_picture(out, mask, WU_U8, item, err);
-    return st;
-}
 
 /* A mask of 0 and 1 with `inside` ones. */
 static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *err)

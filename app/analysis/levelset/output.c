@@ -1,5 +1,24 @@
-/* levelset: from the final phi to arrays. */
+/* levelset: which arrays a result has, and from the final phi to them. */
 #include "app/analysis/levelset/levelset.h"
+
+double ls_measure(const wu_item *item, int64_t inside)
+{
+    return (double)inside * (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
+}
+
+tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const wu_declared arrays[] = {
+        { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
+        { "measure", WU_F64, WU_VALUE, "items", .title = "measure" },     /* voxels, or um^3 of a stack */
+        { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
+        { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
+        { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
+    };
+
+    (void)params;
+    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
+}
 
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {

@@ -1,42 +1,10 @@
-/* volume: which arrays a result has, and whether they can be right. */
+/* volume: whether the arrays of a result can be right. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/volume/volume.h"
-
-tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
-{
-    static const struct {
-        const char *name;
-        wu_dtype type;
-        uint64_t columns;      /* 0: one row for each item */
-    } arrays[] = {
-        { "cells", WU_I64, 0 },               { "inside_voxels", WU_I64, 0 },      { "membrane_voxels", WU_I64, 0 },
-        { "external_voxels", WU_I64, 0 },     { "left_out_voxels", WU_I64, 0 },    { "repair_added_voxels", WU_I64, 0 },
-        { "repair_bias_voxels", WU_I64, 0 },  { "voxel_volume", WU_F64, 0 },       { "volume", WU_F64, 0 },
-        { "cell_item", WU_I64, 1 },           { "cell_label", WU_I64, 1 },         { "cell_voxels", WU_I64, 1 },
-        { "cell_volume", WU_F64, 1 },         { "cell_bbox", WU_I64, 6 },          { "cell_centroid", WU_F64, 3 },
-        { "cell_border", WU_BOOL, 1 },
-    };
-    const vol_params *const p = params;
-    char labels[WU_MAX_NAME + 16];
-    tc_status st = TC_OK;
-
-    for (size_t i = 0; st == TC_OK && i < sizeof arrays / sizeof arrays[0]; i++)
-        st = arrays[i].columns == 0 ? an_declare_row(out, arrays[i].name, arrays[i].type, err)
-                                    : an_declare_table(out, arrays[i].name, arrays[i].type, arrays[i].columns, err);
-    snprintf(labels, sizeof labels, "labels_%s", item->name);
-    if (st == TC_OK && p->labels)
-        st = an_declare_picture(out, labels, WU_I32, item, err);
-    return st;
-}
-
-double vol_volume(const wu_item *item, int64_t voxels)
-{
-    return (double)voxels * (item->spacing[0] * item->spacing[1] * item->spacing[2]);
-}
 
 static int64_t integer(const wu_output *out, const char *name)
 {

@@ -1,4 +1,4 @@
-/* volume: from labels to tables. */
+/* volume: which arrays a result has, and from labels to them. */
 #include <stdlib.h>
 
 #include "app/analysis/common/bits.h"
@@ -157,6 +157,11 @@ static void set_integer(const wu_output *out, const char *name, uint64_t value)
     *(int64_t *)wu_output_data(out, name) = (int64_t)value;
 }
 
+double vol_volume(const wu_item *item, int64_t voxels)
+{
+    return (double)voxels * (item->spacing[0] * item->spacing[1] * item->spacing[2]);
+}
+
 static void fill_totals(const wu_item *item, const vol_state *state, const cell *cells, const wu_output *out)
 {
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
@@ -173,6 +178,35 @@ static void fill_totals(const wu_item *item, const vol_state *state, const cell 
     set_integer(out, "repair_bias_voxels", state->repair_bias);
     *(double *)wu_output_data(out, "voxel_volume") = vol_volume(item, 1);
     *(double *)wu_output_data(out, "volume") = vol_volume(item, (int64_t)inside);
+}
+
+static const wu_axis box = { .n = 6, .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } },
+                     place = { .n = 3, .words = (const char *const[]){ "z", "y", "x" } };
+
+tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    const wu_declared arrays[] = {
+        { "cells", WU_I64, WU_VALUE, "items", .title = "cells" },
+        { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
+        { "membrane_voxels", WU_I64, WU_VALUE, "items", "membrane_voxels", .unit = "voxel" },
+        { "external_voxels", WU_I64, WU_VALUE, "items", "external_voxels", .unit = "voxel" },
+        { "left_out_voxels", WU_I64, WU_VALUE, "items", "left_out_voxels", .unit = "voxel" },
+        { "repair_added_voxels", WU_I64, WU_VALUE, "items", "repair_added_voxels", .unit = "voxel" },
+        { "repair_bias_voxels", WU_I64, WU_VALUE, "items", "repair_bias_voxels", .unit = "voxel" },
+        { "voxel_volume", WU_F64, WU_VALUE, "items", "voxel_volume", .unit = "um^3" },
+        { "volume", WU_F64, WU_VALUE, "items", "volume", .unit = "um^3" },
+        { "cell_item", WU_I64, WU_ITEM, .table = "cells" },
+        { "cell_label", WU_I64, WU_KEY, "cells", .title = "label" },
+        { "cell_voxels", WU_I64, WU_VALUE, "cells", "voxels", .unit = "voxel" },
+        { "cell_volume", WU_F64, WU_VALUE, "cells", "volume", .unit = "um^3" },
+        { "cell_bbox", WU_I64, WU_VALUE, "cells", "bbox", "voxel", .n_axes = 1, .axes = { box } },
+        { "cell_centroid", WU_F64, WU_VALUE, "cells", "centroid", "voxel", .n_axes = 1, .axes = { place } },
+        { "cell_border", WU_BOOL, WU_VALUE, "cells", .title = "border" },
+        { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
+    };
+    const vol_params *const p = params;
+
+    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
 }
 
 /* The labels are the state's, lent: another plane would double the memory. */
@@ -199,15 +233,17 @@ tc_status vol_finish(const an_task *task, size_t item_index, const void *state_a
 
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
 {
+    static const wu_declared gaps = { "repair_gap", WU_I64, WU_VALUE, .title = "repair_gap", .unit = "voxel",
+                                      .rows = VOL_WALLS };
     const vol_params *const p = params;
-    const uint64_t walls = VOL_WALLS;
-    void *gaps;
-    tc_status st;
+    tc_status st = TC_OK;
 
     if (!p->repair)
         return TC_OK;
-    st = wu_output_add(out, WU_ONCE, "repair_gap", WU_I64, 0, 1, &walls, &gaps, err);
+    st = wu_output_declare(out, &gaps, 1, NULL, err);
     if (st == TC_OK)
-        vol_repair_gaps(p, gaps);
+        st = wu_output_allocate(out, 0, err);
+    if (st == TC_OK)
+        vol_repair_gaps(p, wu_output_data(out, gaps.name));
     return st;
 }

@@ -1,23 +1,9 @@
-/* voting: which arrays a result has, and whether they can be right. */
+/* voting: whether the arrays of a result can be right. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "app/analysis/check.h"
 #include "app/analysis/voting/voting.h"
-
-tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
-{
-    tc_status st = an_declare_row(out, "count", WU_I64, err);
-
-    (void)params;
-    if (st == TC_OK)
-        st = an_declare_table(out, "point_item", WU_I64, 1, err);
-    if (st == TC_OK)
-        st = an_declare_table(out, "point", WU_F64, item->is_stack ? 3 : 2, err);
-    if (st == TC_OK)
-        st = an_declare_table(out, "score", WU_I64, 1, err);
-    return st;
-}
 
 /* --- points ------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /*
- * voting: from the last round's sums to points.
+ * voting: which arrays a result has, and from the last round's sums to points.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -221,6 +221,21 @@ static void apply_threshold(const voting_params *params, voting_peaks *p)
 }
 
 /* --- output -------------------------------------------------------------------------------- */
+
+tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const char *const zyx[] = { "z", "y", "x" };
+    const unsigned dims = item->is_stack ? 3 : 2;
+    const wu_declared arrays[] = {
+        { "count", WU_I64, WU_VALUE, "items", .title = "count" },
+        { "point_item", WU_I64, WU_ITEM, .table = "points" },
+        { "point", WU_F64, WU_PLACE, "points", .unit = "pixel", .n_axes = 1, .axes = { { .n = dims, .words = zyx + 3 - dims } } },
+        { "score", WU_I64, WU_VALUE, "points", .title = "score" },
+    };
+
+    (void)params;
+    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
+}
 
 static tc_status add_points(const an_task *task, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
 {

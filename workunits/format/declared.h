@@ -1,0 +1,67 @@
+/*
+ * What the arrays of a result are, said once by the analysis that makes them and
+ * written into result.json: all that a table, a picture, a data set or a message
+ * needs, so that no reader knows an analysis. workunits/FORMAT.md, 3.3.
+ */
+#ifndef WU_DECLARED_H
+#define WU_DECLARED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/base/status.h"
+#include "workunits/format/npz.h"
+
+enum { WU_MAX_AXES = 6 };
+
+typedef enum wu_role {
+    WU_VALUE,      /* rows of a table: what was measured. Without a table: of the whole result */
+    WU_ITEM,       /* the index of the row's item, before the table's other arrays; in a table
+                    * without it row i is of item i */
+    WU_KEY,        /* which row of its item it is, as a picture of labels has it */
+    WU_PLACE,      /* where in the picture a point is: y, x or z, y, x in pixels */
+    WU_LABELS,     /* a picture (int32): which row of the table a pixel is of, 0: none */
+    WU_MASK,       /* a picture (uint8): 0 outside, 1 inside */
+    WU_MAP,        /* a picture (float32) of a value, NaN where there is none */
+    WU_TITLES,     /* of the whole result: the titles of the table's columns */
+    WU_KEYS        /* of the whole result: what the entries along an axis are, a row each */
+} wu_role;
+
+/* What the entries of an array along an axis behind the first are: words, numbers
+ * or the rows of a WU_KEYS array. */
+typedef struct wu_axis {
+    const char *name;              /* "levels", "feature"; NULL: columns beside each other */
+    uint32_t n;
+    const char *const *words;      /* [n], or NULL */
+    const unsigned *numbers;       /* [n], or NULL */
+    const char *array;             /* or NULL */
+    const char *prefix;            /* in a title "d03" is the number 3 with prefix d and 2 digits */
+    unsigned digits;
+} wu_axis;
+
+typedef struct wu_declared {
+    const char *name;              /* of the array; a picture's has {item} where the item's stands */
+    wu_dtype dtype;
+    wu_role role;
+    const char *table;             /* "regions"; of labels: whose rows they number; NULL: none */
+    const char *title;             /* what titles of columns begin with, NULL: nothing; a picture's */
+    const char *unit;              /* "pixel", "um^3"; NULL: none */
+    unsigned n_axes;
+    wu_axis axes[WU_MAX_AXES];
+    /* What the file's array itself says. */
+    bool deep;                     /* its axes are those of the array; else they are one, the last fastest */
+    uint32_t width;                /* of text */
+    uint64_t rows;                 /* of an array of the whole result */
+} wu_declared;
+
+bool wu_is_picture(wu_role role);
+/* Entries of a row: columns that the array gives. */
+uint64_t wu_declared_elements(const wu_declared *d);
+
+enum { WU_TITLE_MAX = 512 };
+/* The title of a column, "bbox_y0", "glcm_L64_d03_contrast_mean": the parts of axes
+ * `from` to n_axes - 1, behind the declared title if from is 0. */
+void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
+
+#endif
