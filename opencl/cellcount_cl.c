@@ -38,8 +38,8 @@ static const char *const kernel_names[STAGES][2] = {
     [MEASURE] = { "cc_measure", "cc_measure" },
     [RELABEL] = { "cc_relabel", "cc_relabel" },
     [ROOTS] = { "cc_roots", "cc_roots" },
-    [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
     [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
+    [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
     [ASCEND] = { "cc_ascend", "cc_ascend" },
     [SUMMITS] = { "cc_summits", "cc_summits" }
 };
@@ -143,7 +143,7 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, doubl
     case READ_LABELS:
         return read_rows(w, &w->other, state->plane, w->done, count, err);
     case READ_DISTANCES:
-        return read_rows(w, &w->link, state->plane, w->done, count, err);
+        return read_rows(w, &w->distance, state->plane, w->done, count, err);
     case READ_ROOTS:
     case READ_SUMMITS:
         roots = cc_host_roots(w->host);
@@ -426,6 +426,7 @@ static void cl_close(void **worker)
     ocl_buffer_free(w->device, &w->mask);
     ocl_buffer_free(w->device, &w->link);
     ocl_buffer_free(w->device, &w->other);
+    ocl_buffer_free(w->device, &w->distance);
     ocl_buffer_free(w->device, &w->histogram);
     ocl_buffer_free(w->device, &w->counts);
     ocl_buffer_free(w->device, &w->border);
@@ -476,7 +477,7 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 
     const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (COLUMNS + 1) * sizeof(cl_uint);
 
-    return n * (2 * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
+    return n * ((w->params->split ? 3 : 2) * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
          + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
@@ -508,6 +509,7 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { &w->mask, (uint64_t)w->strip_rows * w->stride * sizeof(cl_uint), true },
         { &w->link, n * sizeof(cl_int), true },
         { &w->other, n * sizeof(cl_int), true },
+        { &w->distance, n * sizeof(cl_int), w->params->split },
         { &w->histogram, grey_values * sizeof(cl_uint), has_stage(w, HISTOGRAM) },
         { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), has_stage(w, COUNT) },
         { &w->border, 2 * ((uint64_t)w->nx + w->ny) * sizeof(cl_int), has_stage(w, FILL) },

@@ -17,7 +17,7 @@ typedef enum cc_stage {
     COUNT,
     NUMBER, PAINT, TABLE, MEASURE, RELABEL, READ_LABELS,    /* when the device does it all */
     ROOTS, READ_ROOTS,                                      /* when the host goes on */
-    DISTANCE_COLUMNS, DISTANCE_ROWS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
+    DISTANCE_ROWS, DISTANCE_COLUMNS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
     STAGES
 } cc_stage;
 
@@ -28,7 +28,7 @@ typedef struct cc_cl_worker {
     void *host;                /* a worker of cc_cpu */
     size_t group;
     ocl_kernel kernel[STAGES];
-    ocl_buffer pixels, mask, link, other, histogram, counts, border, table, now;
+    ocl_buffer pixels, mask, link, other, distance, histogram, counts, border, table, now;
     ocl_pace slice[STAGES];
     uint32_t nx, ny;
     uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */

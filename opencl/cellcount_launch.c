@@ -66,14 +66,20 @@ static tc_status launch_chunks(cc_cl_worker *w, cc_stage s, uint64_t first, uint
     return launch(w, s, args, 4, count * w->group, 1, batch, err);
 }
 
-static tc_status launch_columns(cc_cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err)
+/* Along rows, or along columns: kept parabolas take the place of links. */
+static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, ocl_batch *batch,
+                                 tc_err *err)
 {
     const cl_uint from = (cl_uint)first, end = (cl_uint)(first + count), nx = w->nx, ny = w->rows;
     const cl_uint stride = w->stride;
-    const ocl_arg args[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->other), OCL_ARG(from), OCL_ARG(end), OCL_ARG(nx),
-                             OCL_ARG(ny), OCL_ARG(stride) };
+    const ocl_arg rows[] = { OCL_BUFFER(w->mask), OCL_BUFFER(w->other), OCL_ARG(nx), OCL_ARG(stride), OCL_ARG(from),
+                             OCL_LOCAL(up_to(w->nx, 32) * sizeof(cl_uint)) };
+    const ocl_arg columns[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_BUFFER(w->distance), OCL_ARG(from),
+                                OCL_ARG(end), OCL_ARG(nx), OCL_ARG(ny) };
 
-    return launch(w, DISTANCE_COLUMNS, args, 7, count, 1, batch, err);
+    if (s == DISTANCE_ROWS)
+        return launch(w, s, rows, 6, w->group, count, batch, err);
+    return launch(w, s, columns, 7, count, 1, batch, err);
 }
 
 /* first, count: of stretches of TILE rows. */
@@ -112,14 +118,12 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
                                tc_err *err)
 {
     const cl_uint first = (cl_uint)(first_row * w->nx), end = (cl_uint)((first_row + count) * w->nx);
-    const cl_uint unsigned_nx = w->nx;
     const cl_int nx = (cl_int)w->nx, ny = (cl_int)w->rows, neighbours = w->params->diagonal ? 8 : 4;
     const size_t n = end - first;
     const ocl_arg histogram[] = { OCL_BUFFER(w->pixels), OCL_BUFFER(w->histogram), OCL_ARG(first), OCL_ARG(end) };
-    const ocl_arg to_link[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_ARG(first), OCL_ARG(end),
-                                OCL_ARG(unsigned_nx) };
+    const ocl_arg summits[] = { OCL_BUFFER(w->other), OCL_BUFFER(w->link), OCL_ARG(first), OCL_ARG(end) };
     const ocl_arg relabel[] = { OCL_BUFFER(w->now), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end) };
-    const ocl_arg ascend[] = { OCL_BUFFER(w->link), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end), OCL_ARG(nx),
+    const ocl_arg ascend[] = { OCL_BUFFER(w->distance), OCL_BUFFER(w->other), OCL_ARG(first), OCL_ARG(end), OCL_ARG(nx),
                                OCL_ARG(ny), OCL_ARG(neighbours) };
 
     switch (s) {
@@ -128,10 +132,8 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
         return launch(w, s, histogram, 4, n / 64 + 1, 1, batch, err);
     case RELABEL:
         return launch(w, s, relabel, 4, n, 1, batch, err);
-    case DISTANCE_ROWS:
-        return launch(w, s, to_link, 5, n, 1, batch, err);
     case SUMMITS:
-        return launch(w, s, to_link, 4, n, 1, batch, err);
+        return launch(w, s, summits, 4, n, 1, batch, err);
     default:
         return launch(w, s, ascend, 7, n, 1, batch, err);
     }
@@ -154,8 +156,9 @@ tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, ocl_batch *
     case COUNT:
     case NUMBER:
         return launch_chunks(w, w->stage, first, count, batch, err);
+    case DISTANCE_ROWS:
     case DISTANCE_COLUMNS:
-        return launch_columns(w, first, count, batch, err);
+        return launch_distance(w, w->stage, first, count, batch, err);
     case TABLE:
     case MEASURE:
         return launch_table(w, w->stage, first, count, batch, err);

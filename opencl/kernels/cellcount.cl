@@ -30,8 +30,12 @@
 #endif
 #include "app/analysis/common/core.h"
 #include "app/analysis/cellcount/core.h"
-#include "app/analysis/common/edt_core.h"
 #include "opencl/kernels/union_find.h"
+
+/* What is background has distance 0. */
+#define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)
+#define EDT_WANTED(inside) (inside)
+#include "opencl/kernels/edt.h"
 
 #define TILE 32
 #define TILE_LOG 5
@@ -611,61 +615,49 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *now, __global int *
 
 /* --- split ------------------------------------------------------------------------- */
 
-/* The squared distance to the nearest ground in the same column; one work-item
- * for each of the columns from first on. */
-__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *mask, __global uint *d2, uint first,
-                                                  uint end, uint nx, uint ny, uint stride)
+/* The squared distance to the nearest background in the same row; a group for each
+ * of the rows from first_row on, whose bits are in local memory. */
+__kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2, uint nx, uint stride,
+                                               uint first_row, __local uint *bits)
+{
+    volatile __local uint background;
+    const uint me = (uint)get_local_id(0), y = first_row + (uint)get_group_id(1);
+    uint gaps = 0;
+
+    if (me == 0)
+        background = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint w = me; w < (nx + 31) / 32; w += GROUP) {
+        bits[w] = mask[y * stride + w];
+        gaps |= ~bits[w] & (nx - w * 32 < 32 ? (1u << (nx - w * 32)) - 1 : ~0u);
+    }
+    if (gaps != 0)
+        atomic_or(&background, 1u);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint x = me; x < nx; x += GROUP)
+        d2[y * nx + x] = background ? edt_along_x(bits, x, nx) : EDT_FAR;
+}
+
+/* From those in rows to those in the picture: a work-item for each of the columns
+ * from first on. */
+__kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows, __global uint *restrict kept,
+                                                  __global uint *restrict d2, uint first, uint end, uint nx, uint ny)
 {
     const uint x = first + (uint)get_global_id(0);
-    uint d = EDT_FAR;
+    edt_walk walk = edt_walk_begin();
+    edt_line l;
 
     if (x >= end)
         return;
-    for (uint y = 0; y < ny; y++) {
-        if ((mask[y * stride + x / 32] >> (x & 31) & 1) == 0)
-            d = 0;
-        else if (d != EDT_FAR)
-            d++;
-        d2[y * nx + x] = d;
-    }
-    d = EDT_FAR;
-    for (uint y = ny; y-- > 0;) {
-        const uint up = d2[y * nx + x];
-
-        if (up == 0)
-            d = 0;
-        else if (d != EDT_FAR)
-            d++;
-        const uint least = up < d ? up : d;
-        d2[y * nx + x] = least == EDT_FAR ? EDT_FAR : least * least;
-    }
-}
-
-/* The least of column[u] + (x - u)^2 along a row: from the pixel outwards, as
- * long as something can be nearer. */
-__kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *columns, __global uint *d2, uint first, uint end,
-                                               uint nx)
-{
-    const uint i = first + (uint)get_global_id(0);
-
-    if (i >= end)
-        return;
-    const uint x = i % nx;
-    uint best = columns[i];
-
-    for (uint step = 1; (x >= step || x + step < nx) && (ulong)step * step < best; step++) {
-        if (x >= step) {
-            const uint v = edt_value(columns[i - step], 0, step);
-
-            best = v < best ? v : best;
-        }
-        if (x + step < nx) {
-            const uint v = edt_value(columns[i + step], 0, step);
-
-            best = v < best ? v : best;
-        }
-    }
-    d2[i] = best;
+    l.d2 = rows;
+    l.side = 0;
+    l.kept = kept;
+    l.at = x;
+    l.stride = nx;
+    l.n = ny;
+    edt_find(&l);
+    for (uint y = 0; y < ny; y++)
+        d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first, uint end, int nx,

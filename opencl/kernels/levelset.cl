@@ -16,8 +16,11 @@
 #define TILE_Y 8
 #define TILE_Z 4
 #endif
-#include "app/analysis/common/edt_core.h"
 #include "app/analysis/levelset/core.h"
+
+#define EDT_SIDE(l, i) ((l)->side[i])
+#define EDT_WANTED(inside) 1
+#include "opencl/kernels/edt.h"
 
 #define LS_REAL float
 #define LS_NAME(name) name
@@ -411,31 +414,6 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
     ctl[CTL_SEEN] = 0;
 }
 
-/* The distance from x to the nearest set bit of `bits` other than in front of
- * (below) it, then behind it; EDT_FAR if there is none. flip: all bits are
- * taken the other way round. */
-static inline tc_u32 nearest_below(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
-{
-    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
-
-    while (found == 0 && w > 0)
-        found = bits[--w] ^ flip;
-    return found != 0 ? x - (w * 32 + 31u - (tc_u32)clz(found)) : EDT_FAR;
-}
-
-static inline tc_u32 nearest_above(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
-{
-    tc_u32 w = x / 32, found = (bits[w] ^ flip) & ~((2u << x % 32) - 1u);
-    const tc_u32 words = (nx + 31) / 32;
-
-    while (found == 0 && w + 1 < words)
-        found = bits[++w] ^ flip;
-    /* The lowest bit; behind the row's end there is nothing. */
-    const tc_u32 at = w * 32 + 31u - (tc_u32)clz(found & (0u - found));
-
-    return found != 0 && at < nx ? at - x : EDT_FAR;
-}
-
 /* Along x: a group for each row (first_row and on), whose sides become bits in
  * local memory; also side[], 1 inside, and which sides there are at all. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -463,128 +441,10 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u
     if (mine != 0)
         atomic_or((volatile __local tc_u32 *)&seen, mine);
     barrier(CLK_LOCAL_MEM_FENCE);
-    const tc_u32 both = seen == 3u ? 1u : 0u;
     if (lid == 0)
         atomic_or(&ctl[CTL_SEEN], seen);
-    for (tc_u32 x = lid; x < nx; x += GROUP) {
-        /* Wanted are the bits that differ from this voxel's. */
-        const tc_u32 flip = bits[x / 32] >> x % 32 & 1u ? 0xffffffffu : 0u;
-        tc_u32 best = EDT_FAR;
-
-        if (both)
-            best = min(nearest_below(bits, flip, x), nearest_above(bits, flip, x, nx));
-        d[row + x] = best == EDT_FAR ? EDT_FAR : best * best;
-    }
-}
-
-/* A line of n voxels, at..., `stride` apart: squared distances so far, sides, and
- * room for the pieces of its runs. A piece is kept as site | start << 16; those
- * of a run lie from its first voxel on, ended by NO_PIECE where there is room.
- * A run of m voxels has at most m pieces that start in it. */
-typedef struct line {
-    __global const tc_u32 *d;
-    __global const tc_u8 *side;
-    __global tc_u32 *pieces;
-    tc_u64 at, stride;
-    tc_u32 n;
-} line;
-#define NO_PIECE 0xffffffffu
-#define IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
-
-/* The envelope of the run that begins at `first`: `count` pieces, the last of
- * them here. */
-typedef struct envelope {
-    tc_u32 first, count;
-    edt_piece last;
-} envelope;
-
-/* The piece at place k of the line; before `first` and behind its end a run
- * has apexes of height 0. */
-static inline edt_piece piece_at(const line *l, tc_u32 stored, tc_u32 inside)
-{
-    edt_piece p;
-
-    p.site = stored & 0xffffu;
-    p.start = stored >> 16;
-    p.height = l->side[IN_LINE(l, p.site)] == inside ? l->d[IN_LINE(l, p.site)] : 0u;
-    return p;
-}
-
-static inline void push(const line *l, envelope *e, tc_u32 u, tc_u32 height, tc_u32 inside)
-{
-    tc_u64 start = e->first;
-
-    while (e->count > 0 && edt_hides(u, height, e->last)) {
-        e->count--;
-        if (e->count > 0)
-            e->last = piece_at(l, l->pieces[IN_LINE(l, e->first + e->count - 1)], inside);
-    }
-    if (e->count > 0)
-        start = edt_cross(e->last, u, height);
-    if (start < l->n) {
-        e->last.site = u;
-        e->last.height = height;
-        e->last.start = (tc_u32)start;
-        l->pieces[IN_LINE(l, e->first + e->count)] = u | (tc_u32)start << 16;
-        e->count++;
-    }
-}
-
-/* No more pieces of a run that ends before `end`. */
-static inline void end_run(const line *l, const envelope *e, tc_u32 end)
-{
-    if (e->first + e->count < end)
-        l->pieces[IN_LINE(l, e->first + e->count)] = NO_PIECE;
-}
-
-/* The envelopes of all runs of the line. */
-static inline void find_pieces(const line *l)
-{
-    envelope e = { 0, 0, { 0, 0, 0 } };
-    tc_u32 before = l->side[l->at];
-
-    for (tc_u32 u = 0; u < l->n; u++) {
-        const tc_u32 inside = l->side[IN_LINE(l, u)], height = l->d[IN_LINE(l, u)];
-
-        if (inside != before) {
-            push(l, &e, u, 0, before);
-            end_run(l, &e, u);
-            e.first = u;
-            e.count = 0;
-            push(l, &e, u - 1, 0, inside);
-            before = inside;
-        }
-        if (height != EDT_FAR)
-            push(l, &e, u, height, inside);
-    }
-    end_run(l, &e, l->n);
-}
-
-/* What the envelopes give: with `last` the bits of phi, else squared distances. */
-static inline void write_line(const line *l, __global tc_u32 *out, tc_u32 last)
-{
-    edt_piece p = { 0, EDT_FAR, 0 };
-    tc_u32 before = 2, next = NO_PIECE, place = 0;
-
-    for (tc_u32 u = 0; u < l->n; u++) {
-        const tc_u32 inside = l->side[IN_LINE(l, u)];
-        tc_u32 d2;
-
-        if (inside != before) {
-            p.site = u;
-            p.height = EDT_FAR;
-            place = u;
-            next = l->pieces[IN_LINE(l, u)];
-            before = inside;
-        }
-        if (next >> 16 == u) {
-            p = piece_at(l, next, inside);
-            place++;
-            next = place < l->n ? l->pieces[IN_LINE(l, place)] : NO_PIECE;
-        }
-        d2 = edt_value(p.height, p.site, u);
-        out[IN_LINE(l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
-    }
+    for (tc_u32 x = lid; x < nx; x += GROUP)
+        d[row + x] = seen == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
 /* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
@@ -592,7 +452,7 @@ static inline void write_line(const line *l, __global tc_u32 *out, tc_u32 last)
  * is the next d. It may be phi, not d. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
-                        __global tc_u32 *restrict pieces, __global const float *phi, __global tc_u32 *out,
+                        __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
                         volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis,
                         const tc_u32 last, const tc_u32 done, const tc_u32 stop_after)
 {
@@ -600,11 +460,12 @@ void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 
     const tc_u32 x = (tc_u32)get_global_id(0), other = first + (tc_u32)get_global_id(1);
     const tc_u64 plane = (tc_u64)nx * ny;
     const tc_u32 ended = has_ended(ctl, &word, get_local_id(0) == 0, done, stop_after);
-    line l;
+    edt_walk walk = edt_walk_begin();
+    edt_line l;
 
-    l.d = d;
+    l.d2 = d;
     l.side = side;
-    l.pieces = pieces;
+    l.kept = kept;
     l.at = x + other * (axis == 1 ? plane : nx);
     l.stride = axis == 1 ? nx : plane;
     l.n = axis == 1 ? ny : nz;
@@ -616,9 +477,13 @@ void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 
     if (ended || sides != 3u) {
         if (last)
             for (tc_u32 u = 0; u < l.n; u++)
-                out[IN_LINE(&l, u)] = as_uint(phi[IN_LINE(&l, u)]);
+                out[EDT_IN_LINE(&l, u)] = as_uint(phi[EDT_IN_LINE(&l, u)]);
         return;
     }
-    find_pieces(&l);
-    write_line(&l, out, last);
+    edt_find(&l);
+    for (tc_u32 u = 0; u < l.n; u++) {
+        const tc_u32 inside = side[EDT_IN_LINE(&l, u)], d2 = edt_walk_at(&l, &walk, u, inside);
+
+        out[EDT_IN_LINE(&l, u)] = last ? as_uint(ls_signed_distance(d2, inside)) : d2;
+    }
 }

@@ -12,7 +12,7 @@ enum { ROWS_PIXELS = 1 << 16 };
 typedef struct scratch {
     uint32_t *line;        /* [COLUMNS][length] */
     uint8_t *side;         /* [COLUMNS][length] */
-    edt_piece *pieces;     /* [length + 2] */
+    edt_parabola *kept;    /* [length + 2] */
 } scratch;
 
 static size_t longest(const edt_job *job)
@@ -24,7 +24,7 @@ size_t edt_scratch_bytes(const edt_job *job)
 {
     const size_t n = longest(job);
 
-    return n * COLUMNS * (sizeof(uint32_t) + 1) + (n + 2) * sizeof(edt_piece);
+    return n * COLUMNS * (sizeof(uint32_t) + 1) + (n + 2) * sizeof(edt_parabola);
 }
 
 static scratch lay_out(const edt_job *job, void *memory)
@@ -32,8 +32,8 @@ static scratch lay_out(const edt_job *job, void *memory)
     const size_t n = longest(job);
     scratch s;
 
-    s.pieces = memory;
-    s.line = (uint32_t *)(void *)(s.pieces + n + 2);
+    s.kept = memory;
+    s.line = (uint32_t *)(void *)(s.kept + n + 2);
     s.side = (uint8_t *)(s.line + n * COLUMNS);
     return s;
 }
@@ -87,37 +87,34 @@ static void first_pass(const edt_job *job, size_t task)
 /* --- along y and z -------------------------------------------------------------- */
 
 /* The run [a,b) of a line of n pixels, in place. */
-static void later_pass_run(uint32_t *line, uint32_t a, uint32_t b, uint32_t n, edt_piece *pieces)
+static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, const edt_line *line)
 {
-    uint32_t count = 0;
+    edt_envelope e;
 
     if (b - a == 1 && (a > 0 || b < n)) {
         /* A neighbour is of the other side, and nothing is nearer than 1. */
-        line[a] = 1;
+        d2[a] = 1;
         return;
     }
-    if (a > 0)
-        count = edt_push(pieces, count, a - 1, 0, a, b);
+    e = edt_begin(line, a, b);
     for (uint32_t u = a; u < b; u++)
-        if (line[u] != EDT_FAR)
-            count = edt_push(pieces, count, u, line[u], a, b);
-    if (b < n)
-        count = edt_push(pieces, count, b, 0, a, b);
-    for (uint32_t end = b; count > 0; end = pieces[count].start) {
-        const edt_piece p = pieces[--count];
+        edt_add(line, &e, u, d2[u]);
+    edt_end(line, &e, b, n);
+    for (uint32_t end = b; e.count > 0; end = edt_kept(line, &e, e.count).start) {
+        const edt_parabola p = edt_kept(line, &e, --e.count);
 
         for (uint32_t u = p.start; u < end; u++)
-            line[u] = edt_value(p.height, p.site, u);
+            d2[u] = edt_value(p.height, p.site, u);
     }
 }
 
-static void later_pass_line(uint32_t *line, const uint8_t *side, uint32_t n, edt_sides sides, edt_piece *pieces)
+static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_sides sides, const edt_line *line)
 {
     for (uint32_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && side[b] == side[a]; b++)
             ;
         if (side[a] || sides == EDT_BOTH)
-            later_pass_run(line, a, b, n, pieces);
+            later_pass_run(d2, a, b, n, line);
     }
 }
 
@@ -126,13 +123,15 @@ static void later_pass_line(uint32_t *line, const uint8_t *side, uint32_t n, edt
 static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t stride, uint32_t n,
                              const scratch *s)
 {
+    const edt_line line = { s->kept };
+
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++) {
             s->line[c * n + i] = job->out[at + i * stride + c];
             s->side[c * n + i] = job->mask[at + i * stride + c] != 0;
         }
     for (size_t c = 0; c < width; c++)
-        later_pass_line(s->line + c * n, s->side + c * n, n, job->sides, s->pieces);
+        later_pass_line(s->line + c * n, s->side + c * n, n, job->sides, &line);
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < width; c++)
             job->out[at + i * stride + c] = s->line[c * n + i];

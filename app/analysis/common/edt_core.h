@@ -22,10 +22,28 @@
 /* No pixel of the other side, or none whose squared distance is below this. */
 #define EDT_FAR 0xffffffffu
 
-/* A parabola of the envelope: apex at (site, height), lowest from start on. */
-typedef struct edt_piece {
+/* A parabola of the lower envelope: apex at (site, height), lowest from start on. */
+typedef struct edt_parabola {
     tc_u32 site, height, start;
-} edt_piece;
+} edt_parabola;
+
+/* The envelope over [first, end) of a line: `count` parabolas, the last of them here
+ * as well as with the others, which the two programs keep in their own ways. */
+typedef struct edt_envelope {
+    tc_u32 first, end, count;
+    edt_parabola last;
+} edt_envelope;
+#ifdef __OPENCL_VERSION__
+typedef struct edt_line edt_line;
+static inline void edt_keep(const edt_line *line, const edt_envelope *e, tc_u32 k, edt_parabola p);
+static inline edt_parabola edt_kept(const edt_line *line, const edt_envelope *e, tc_u32 k);
+#else
+typedef struct edt_line {
+    edt_parabola *kept;        /* [length + 2] */
+} edt_line;
+#define edt_keep(line, e, k, p) ((line)->kept[k] = (p))
+#define edt_kept(line, e, k) ((line)->kept[k])
+#endif
 
 /* min(height + (u - site)^2, EDT_FAR) */
 TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
@@ -36,23 +54,23 @@ TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
     return v < EDT_FAR ? (tc_u32)v : EDT_FAR;
 }
 
-/* Whether the parabola of a later site u hides a piece: at the piece's start it
- * is lower already. */
-TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_piece piece)
+/* Whether the parabola of a later site u hides one of the envelope: where that
+ * starts it is lower already. */
+TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
 {
-    const tc_u64 a = piece.start > piece.site ? piece.start - piece.site : piece.site - piece.start;
-    const tc_u64 b = piece.start > u ? piece.start - u : u - piece.start;
+    const tc_u64 a = p.start > p.site ? p.start - p.site : p.site - p.start;
+    const tc_u64 b = p.start > u ? p.start - u : u - p.start;
 
-    return piece.height + a * a > height + b * b ? 1u : 0u;
+    return p.height + a * a > height + b * b ? 1u : 0u;
 }
 
-/* First place where the parabola of a later site u is below that of the last
- * piece that it does not hide: where (x-u)^2 + height < (x-i)^2 + g, i and g
- * the piece's. The numerator is not negative. */
-TC_INLINE tc_u64 edt_cross(edt_piece piece, tc_u32 u, tc_u32 height)
+/* First place where the parabola of a later site u is below the last one that it
+ * does not hide: where (x-u)^2 + height < (x-i)^2 + g, i and g that one's. The
+ * numerator is not negative. */
+TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
-    const tc_u32 apart = u - piece.site, twice = 2 * apart;
-    const tc_u64 top = (tc_u64)apart * ((tc_u64)u + piece.site) + height - piece.height;
+    const tc_u32 apart = u - p.site, twice = 2 * apart;
+    const tc_u64 top = (tc_u64)apart * ((tc_u64)u + p.site) + height - p.height;
 
     /* The short division is several times faster on a GPU. */
     if (top >> 32 == 0)
@@ -60,23 +78,50 @@ TC_INLINE tc_u64 edt_cross(edt_piece piece, tc_u32 u, tc_u32 height)
     return top / twice + 1;
 }
 
-/* Adds the parabola of site u to the envelope of `count` pieces over [first,
- * end); sites come in ascending order. Returns the new count. */
-TC_INLINE tc_u32 edt_push(edt_piece *pieces, tc_u32 count, tc_u32 u, tc_u32 height, tc_u32 first, tc_u32 end)
+/* Adds the parabola of site u to the envelope; sites come in ascending order. */
+TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 height)
 {
-    tc_u64 start = first;
+    tc_u64 start = e->first;
 
-    while (count > 0 && edt_hides(u, height, pieces[count - 1]))
-        count--;
-    if (count > 0)
-        start = edt_cross(pieces[count - 1], u, height);
-    if (start < end) {
-        pieces[count].site = u;
-        pieces[count].height = height;
-        pieces[count].start = (tc_u32)start;
-        count++;
+    while (e->count > 0 && edt_hides(u, height, e->last)) {
+        e->count--;
+        if (e->count > 0)
+            e->last = edt_kept(line, e, e->count - 1);
     }
-    return count;
+    if (e->count > 0)
+        start = edt_cross(e->last, u, height);
+    if (start < e->end) {
+        e->last.site = u;
+        e->last.height = height;
+        e->last.start = (tc_u32)start;
+        edt_keep(line, e, e->count, e->last);
+        e->count++;
+    }
+}
+
+/* Begins the envelope of the run that begins at `first`. What is before it is of the
+ * other side: a parabola of height 0. */
+TC_INLINE edt_envelope edt_begin(const edt_line *line, tc_u32 first, tc_u32 end)
+{
+    edt_envelope e = { first, end, 0, { 0, 0, 0 } };
+
+    if (first > 0)
+        edt_push(line, &e, first - 1, 0);
+    return e;
+}
+
+/* Adds a pixel of the run, with the squared distance that it has so far. */
+TC_INLINE void edt_add(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 d2)
+{
+    if (d2 != EDT_FAR)
+        edt_push(line, e, u, d2);
+}
+
+/* And what is behind the run, if it ends before a line of n pixels does. */
+TC_INLINE void edt_end(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 n)
+{
+    if (u < n)
+        edt_push(line, e, u, 0);
 }
 
 /* The squared distance to the nearer end of the run [a,b) of a line of n
