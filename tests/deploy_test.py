@@ -16,8 +16,10 @@ import zipfile
 import zlib
 
 import numpy as np
+import tifffile
 from PIL import Image
 
+import analyses
 from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, note, ok, run, scratch, skip
 
 KIT = os.path.join(SRC, "validator", "deploy")
@@ -510,26 +512,15 @@ def test_submit(folder):
 
 # --- the estimates ------------------------------------------------------------------------------
 
-JOBS = [
-    ("glcm", ["--param", "levels=[16,64]", "--param", "distances=[1,5]"]),
-    ("glcm", ["--param", 'window={"shape":"roi"}', "--param", "distances=[1,2,3,4,5,6,7,8]"]),
-    ("cellcount", ["--param", "split=distance", "--param", "labels=true"]),
-    ("levelset", ["--param", "target=128", "--param", "epsilon=40", "--param", "iterations=400", "--param",
-                  'init={"type":"ball","cx":200,"cy":200,"r":60}']),
-    ("voting", ["--param", "radius=12"]),
-]
-
-
 def test_estimates():
     """An operation is a Whetstone flop: some 2 to 6 billion a second on the cores of
     these years. Ten times less or more is still taken, so that no busy machine fails."""
-    y, x = np.mgrid[0:480, 0:640]
-    smooth = 128 + 60 * np.sin(x / 17.0) * np.cos(y / 13.0) + np.random.default_rng(5).normal(0, 9, x.shape)
-    path = os.path.join(TMP, "smooth.png")
-    Image.fromarray(smooth.clip(0, 255).astype(np.uint8)).save(path)
-    for analysis, options in JOBS:
-        unit, result = os.path.join(TMP, "estimate.zip"), os.path.join(TMP, "estimate.npz")
-        r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit] + [path])
+    jobs = [(analysis, *job) for analysis, of in analyses.each() for job in of.ESTIMATES]
+    for analysis, parameters, pixels in jobs:
+        path, unit, result = (os.path.join(TMP, "estimate." + end) for end in ("tif", "zip", "npz"))
+        tifffile.imwrite(path, pixels)
+        options = [word for p in parameters for word in ("--param", p)]
+        r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit, path])
         needs = json.loads(run([TEXCELL_WU, "show", "--needs", unit]).stdout)
         p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
         _pid, status, usage = os.wait4(p.pid, 0)

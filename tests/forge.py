@@ -117,3 +117,37 @@ def flip_bit(array, index, bit):
     at = index * out.itemsize + bit // 8
     raw[at] ^= 1 << (bit % 8)
     return out
+
+
+# --- changes of arrays, for the forgeries of an analysis ---------------------------------------
+
+def set_at(array, index, value):
+    array[index] = value
+
+
+def swap_rows(a, names, i, j):
+    for name in names:
+        a[name][[i, j]] = a[name][[j, i]]
+
+
+def column_of(usual):
+    """column(name, index, value, reason): the forgery of a value in an array, `value` or what
+    that makes of the one that is there, in the result of the job `usual` or another."""
+    def column(name, index, value, reason, job=usual, what=None):
+        def change(a):
+            a[name][index] = value(a[name][index]) if callable(value) else value
+        return (what or "%s made %s" % (name, value), job, change, reason)
+    return column
+
+
+def exchange_items(a, table="region_"):
+    """All rows of items 0 and 1, which are of one size, change places."""
+    column = a[("region" if table == "region_" else "point") + "_item"]
+    first, second, rest = column == 0, column == 1, column > 1
+    order = np.concatenate([np.nonzero(second)[0], np.nonzero(first)[0], np.nonzero(rest)[0]])
+    for name in [n for n in a if n.startswith(table) or n == "score" and table == "point"]:
+        if not name.endswith("_item"):
+            a[name] = a[name][order]
+    n = a["count"][:2].copy()
+    a["count"][:2] = n[::-1]
+    column[:] = np.concatenate([np.repeat([0, 1], n[::-1]), column[rest]])

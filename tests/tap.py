@@ -47,6 +47,12 @@ def note(text):
     sys.stdout.flush()
 
 
+def bail(why):
+    """Ends the script: nothing that it could test is there."""
+    print("Bail out! " + why)
+    sys.exit(99)
+
+
 def done():
     """Prints the plan and ends the script; the exit status is for a reader
     without a TAP driver."""

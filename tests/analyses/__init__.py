@@ -1,0 +1,51 @@
+"""What the tests that say "each analysis" run over: for each name in
+app/analysis/analyses.def the file NAME.py beside this one. All of these are wanted:
+
+JOBS           {title: (parameters, items)}: small honest work units with every kind of phase,
+               pictures and stacks, whichever there are, at least two items in the first.
+               They are computed on the CPU and on OpenCL, stopped at every step, validated
+forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that
+               job, and texcell-validate check refuses it with these words (a regular
+               expression); reason None: nobody can know without computing it again
+random_job(rng)
+               parameters and items by chance, at their limits too
+memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack
+SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
+ESTIMATES      [(["KEY=VALUE", ...], pixels)]: jobs of usual size, some tenths of a second,
+               whose time, and size of the result, the plan must estimate
+DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
+"""
+import importlib
+import os
+import re
+
+import tap
+
+WANTED = ("JOBS", "forgeries", "random_job", "memory_jobs", "SEEDS", "ESTIMATES", "DATA_SET")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def names():
+    """As analyses.def lists them."""
+    with open(os.path.join(tap.SRC, "app", "analysis", "analyses.def"), encoding="utf-8") as f:
+        lines = [line for line in f if line.startswith("ANALYSIS")]
+    found = [re.match(r"ANALYSIS\(([a-z0-9_]+), (?:cpu|opencl)\)$", line) for line in lines]
+    if not lines or None in found:
+        tap.bail("app/analysis/analyses.def has a line that is not like ANALYSIS(name, opencl)")
+    return [m.group(1) for m in found]
+
+
+def load(name):
+    """The module of an analysis, complete."""
+    if not os.path.exists(os.path.join(FOLDER, name + ".py")):
+        tap.bail("tests/analyses/%s.py is missing: analyses.def names %s" % (name, name))
+    module = importlib.import_module("analyses." + name)
+    missing = [what for what in WANTED if not hasattr(module, what)]
+    if missing:
+        tap.bail("tests/analyses/%s.py has no %s" % (name, ", ".join(missing)))
+    return module
+
+
+def each():
+    """(name, module) of every analysis."""
+    return [(name, load(name)) for name in names()]

@@ -1,0 +1,142 @@
+"""What the tests over every analysis need of volume; __init__.py says what is what."""
+import numpy as np
+
+from forge import column_of, set_at
+from oracle.workunit import item
+from pictures import DEEP, SMOOTH_STACK, TINY_STACK, noise, one_of, random_items
+
+
+def shells():
+    """Balls within membranes, alone and two together; all items of one size."""
+    z, y, x = np.indices((9, 26, 30))
+    for i in range(3):
+        picture = np.full(z.shape, 30)
+        for cy, cx, r in ((8, 8, 5), (8, 17, 5), (18, 20, 3 + i)):
+            distance = np.sqrt((1.5 * (z - 4)) ** 2 + (y - cy) ** 2 + (x - cx) ** 2)
+            picture[abs(distance - r) < 1] = 200
+        yield item("shell_%d" % i, list(picture.astype(np.uint8)), spacing=[0.3, 0.2, 0.2])
+
+
+JOBS = {
+    "labels": ({"membrane": 128, "labels": True}, list(shells())),
+    "slices": ({"membrane": 128, "mode": "slices", "labels": True}, list(shells())),
+    "repaired": ({"membrane": 128, "repair": {"sigma": 0.8, "threshold": 90}, "min_voxels": 5,
+                  "exclude_border": True}, list(shells())),
+}
+
+
+def random_job(rng):
+    return {"membrane": int(rng.integers(30, 230)), "mode": one_of(rng, "slices", "3d"), "min_voxels": one_of(rng, 1, 5),
+            "repair": one_of(rng, None, {"sigma": 1.0, "threshold": int(rng.integers(30, 150))}),
+            "max_voxels": one_of(rng, None, 200), "exclude_border": one_of(rng, True, False),
+            "labels": one_of(rng, True, False)}, random_items(rng, True, False)
+
+
+def memory_jobs():
+    return [
+        ({"membrane": 128, "labels": True}, noise(32, 300, 400)),
+        ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1.5, "threshold": 64}, "min_voxels": 50}, noise(32, 300, 400)),
+    ]
+
+
+SEEDS = [({"membrane": 150, "labels": True}, TINY_STACK)]
+
+ESTIMATES = [(["membrane=150", "labels=true"], SMOOTH_STACK)]
+
+DATA_SET = {
+    "volume": ({"membrane": 128, "labels": True}, [item("s", DEEP, spacing=[1.5, 1, 1])]),
+}
+
+
+def forgeries():
+    column = column_of("labels")
+
+    def recount(a, i=0):
+        """Tables and totals of item i as its labels have them, made anew."""
+        labels = a["labels_shell_%d" % i]
+        n = int(labels.max())
+        rows = a["cell_item"] == i
+        for name in [k for k in a if k.startswith("cell_")]:
+            own = {"cell_item": [i] * n, "cell_label": list(range(1, n + 1))}.get(name) or [
+                cell(labels, k + 1)[name] for k in range(n)]
+            a[name] = np.concatenate([a[name][:np.argmax(rows)], np.array(own, a[name].dtype),
+                                      a[name][len(rows) - np.argmax(rows[::-1]):]])
+        inside = int((labels > 0).sum())
+        a["membrane_voxels"][i] += a["inside_voxels"][i] - inside
+        a["inside_voxels"][i], a["cells"][i] = inside, n
+        a["volume"][i] = inside * (0.3 * 0.2 * 0.2)
+
+    def cell(labels, k):
+        at = np.nonzero(labels == k)
+        n = len(at[0])
+        lo, hi = [int(v.min()) for v in at], [int(v.max()) + 1 for v in at]
+        return {"cell_voxels": n, "cell_volume": n * (0.3 * 0.2 * 0.2), "cell_bbox": lo + hi,
+                "cell_centroid": [v.sum() / n for v in at], "cell_border": lo[0] == 0 or hi[0] == labels.shape[0]}
+
+    def drop_last(a):
+        labels = a["labels_shell_0"]
+        labels[labels == labels.max()] = 0
+        recount(a)
+
+    def shrink(a):
+        """One voxel of a cell becomes membrane, everywhere."""
+        at = np.argwhere(a["labels_shell_0"] == 1)
+        a["labels_shell_0"][tuple(at[0])] = 0
+        recount(a)
+
+    def cut(a):
+        """Half a cell becomes another one that touches it."""
+        labels = a["labels_shell_0"]
+        n = labels.max()
+        at = np.argwhere(labels == n)
+        labels[tuple(at[at[:, 2] > at[:, 2].mean()].T)] = n + 1
+        recount(a)
+
+    yield column("cells", 0, lambda v: v + 1, "cells: is")
+    yield column("cells", 0, -1, "cells: is")
+    yield column("inside_voxels", 0, lambda v: v + 1, "inside_voxels: row 0: not the sum of cell_voxels")
+    yield column("inside_voxels", 0, -1, "inside_voxels: row 0: ")
+    yield column("membrane_voxels", 0, lambda v: v ^ 1, "the voxels of all kinds are not those of the stack")
+    yield column("external_voxels", 0, lambda v: v - 1, "the voxels of all kinds are not those of the stack")
+    yield column("external_voxels", 0, 1 << 50, "external_voxels: row 0: ")
+    yield column("left_out_voxels", 0, 1, "the voxels of all kinds|nothing was to be left out")
+    yield column("left_out_voxels", 0, -5, "left_out_voxels: row 0: ")
+    yield ("voxels left out of nothing", "labels", lambda a: (set_at(a["left_out_voxels"], 0, 1), set_at(
+        a["external_voxels"], 0, a["external_voxels"][0] - 1)), "nothing was to be left out")
+    yield column("repair_added_voxels", 0, 1, "repair_added_voxels: row 0: more than can have been added")
+    yield column("repair_bias_voxels", 0, 1, "repair_bias_voxels: row 0: more than were added")
+    yield column("voxel_volume", 0, 1.0, "voxel_volume: row 0: not that of spacing")
+    yield column("voxel_volume", 0, lambda v: np.nextafter(v, 1), "voxel_volume: row 0: not that of spacing")
+    yield column("volume", 0, lambda v: np.nextafter(v, 1e9), "volume: row 0: not that of inside_voxels")
+    yield column("volume", 0, float("nan"), "volume: row 0: not that of inside_voxels")
+    yield column("cell_item", 0, 1, "cell_item: a row of item|cells: is")
+    yield column("cell_item", -1, 0, "cell_item: a row of item 0")
+    yield column("cell_item", -1, 3, "cell_item: a row of item 3")
+    yield column("cell_label", 0, 2, "cell 1: cell_label: labels must count from 1")
+    yield column("cell_voxels", 0, 0, "cell 1: cell_voxels: not within")
+    yield column("cell_voxels", 0, lambda v: v + 1, "cell 1: cell_")
+    yield column("cell_voxels", 0, 1 << 60, "cell 1: cell_voxels: does not go with cell_bbox")
+    yield column("cell_voxels", 0, 2, "cell 1: cell_voxels: not within", "repaired", "a cell below min_voxels")
+    yield column("cell_bbox", (0, 0), -1, "cell 1: cell_bbox: not a box of the inside")
+    yield column("cell_bbox", (0, 4), 27, "cell 1: cell_bbox: not a box of the inside")
+    yield column("cell_bbox", (0, 2), 0, "cell 1: cell_bbox: not a box of the inside")
+    yield column("cell_bbox", (0, 5), lambda v: v + 1, "cell 1: ")
+    yield column("cell_bbox", (0, 3), lambda v: v + 1, "a cell of mode slices has one slice", "slices")
+    yield column("cell_centroid", (0, 0), lambda v: np.nextafter(v, 99), "cell_centroid: not a centre")
+    yield column("cell_centroid", (0, 2), lambda v: v + 12, "cell_centroid: not a centre")
+    yield column("cell_centroid", (0, 1), float("nan"), "cell_centroid: not a centre")
+    yield column("cell_volume", 0, lambda v: v * 2, "cell_volume: not that of cell_voxels")
+    yield column("cell_volume", 0, lambda v: -v, "cell_volume: not that of cell_voxels")
+    yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox")
+    yield ("a bool of 7", "labels", lambda a: set_at(a["cell_border"].view("u1"), 0, 7), "cell_border: 7 is no bool")
+    yield column("labels_shell_0", (0, 0, 0), -1, "label -1")
+    yield column("labels_shell_0", (8, 25, 29), 99, "label 99")
+    yield ("an empty label image", "labels", lambda a: a["labels_shell_0"].fill(0), "are not those of labels_shell_0")
+    yield ("label images of two items exchanged", "labels", lambda a: a.update(
+        labels_shell_0=a["labels_shell_2"], labels_shell_2=a["labels_shell_0"]), "labels_shell_0")
+    yield ("a cell cut in two", "labels", cut, "touch")
+    yield ("the last cell left out", "labels", drop_last, None)
+    yield ("a voxel less", "labels", shrink, None)
+    yield ("membrane for outside", "labels", lambda a: (set_at(a["membrane_voxels"], 0, a["membrane_voxels"][0] + 1), set_at(
+        a["external_voxels"], 0, a["external_voxels"][0] - 1)), None)
+    yield column("repair_added_voxels", 0, lambda v: v + 1, None, "repaired", "a voxel more repaired")
