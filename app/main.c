@@ -134,7 +134,12 @@ static tc_status run_command(const command *c, tc_err *err)
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
 
+    o.driver_fault = driver_fault_restart;
     st = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
+    if (st == TC_OK && driver_fault_before() != NULL) {
+        o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
+        fprintf(stderr, "texcell: going on with the CPU: the OpenCL driver failed: %s\n", driver_fault_before());
+    }
     if (st == TC_OK)
         st = bw_init(&seam, err);
     if (st != TC_OK)
@@ -176,7 +181,8 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 
 static tc_status do_task(const command *c, tc_err *err)
 {
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms, .quiet = c->quiet };
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms, .quiet = c->quiet,
+                      .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
     const int ncpus = bw_ncpus();
     tc_status st = choose_for_task(c, &o, err);
@@ -228,6 +234,8 @@ static tc_status selftest(const char *spec, tc_err *err)
     ocl_wish wish;
     tc_status st = ocl_wish_parse(spec, &wish, err);
 
+    if (st == TC_OK && wish.kind != OCL_WISH_CPU)
+        st = tc_guard_up(driver_fault_leave, err);
     for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
 
@@ -275,10 +283,12 @@ static tc_status devices_verb(int argc, char **argv, tc_err *err)
 {
     const tc_option none = { .name = NULL };
     int n_words;
-    const tc_status st = tc_read_options(argc, argv, &none, &n_words, err);
+    tc_status st = tc_read_options(argc, argv, &none, &n_words, err);
 
     if (st == TC_OK && n_words > 0)
         return tc_fail(err, TC_USAGE, "devices: takes no arguments");
+    if (st == TC_OK)
+        st = tc_guard_up(driver_fault_leave, err);
     return st == TC_OK ? ocl_list_devices(stdout, err) : st;
 }
 
@@ -323,10 +333,13 @@ int main(int argc, char **argv)
         { .name = NULL }
     };
     static const tc_program program = { "texcell", usage, verbs, task };
+    tc_err err = { "" };
 
     /* A shared library that was linked for speed rather than exactness (Debian's
      * BOINC library) makes the processor flush denormals to zero. Threads inherit
      * this. */
     fesetenv(FE_DFL_ENV);
-    return tc_main(&program, argc, argv);
+    if (driver_fault_init(argv, &err) != TC_OK)
+        return tc_report(program.name, TC_NO_MEMORY, &err);
+    tc_guard_exit(tc_main(&program, argc, argv));
 }

@@ -81,6 +81,14 @@ static void say(const job_run *r, const char *what, const char *detail)
 
 /* --- checkpoints ----------------------------------------------------------------------- */
 
+/* A checkpoint is on disk, one that the device has worked for if there is one. */
+static void saved(const job_run *r)
+{
+    bw_checkpoint_completed();
+    if (r->device != NULL && bw_has_client())
+        driver_fault_forget();
+}
+
 /* Writes one; a failure is a warning, since the work itself can go on. */
 static bool save(job_run *r, const void *state, size_t state_size)
 {
@@ -142,6 +150,7 @@ static void release_device(job_run *r)
 {
     if (r->device != NULL)
         ocl_device_close(&r->device);
+    tc_guard_down();
 }
 
 /* Whether the CPU does what a device did not: always what the device can never
@@ -193,7 +202,7 @@ static tc_status stop_as_asked(job_run *r, item_run *it, bw_request request, tc_
 
         if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK &&
             save(r, it->state, it->task.plan.state_bytes))
-            bw_checkpoint_completed();
+            saved(r);
     }
     clear_progress(r);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
@@ -208,7 +217,7 @@ static tc_status maybe_save(job_run *r, item_run *it, tc_err *err)
         return TC_OK;
     st = it->backend->sync(it->worker, it->state, err);
     if (st == TC_OK && save(r, it->state, it->task.plan.state_bytes))
-        bw_checkpoint_completed();
+        saved(r);
     else
         bw_checkpoint_failed();
     return st;
@@ -362,7 +371,9 @@ static tc_status find_device(job_run *r, tc_err *err)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        r->analysis->name);
     wish.floats = r->analysis->uses_floats;
-    st = ocl_device_find(&wish, &r->device, err);
+    st = tc_guard_up(r->options->driver_fault, err);
+    if (st == TC_OK)
+        st = ocl_device_find(&wish, &r->device, err);
     if (st == TC_OK)
         st = ocl_check_device(r->analysis, r->device, err);
     if (st != TC_OK)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "app/base/status.h"
+#include "app/driver_fault.h"
 #include "opencl/device.h"
 
 typedef struct run_options {
@@ -17,6 +18,7 @@ typedef struct run_options {
     const char *spool;
     unsigned threads;          /* >= 1 */
     ocl_wish wish;             /* which device */
+    tc_guard_act *driver_fault;        /* what becomes of a driver's crash (driver_fault.h) */
     bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
     double slice_ms;           /* longest launch on a device */
     bool quiet;                /* no progress on stderr */

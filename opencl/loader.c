@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/guard.h"
 #include "opencl/fault.h"
+#include "opencl/guarded.h"
 
 #ifdef _WIN32
 #include <windows.h>
@@ -89,9 +91,11 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     const char *name = getenv("TEXCELL_OPENCL_LIBRARY");
     if (name == NULL || name[0] == '\0')
         name = default_library;
+    tc_guard_enter("loading OpenCL");
     library lib = preloaded_library();
     if (lib == NULL)
         lib = open_library(name);
+    tc_guard_leave();
     if (lib == NULL)
         return tc_fail(err, TC_DEVICE, "no OpenCL on this machine: %s could not be opened", name);
     const char *missing = resolve(lib, api);
@@ -99,6 +103,7 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
         memset(api, 0, sizeof *api);
         return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name, missing);
     }
+    ocl_guarded(api);
     return ocl_fault_install(api, err);
 }
 

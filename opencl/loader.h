@@ -88,14 +88,6 @@
             (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,\
              const void *from, cl_uint n, const cl_event *after, cl_event *event),               \
             (queue, buffer, blocking, offset, size, from, n, after, event))                      \
-    ENQUEUE(clEnqueueCopyBuffer,                                                                 \
-            (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset,                 \
-             size_t to_offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),  \
-            (queue, from, to, from_offset, to_offset, size, n, after, event))                    \
-    ENQUEUE(clEnqueueFillBuffer,                                                                 \
-            (cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_size,    \
-             size_t offset, size_t size, cl_uint n, const cl_event *after, cl_event *event),     \
-            (queue, buffer, pattern, pattern_size, offset, size, n, after, event))               \
     ENQUEUE(clEnqueueNDRangeKernel,                                                              \
             (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,  \
              const size_t *global, const size_t *local, cl_uint n, const cl_event *after,        \

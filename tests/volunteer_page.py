@@ -27,6 +27,7 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'\bwhy = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',
           r'snprintf\(why_buffer, sizeof why_buffer, (%s)' % LITERALS,
+          r'append\(reason, (%s)' % LITERALS,
           r'boinc_side_temporary_exit\(\d+,\s*(%s)' % LITERALS]
 
 

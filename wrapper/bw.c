@@ -138,6 +138,12 @@ void bw_temporary_exit(int delay, const char *reason)
     abort();
 }
 
+void bw_leave_now(int delay, const char *reason, bool alert)
+{
+    side->leave_now(delay, reason, alert);
+    abort();
+}
+
 void bw_finish(int code, const char *message)
 {
     side->finish(code, message);

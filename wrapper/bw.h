@@ -118,6 +118,9 @@ void bw_exit_on_request(void) BW_NORETURN;
  * (0..86400). reason: a non-empty sentence shown to the volunteer. Without a
  * client: exits with the code of TC_TRY_LATER. */
 void bw_temporary_exit(int delay, const char *reason) BW_NORETURN;
+/* The same at once, safe in a signal handler: nothing is flushed or given back, reason is at
+ * most a line of 250 characters. alert: the volunteer is to see it among the client's notices. */
+void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code, for good: with a client the job counts
  * as done (0) or failed. message (may be NULL) goes to the client's log, for
  * the volunteer. Give GPU and files back first. Takes two seconds with a

@@ -12,6 +12,9 @@
 #include <ctime>
 #include <string>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <boinc_api.h>
 #include <common_defs.h>
 #include <error_numbers.h>
@@ -185,6 +188,23 @@ void boinc_side_exit_on_request(bw_request request)
     leave(0);
 }
 
+// What boinc_temporary_exit writes, by calls that a signal handler may make. Should
+// the file not come about, the client starts us again all the same.
+void boinc_side_leave_now(int delay, const char *reason, bool alert)
+{
+    char digits[12] = "";
+    char *first = digits + sizeof digits - 1;
+    do
+        *--first = static_cast<char>('0' + delay % 10);
+    while ((delay /= 10) > 0);
+    const int fd = open(TEMPORARY_EXIT_FILE, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    const char *const parts[] = {first, "\n", reason, alert ? "\nnotice\n" : "\n"};
+    for (const char *part : parts)
+        if (fd < 0 || write(fd, part, strnlen(part, 250)) < 0)
+            break;
+    _exit(0);
+}
+
 void boinc_side_finish(int code, const char *message)
 {
     if (message)
@@ -209,6 +229,7 @@ const bw_side boinc_side = {
     boinc_side_poll,
     boinc_side_exit_on_request,
     boinc_side_temporary_exit,
+    boinc_side_leave_now,
     boinc_side_finish,
 };
 

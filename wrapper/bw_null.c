@@ -120,6 +120,14 @@ static void null_temporary_exit(int delay, const char *reason)
     leave(tc_exit_code(TC_TRY_LATER));
 }
 
+static void null_leave_now(int delay, const char *reason, bool alert)
+{
+    (void)delay;
+    (void)reason;
+    (void)alert;
+    _Exit(tc_exit_code(TC_TRY_LATER));
+}
+
 static void null_finish(int code, const char *message)
 {
     (void)message;
@@ -141,5 +149,6 @@ const bw_side bw_null_side = {
     .poll = null_poll,
     .exit_on_request = null_exit_on_request,
     .temporary_exit = null_temporary_exit,
+    .leave_now = null_leave_now,
     .finish = null_finish,
 };

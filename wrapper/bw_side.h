@@ -27,6 +27,7 @@ typedef struct bw_side {
     bw_request (*poll)(const char **why);
     void (*exit_on_request)(bw_request request);
     void (*temporary_exit)(int delay, const char *reason);
+    void (*leave_now)(int delay, const char *reason, bool alert);
     void (*finish)(int code, const char *message);
 } bw_side;
 

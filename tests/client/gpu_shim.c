@@ -1,12 +1,14 @@
 /*
  * Makes an NVIDIA GPU of any OpenCL device, for texcell under a client that was
  * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
- * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds.
+ * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds. While that of
+ * GPU_SHIM_CRASH is there, the driver crashes in every launch.
  */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,9 +44,11 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
                               const size_t *global, const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
 {
-    const char *const lost = getenv("GPU_SHIM_LOST");
+    const char *const lost = getenv("GPU_SHIM_LOST"), *const crash = getenv("GPU_SHIM_CRASH");
     REAL(clEnqueueNDRangeKernel);
 
+    if (crash != NULL && access(crash, F_OK) == 0)
+        raise(SIGSEGV);
     if (lost != NULL && access(lost, F_OK) == 0)
         return CL_OUT_OF_RESOURCES;
     return real(queue, kernel, dimensions, offset, global, local, n, wait, event);

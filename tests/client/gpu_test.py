@@ -1,7 +1,7 @@
 """A GPU task in the real BOINC client. The client is told of an NVIDIA GPU, and
 gpu_shim.c makes one of PoCL: the client does what it does with GPU tasks, and
-texcell finds the device that it was given. The task is suspended, and the GPU
-lost; the result is the CPU's. Then the app_config.xml examples of
+texcell finds the device that it was given. The task is suspended, the GPU lost, and
+the driver crashes; the result is the CPU's. Then the app_config.xml examples of
 docs/volunteer.md, as the client takes them."""
 import contextlib
 import os
@@ -18,7 +18,8 @@ from work import pack, run_alone
 LIMIT = 240         # seconds after which the whole script gives up
 WORK = tap.scratch()
 LOST = os.path.join(WORK, "lost")
-ENVIRONMENT = {"POCL_CACHE_DIR": os.path.join(WORK, "pocl"), "GPU_SHIM_LOST": LOST}
+CRASH = os.path.join(WORK, "crash")
+ENVIRONMENT = {"POCL_CACHE_DIR": os.path.join(WORK, "pocl"), "GPU_SHIM_LOST": LOST, "GPU_SHIM_CRASH": CRASH}
 
 
 def make_gpu():
@@ -92,6 +93,27 @@ def loses_its_gpu(client, task):
     client.start()
 
 
+def driver_crashes(client, task):
+    """The first time, and the third in a row."""
+    for before, seconds, why in ((0, 300, "the OpenCL driver failed: clEnqueueNDRangeKernel crashed (signal 11)"),
+                                 (2, 86400, "the OpenCL driver fails again and again; update it, or take the device from "
+                                            "BOINC with exclude_gpu: clEnqueueNDRangeKernel crashed (signal 11)")):
+        process = client.task_process(task)
+        faults = os.path.join(client.slot_of(task), "driver_faults")
+        with open(faults, "w") as f:
+            f.write("x" * before)
+        open(CRASH, "w").close()
+        until(30, lambda: not process.alive(), "a task whose driver crashed leaves")
+        line = "Task %s postponed for %d seconds: %s" % (task, seconds, why)
+        until(20, lambda: "postponed for %d seconds: the OpenCL" % seconds in client.log_tail(), "the client is told to wait")
+        tap.ok(line in client.log_tail() and os.path.getsize(faults) == before + 1,
+               "the driver crashed, %d times before: the task waits %d s" % (before, seconds), client.log_tail())
+        os.remove(CRASH)
+        client.quit()
+        client.start()
+    until(60, lambda: not os.path.exists(faults), "with a checkpoint the driver's faults are forgotten")
+
+
 def does_without(server):
     """A stack that the GPU can never hold is no reason to wait for ever."""
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
@@ -117,6 +139,7 @@ def gpu_story(server):
         client.start()
         is_suspended(client, "w1_0")
         loses_its_gpu(client, "w1_0")
+        driver_crashes(client, "w1_0")
         until(90, lambda: "w1_0_0" in server.uploads, "the result is uploaded")
         with open(unit + ".npz", "rb") as f:
             tap.ok(server.uploads["w1_0_0"] == f.read(), "the GPU task's result is the CPU's")

@@ -1,0 +1,199 @@
+#include "app/base/guard.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
+
+static struct {
+    tc_guard_act *_Atomic act;       /* NULL: the guard is down */
+    const char *_Atomic call;        /* the call that is under way, or NULL */
+    _Atomic uint64_t calls;          /* that have begun or ended */
+    atomic_flag tripped;
+    _Atomic pthread_t acting;        /* the thread that set it */
+    pthread_t watcher;
+    bool watching;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool stop;                       /* the watcher's work; under lock */
+    bool registered;                 /* on_exit_call */
+    bool leaving;                    /* tc_guard_exit, with this code */
+    int exit_code;
+    char how[160];
+    char stack[64 * 1024];           /* for handlers: the thread's own may be what is used up */
+} guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Appends text to guard.how; safe in a signal handler. */
+static void tell(const char *text)
+{
+    size_t n = strnlen(guard.how, sizeof guard.how);
+
+    while (*text != '\0' && n + 1 < sizeof guard.how)
+        guard.how[n++] = *text++;
+    guard.how[n] = '\0';
+}
+
+/* The first fault acts. Others meanwhile wait for the end: threads of the library lose
+ * their footing. */
+static void trip(const char *what, int number)
+{
+    tc_guard_act *const act = guard.act;
+    const char *const call = guard.call;
+    sigset_t none;
+
+    if (act == NULL)
+        return;
+    while (atomic_flag_test_and_set(&guard.tripped))
+        if (pthread_equal(guard.acting, pthread_self()))
+            _exit(128 + number);     /* a fault in act */
+        else
+            pause();
+    guard.acting = pthread_self();
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    tell(call != NULL ? call : "the OpenCL driver");
+    tell(what);
+    if (number != 0) {
+        const char digits[] = { (char)('0' + number / 10), (char)('0' + number % 10), '\0' };
+
+        tell(" (signal ");
+        tell(number < 10 ? digits + 1 : digits);
+        tell(")");
+    }
+    act(guard.how);
+    _exit(TC_GUARD_SECONDS);         /* not reached: act does not return */
+}
+
+static void on_fatal(int number)
+{
+    trip(" crashed", number);
+    signal(number, SIG_DFL);         /* the guard is down: as if it had never been up */
+    raise(number);
+}
+
+/* Reached by a driver's exit(), and on our own way out. */
+static void on_exit_call(void)
+{
+    if (!guard.leaving)
+        trip(" ended the program", 0);
+}
+
+/* Counts the seconds of one call, not the time on a clock: a process that was stopped
+ * meanwhile, or a computer that slept, is not at fault. */
+static void *watch(void *unused)
+{
+    uint64_t last = 0;
+    unsigned seconds = 0;
+
+    (void)unused;
+    pthread_mutex_lock(&guard.lock);
+    while (!guard.stop) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&guard.over, &guard.lock, &until);
+        const uint64_t now = guard.calls;
+        seconds = guard.call != NULL && now == last ? seconds + 1 : 0;
+        last = now;
+        if (seconds >= TC_GUARD_SECONDS)
+            trip(" does not return", 0);
+    }
+    pthread_mutex_unlock(&guard.lock);
+    return NULL;
+}
+
+/* A thread that no signal reaches, so that those for the program find its main thread. */
+static tc_status start_watcher(tc_err *err)
+{
+    sigset_t all, before;
+    int code;
+
+    guard.stop = false;
+    pthread_cond_init(&guard.over, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&guard.watcher, NULL, watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    guard.watching = code == 0;
+    return code == 0 ? TC_OK : tc_no_memory(err, "a thread that watches the OpenCL driver");
+}
+
+tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
+{
+    const stack_t own = { .ss_sp = guard.stack, .ss_size = sizeof guard.stack };
+    tc_status st = TC_OK;
+
+    if (!guard.registered && atexit(on_exit_call) != 0)
+        return tc_no_memory(err, "an exit handler");
+    guard.registered = true;
+    if (!guard.watching)
+        st = start_watcher(err);
+    if (st != TC_OK)
+        return st;
+    guard.act = act;
+    sigaltstack(&own, NULL);
+    tc_guard_again();
+    return TC_OK;
+}
+
+void tc_guard_again(void)
+{
+    const struct sigaction action = { .sa_handler = on_fatal, .sa_flags = SA_ONSTACK | SA_NODEFER };
+
+    if (guard.act == NULL)
+        return;
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        sigaction(fatal[i], &action, NULL);
+}
+
+void tc_guard_down(void)
+{
+    guard.act = NULL;
+    if (!guard.watching)
+        return;
+    pthread_mutex_lock(&guard.lock);
+    guard.stop = true;
+    pthread_cond_signal(&guard.over);
+    pthread_mutex_unlock(&guard.lock);
+    pthread_join(guard.watcher, NULL);
+    guard.watching = false;
+}
+
+void tc_guard_enter(const char *call)
+{
+    guard.call = call;
+    guard.calls++;
+}
+
+void tc_guard_leave(void)
+{
+    guard.call = NULL;
+    guard.calls++;
+    fesetenv(FE_DFL_ENV);
+}
+
+static void leave_quietly(const char *how)
+{
+    (void)how;
+    _exit(guard.exit_code);
+}
+
+void tc_guard_exit(int code)
+{
+    tc_err ignored;
+
+    guard.leaving = true;
+    guard.exit_code = code;
+    if (guard.registered && tc_guard_up(leave_quietly, &ignored) == TC_OK)
+        tc_guard_enter("an exit handler");
+    exit(code);
+}

@@ -1,0 +1,43 @@
+/*
+ * Life with a foreign library that may crash, hang or end the process: an OpenCL
+ * driver. Calls into it are marked with tc_guard_enter and tc_guard_leave. While the
+ * guard is up, what would end the process (a fatal signal in any thread, an exit()
+ * that is not ours) and a call that does not return end in the function that tc_guard_up
+ * was given. It cannot save the process; it decides how the process ends: with a message,
+ * in the program anew, or with a word to the client.
+ *
+ * One guard a process, used by the main thread.
+ */
+#ifndef TC_GUARD_H
+#define TC_GUARD_H
+
+#include "app/base/status.h"
+
+/* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
+enum { TC_GUARD_SECONDS = 50 };
+
+/* What to do about a fault; must not return. how: one sentence ("clFinish crashed
+ * (signal 11)"), which is there until the process ends. Called in a signal handler, in an
+ * exit handler or in another thread, with the library in any state: only functions
+ * that are safe in a signal handler. */
+typedef void tc_guard_act(const char *how);
+
+/* From now on act stands between a fault and the end of the process. TC_NO_MEMORY: no
+ * thread. */
+tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
+/* If the guard is up: puts back its handlers, which the library may have taken for itself. */
+void tc_guard_again(void);
+/* From now on a fault is a fault again. */
+void tc_guard_down(void);
+
+/* Around every call into the library. call: its name, a constant. Leaving also
+ * sets this thread's floating-point environment back to the default one: a driver that
+ * was linked for speed changes it. */
+void tc_guard_enter(const char *call);
+void tc_guard_leave(void);
+
+/* Ends the process as exit(code) does, but whatever the library's own exit handlers do: they
+ * may crash or hang, and the code is the same. */
+void tc_guard_exit(int code) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,136 @@
+#include "app/driver_fault.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wrapper/bw.h"
+
+extern char **environ;
+
+#define VARIABLE "TEXCELL_DRIVER_FAULT="
+
+/* A byte for each fault in a row, in the slot folder. */
+static const char fault_file[] = "driver_faults";
+
+enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
+
+static struct {
+    char **argv, **envp;             /* of the program anew; the last but one entry of envp is note */
+    char note[TEXT];
+    bool forgotten;                  /* fault_file is not there */
+} self;
+
+/* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is not. */
+static void append(char out[TEXT], const char *text)
+{
+    size_t n = strnlen(out, TEXT - 1);
+
+    while (*text != '\0' && n + 1 < TEXT)
+        out[n++] = *text++;
+    out[n] = '\0';
+}
+
+static void write_out(const char *text)
+{
+    const ssize_t done = write(STDERR_FILENO, text, strlen(text));
+
+    (void)done;
+}
+
+static void say_fault(const char *what, const char *how)
+{
+    char line[TEXT] = "";
+
+    append(line, isatty(STDERR_FILENO) ? "\r\033[K" : "");
+    append(line, what);
+    append(line, how);
+    append(line, "\n");
+    write_out(line);
+}
+
+tc_status driver_fault_init(char **argv, tc_err *err)
+{
+    size_t words = 0, n = 0, kept = 0;
+
+    while (argv[words] != NULL)
+        words++;
+    while (environ[n] != NULL)
+        n++;
+    self.argv = calloc(words + 1, sizeof *self.argv);   /* reading options rearranges them */
+    self.envp = calloc(n + 2, sizeof *self.envp);
+    if (self.argv == NULL || self.envp == NULL)
+        return tc_no_memory(err, "the command line");
+    for (size_t i = 0; i < words; i++)
+        self.argv[i] = argv[i];
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], VARIABLE, strlen(VARIABLE)) != 0)
+            self.envp[kept++] = environ[i];
+    self.envp[kept] = self.note;
+    return TC_OK;
+}
+
+const char *driver_fault_before(void)
+{
+    return getenv("TEXCELL_DRIVER_FAULT");
+}
+
+void driver_fault_restart(const char *how)
+{
+    enum { DESCRIPTORS = 1024 };
+
+    append(self.note, VARIABLE);
+    append(self.note, how);
+    /* The driver's files. Closed at once they would trip threads of its that still run. */
+    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    execve("/proc/self/exe", self.argv, self.envp);
+    execve(self.argv[0], self.argv, self.envp);
+    say_fault("texcell: error: the OpenCL driver failed; --device cpu does without it: ", how);
+    _exit(tc_exit_code(TC_DEVICE));
+}
+
+void driver_fault_leave(const char *how)
+{
+    say_fault("texcell: error: the OpenCL driver failed: ", how);
+    _exit(tc_exit_code(TC_DEVICE));
+}
+
+/* How many faults there have been in a row, with this one. */
+static off_t count_fault(void)
+{
+    const int fd = open(fault_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
+    struct stat info = { .st_size = 0 };
+
+    if (fd < 0 || write(fd, "x", 1) != 1 || fstat(fd, &info) != 0)
+        return 1;
+    close(fd);
+    return info.st_size;
+}
+
+void driver_fault_wait(const char *how)
+{
+    const bool again = count_fault() >= IN_A_ROW;
+    char reason[TEXT] = "";
+
+    if (again)
+        append(reason, "the OpenCL driver fails again and again; update it, or take the device from BOINC with "
+                       "exclude_gpu");
+    else
+        append(reason, "the OpenCL driver failed");
+    append(reason, ": ");
+    append(reason, how);
+    say_fault("texcell: error: ", reason);
+    bw_leave_now(again ? LONG_WAIT : SHORT_WAIT, reason, again);
+}
+
+void driver_fault_forget(void)
+{
+    if (!self.forgotten)
+        unlink(fault_file);
+    self.forgotten = true;
+}

@@ -1,0 +1,110 @@
+/*
+ * An OpenCL library that misbehaves in one of its calls and otherwise passes all on to
+ * the system's (TEXCELL_OPENCL_LIBRARY names this one).
+ *
+ *   FALSE_DRIVER=CALL:N:HOW   the N-th time that CALL is made (from 1): segv, abort, exit,
+ *                             hang, thread (a thread of the driver's crashes), ftz (denormal
+ *                             numbers are off from now on, all else is well)
+ *   FALSE_DRIVER_COUNTS=FILE  at exit: a line "CALL times" for each
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include "opencl/loader.h"
+
+static ocl_api real;
+
+#define COUNTER_STATUS(name, parameters, arguments) unsigned long name;
+#define COUNTER_OBJECT(type, name, parameters, arguments) unsigned long name;
+static struct {
+    OCL_CALLS(COUNTER_STATUS, COUNTER_STATUS, COUNTER_OBJECT, COUNTER_STATUS)
+} calls;
+
+static void *crash(void *unused)
+{
+    (void)unused;
+    raise(SIGSEGV);
+    return NULL;
+}
+
+static void misbehave(const char *how)
+{
+    pthread_t thread;
+
+    if (strcmp(how, "segv") == 0)
+        crash(NULL);
+    else if (strcmp(how, "abort") == 0)
+        abort();
+    else if (strcmp(how, "exit") == 0)
+        exit(0);
+    else if (strcmp(how, "thread") == 0 && pthread_create(&thread, NULL, crash, NULL) == 0)
+        pthread_join(thread, NULL);
+#ifdef __SSE__
+    else if (strcmp(how, "ftz") == 0)
+        _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+    else
+        for (;;)
+            pause();
+}
+
+static void called(const char *name, unsigned long times)
+{
+    const char *const wish = getenv("FALSE_DRIVER");
+    const size_t length = strlen(name);
+    char *end;
+
+    if (wish == NULL || strncmp(wish, name, length) != 0 || wish[length] != ':')
+        return;
+    if (strtoul(wish + length + 1, &end, 10) == times && *end == ':')
+        misbehave(end + 1);
+}
+
+#define FALSE_STATUS(name, parameters, arguments)        \
+    CL_API_ENTRY cl_int CL_API_CALL name parameters      \
+    {                                                    \
+        called(#name, ++calls.name);                     \
+        return real.name arguments;                      \
+    }
+#define FALSE_OBJECT(type, name, parameters, arguments)  \
+    CL_API_ENTRY type CL_API_CALL name parameters        \
+    {                                                    \
+        called(#name, ++calls.name);                     \
+        return real.name arguments;                      \
+    }
+OCL_CALLS(FALSE_STATUS, FALSE_STATUS, FALSE_OBJECT, FALSE_STATUS)
+
+__attribute__((constructor)) static void begin(void)
+{
+    void *const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    called("load", 1);
+    if (library == NULL)
+        return;
+#define FIND_STATUS(name, parameters, arguments) *(void **)&real.name = dlsym(library, #name);
+#define FIND_OBJECT(type, name, parameters, arguments) *(void **)&real.name = dlsym(library, #name);
+    OCL_CALLS(FIND_STATUS, FIND_STATUS, FIND_OBJECT, FIND_STATUS)
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *const path = getenv("FALSE_DRIVER_COUNTS");
+    FILE *const file = path != NULL ? fopen(path, "w") : NULL;
+
+    called("unload", 1);
+    if (file == NULL)
+        return;
+#define TELL_STATUS(name, parameters, arguments) fprintf(file, #name " %lu\n", calls.name);
+#define TELL_OBJECT(type, name, parameters, arguments) fprintf(file, #name " %lu\n", calls.name);
+    OCL_CALLS(TELL_STATUS, TELL_STATUS, TELL_OBJECT, TELL_STATUS)
+    fclose(file);
+}

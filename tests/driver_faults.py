@@ -1,0 +1,128 @@
+"""An OpenCL driver that crashes, hangs or ends the process, in each of its calls in turn:
+no task is lost, no result is wrong, nothing hangs for more than a minute."""
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import tap
+from oracle import workunit
+from oracle.workunit import item
+
+WORK = tap.scratch()
+LIBRARY = os.path.join(WORK, "false_driver.so")
+ENVIRONMENT = {"TEXCELL_OPENCL_LIBRARY": LIBRARY, "POCL_CACHE_DIR": os.path.join(WORK, "pocl")}
+MINUTE = 60
+
+
+def make_library():
+    made = tap.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-I", tap.SRC,
+                    "-o", LIBRARY, os.path.join(tap.SRC, "tests", "driver", "false_driver.c"), "-ldl"])
+    tap.ok(made.returncode == 0, "the false driver builds", made.stderr)
+    return made.returncode == 0
+
+
+def run(unit, name, wish=None, device="opencl", **more):
+    """The program's end, the result's bytes or None, and the seconds taken."""
+    out = os.path.join(WORK, name + ".npz")
+    environment = dict(os.environ, **ENVIRONMENT, **more)
+    if wish:
+        environment["FALSE_DRIVER"] = wish
+    start = time.monotonic()
+    p = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--threads", "1", "--checkpoint-every", "0.05"],
+                env=environment, timeout=300)
+    seconds = time.monotonic() - start
+    content = None
+    if os.path.exists(out):
+        with open(out, "rb") as f:
+            content = f.read()
+    left = [f for f in os.listdir(WORK) if f.startswith(name + ".npz.")]
+    return p, content, seconds, left
+
+
+def units():
+    """A job of each kind of OpenCL traffic."""
+    rng = np.random.default_rng(3)
+    picture = rng.integers(0, 256, (90, 120)).astype(np.uint8)
+    stack = [np.clip(rng.normal(120, 40, (40, 48)), 0, 255).astype(np.uint8) for _ in range(6)]
+    jobs = {"glcm": ({"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}}, [item("a", [picture])]),
+            "cellcount": ({"split": "distance"}, [item("a", [picture]), item("b", [picture[::-1]])]),
+            "levelset": ({"target": 120, "epsilon": 30, "alpha": 0.05, "iterations": 120,
+                          "init": {"type": "ball", "cx": 20, "cy": 20, "cz": 3, "r": 8}}, [item("s", stack, stack=True)]),
+            "voting": ({"radius": 5}, [item("a", [picture])]),
+            "volume": ({"membrane": 120, "mode": "3d"}, [item("s", stack, stack=True)])}
+    made = {}
+    for name, (parameters, items) in jobs.items():
+        made[name] = os.path.join(WORK, name + ".zip")
+        workunit.write(made[name], name, parameters, items)
+    return made
+
+
+def counts_of(unit, name):
+    path = os.path.join(WORK, name + ".counts")
+    p, content, _, _ = run(unit, name, FALSE_DRIVER_COUNTS=path)
+    tap.ok(p.returncode == 0 and content is not None, "%s: the false driver passes calls on" % name, p.stderr)
+    with open(path) as f:
+        return content, {call: int(times) for call, times in (line.split() for line in f)}
+
+
+def survives(unit, name, call, nth, how, expected, limit):
+    """One fault: the CPU's bytes, exit code 0, a sentence, nothing left."""
+    title = "%s: %s %s at time %d" % (name, call, how, nth)
+    p, content, seconds, left = run(unit, "%s-%s-%d-%s" % (name, call, nth, how), "%s:%d:%s" % (call, nth, how))
+    said = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
+    # What a driver does when the process ends may go wrong after the work is done.
+    return (title, p.returncode == 0 and content == expected and seconds < limit and not left and (said or call == "unload"),
+            "exit %d, %.0f s, left %s, %s result\n%s" % (p.returncode, seconds, left,
+                                                         "the same" if content == expected else "another", p.stderr))
+
+
+def main():
+    if not make_library():
+        tap.done()
+    if "usable" not in tap.run([tap.TEXCELL, "devices"], env=dict(os.environ, **ENVIRONMENT)).stdout:
+        tap.skip("faults of a driver", "no OpenCL device")
+        tap.done()
+    made = units()
+    expected, faults = {}, []
+    reached = {}
+    for name, unit in made.items():
+        expected[name], counts = counts_of(unit, name)
+        alone = run(unit, name + "-cpu", device="cpu")
+        tap.ok(alone[1] == expected[name], "%s: the CPU gives the same bytes" % name)
+        for call, times in counts.items():
+            if times > reached.get(call, (0, ""))[0]:
+                reached[call] = (times, name)
+    never = sorted(call for call in counts if call not in reached)
+    # Waiting without a busy processor is for GPUs, a log is for a build that fails.
+    tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo"}, "the jobs make all other calls", never)
+    reached["load"] = (1, "glcm")
+    reached["unload"] = (1, "glcm")
+    for call, (times, name) in sorted(reached.items()):
+        for nth in sorted({1, max(1, min(times // 2, 100))}):       # how often, depends on the time that slices take
+            for how in ("segv", "abort", "exit", "thread"):
+                # exit() within an exit handler or a loader has no meaning in C; nor has a thread then.
+                if call in ("load", "unload") and how in ("exit", "thread"):
+                    continue
+                faults.append((made[name], name, call, nth, how, expected[name], MINUTE))
+    hangs = [(made[name], name, call, 1, "hang", expected[name], MINUTE + 30) for call, (_, name) in sorted(reached.items())]
+    with ThreadPoolExecutor(len(hangs)) as asleep, ThreadPoolExecutor(2) as pool:
+        sleepers = asleep.map(lambda f: survives(*f), hangs)        # all of them together
+        for title, good, detail in pool.map(lambda f: survives(*f), faults):
+            tap.ok(good, title, detail)
+        for title, good, detail in sleepers:
+            tap.ok(good, title, detail)
+    for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
+        p, content, _, _ = run(made["levelset"], "levelset-%s-ftz" % call, "%s:1:ftz" % call)
+        tap.ok(p.returncode == 0 and content == expected["levelset"],
+               "%s switches denormal numbers off: the same bytes" % call, p.stderr)
+    for verb in ("devices", "selftest"):
+        p = tap.run([tap.TEXCELL, verb] + (["--device", "opencl"] if verb == "selftest" else []),
+                    env=dict(os.environ, **ENVIRONMENT, FALSE_DRIVER="clGetDeviceInfo:2:segv"))
+        tap.ok(p.returncode == 3 and "texcell: error: the OpenCL driver failed: clGetDeviceInfo crashed (signal 11)"
+               in p.stderr, "%s says which call crashed" % verb, "%d %s" % (p.returncode, p.stderr))
+    tap.done()
+
+
+main()
