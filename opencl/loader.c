@@ -5,7 +5,6 @@
 
 #include "app/base/guard.h"
 #include "opencl/fault.h"
-#include "opencl/guarded.h"
 
 #ifdef _WIN32
 #include <windows.h>
@@ -85,6 +84,58 @@ static const char *resolve(library lib, ocl_api *api)
     return NULL;
 }
 
+/* --- within the guard ----------------------------------------------------------------- */
+
+/* OpenCL's functions have no argument in which these could be handed the driver's. */
+static ocl_api real;
+
+/* A driver takes signals for itself when it is loaded, or in the first calls that need
+ * more of it. seen: how often this call has been made. */
+static void leave(unsigned *seen)
+{
+    enum { FIRST_CALLS = 4 };
+
+    tc_guard_leave();
+    if (*seen < FIRST_CALLS) {
+        ++*seen;
+        tc_guard_again();
+    }
+}
+
+#define GUARDED_STATUS(name, parameters, arguments)       \
+    static cl_int CL_API_CALL guarded_##name parameters   \
+    {                                                     \
+        static unsigned seen;                             \
+        tc_guard_enter(#name);                            \
+        const cl_int code = real.name arguments;          \
+        leave(&seen);                                     \
+        return code;                                      \
+    }
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot have any */
+#define GUARDED_OBJECT(type, name, parameters, arguments) \
+    static type CL_API_CALL guarded_##name parameters     \
+    {                                                     \
+        static unsigned seen;                             \
+        tc_guard_enter(#name);                            \
+        const type object = real.name arguments;          \
+        leave(&seen);                                     \
+        return object;                                    \
+    }
+/* NOLINTEND(bugprone-macro-parentheses) */
+OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
+
+/* Puts the guard between the program and *api: a driver that crashes or hangs is told by
+ * the name of the call. */
+static void guard_calls(ocl_api *api)
+{
+    real = *api;
+#define PUT_STATUS(name, parameters, arguments) api->name = guarded_##name;
+#define PUT_OBJECT(type, name, parameters, arguments) api->name = guarded_##name;
+    OCL_CALLS(PUT_STATUS, PUT_STATUS, PUT_OBJECT, PUT_STATUS)
+}
+
+/* --- loading --------------------------------------------------------------------------- */
+
 tc_status ocl_load(ocl_api *api, tc_err *err)
 {
     memset(api, 0, sizeof *api);
@@ -103,7 +154,7 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
         memset(api, 0, sizeof *api);
         return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name, missing);
     }
-    ocl_guarded(api);
+    guard_calls(api);
     return ocl_fault_install(api, err);
 }
 
