@@ -388,7 +388,7 @@ static tc_status find_device(job_run *r, tc_err *err)
 
 static tc_status write_result(job_run *r, tc_err *err)
 {
-    wu_output once = { 0, NULL };
+    wu_output once = { 0, NULL }, declared = { 0, NULL };
     json_t *const parameters = r->analysis->params_json(r->params);
     tc_status st = TC_OK;
 
@@ -397,8 +397,11 @@ static tc_status write_result(job_run *r, tc_err *err)
     if (st == TC_OK && r->analysis->constants != NULL)
         st = r->analysis->constants(r->params, &once, err);
     if (st == TC_OK)
-        st = wu_result_write(r->options->output, r->job, parameters, &once, spool_read, r->spool, err);
+        st = r->analysis->expect(r->params, &r->job->items[0], &declared, err);
+    if (st == TC_OK)
+        st = wu_result_write(r->options->output, r->job, parameters, &once, &declared, spool_read, r->spool, err);
     wu_output_free(&once);
+    wu_output_free(&declared);
     json_decref(parameters);
     return st;
 }

@@ -196,9 +196,10 @@ def broken_json(honest):
     yield "a key twice", with_text(honest, json.dumps(honest.json)[:-1].encode() + b', "version": 1}'), "duplicate"
     yield "NaN in JSON", with_text(honest, b'{"version": NaN}'), "result.json: line 1"
     yield "another format", with_json(honest, format="texcell-workunit"), '"format" is not'
-    yield "format version 2", with_json(honest, version=2), '"version" is not 1'
-    yield "format version 1.0", with_json(honest, version=1.0), '"version" is not 1'
-    yield "format version true", with_json(honest, version=True), '"version" is not 1'
+    yield "format version 1", with_json(honest, version=1), '"version" is not 2'
+    yield "format version 3", with_json(honest, version=3), '"version" is not 2'
+    yield "format version 2.0", with_json(honest, version=2.0), '"version" is not 2'
+    yield "format version true", with_json(honest, version=True), '"version" is not 2'
     yield "another analysis", with_json(honest, analysis="texture"), '"analysis" is not'
     yield "another CRC", with_json(honest, workunit={"crc32": "%08x" % (int(crc, 16) ^ 1), "size": size}), \
         '"workunit" is not'
@@ -209,10 +210,17 @@ def broken_json(honest):
     yield "a parameter left out", with_parameters(honest, lambda p: p.pop(key)), '"parameters.%s" is not' % key
     yield "a parameter too many", with_parameters(honest, lambda p: p.update(zzz=1)), '"parameters" is not'
     yield "no parameters", with_json(honest, parameters=None), '"parameters.'
-    yield "a key too many", with_json(honest, host="mine"), "has 7 keys, not 6"
+    yield "a key too many", with_json(honest, host="mine"), "has 8 keys, not 7"
     yield "an item renamed", with_json(honest, items=["x"] + honest.json["items"][1:]), '"items" is not'
     yield "items in another order", with_json(honest, items=honest.json["items"][::-1]), '"items" is not'
     yield "an item less", with_json(honest, items=honest.json["items"][:-1]), '"items" is not'
+    arrays = honest.json["arrays"]
+    for what, change in (("no arrays declared", None), ("an array less", arrays[:-1]), ("an array twice", arrays + arrays[:1]),
+                         ("arrays declared in another order", arrays[::-1] if len(arrays) > 1 else []),
+                         ("another table", [dict(arrays[0], table="zzz")] + arrays[1:]),
+                         ("another role", arrays[:-1] + [dict(arrays[-1], role="item")]),
+                         ("another unit", arrays[:-1] + [dict(arrays[-1], unit="furlong")])):
+        yield what, with_json(honest, arrays=change), '"arrays" is not'
 
 
 def broken_arrays(honest):

@@ -132,17 +132,29 @@ static tc_status source(void *user, size_t index, wu_output *out, tc_err *e)
     return TC_OK;
 }
 
+/* As an analysis declares what source gives; "tags" has any number of rows. */
+static void declare_arrays(const fixture *f, wu_output *once, wu_output *item)
+{
+    static const char *const columns[] = { "x", "y" };
+    static const wu_declared whole[] = { { "column_names", WU_STR, WU_TITLES, "table", .width = 3, .rows = 2 } },
+        own[] = { { "rows", WU_F64, WU_VALUE, "table", .n_axes = 1, .axes = { { .n = 2, .words = columns } } },
+                  { "tags", WU_STR, WU_VALUE, "tags", "tag", .width = 1 },
+                  { "labels_{item}", WU_U8, WU_LABELS, .table = "table" }, { "map_{item}", WU_U8, WU_MAP, .title = "m" } };
+    MUST(wu_output_declare(once, whole, 1, NULL, &err) == TC_OK);
+    MUST(wu_output_allocate(once, 0, &err) == TC_OK);
+    wu_utf8_to_ucs4("x", wu_output_data(once, "column_names"), 3);
+    wu_utf8_to_ucs4("y", (uint32_t *)wu_output_data(once, "column_names") + 3, 3);
+    MUST(wu_output_declare(item, own, 4, &f->items[0], &err) == TC_OK);
+}
+
 static tc_status write_result(fixture *f)
 {
-    wu_output once = { 0 };
-    void *data = NULL;
-    const uint64_t n = 2;
+    wu_output once = { 0 }, declared = { 0 };
     json_t *parameters = json_pack("{s:i, s:[f]}", "b", 1, "a", 0.5);
-    MUST(wu_output_add(&once, WU_ONCE, "column_names", WU_STR, 3, 1, &n, &data, &err) == TC_OK);
-    wu_utf8_to_ucs4("x", data, 3);
-    wu_utf8_to_ucs4("y", (uint32_t *)data + 3, 3);
-    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, source, f, &err);
+    declare_arrays(f, &once, &declared);
+    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err);
     wu_output_free(&once);
+    wu_output_free(&declared);
     json_decref(parameters);
     return st;
 }
@@ -186,9 +198,15 @@ static void puts_items_together(void **state)
     assert_memory_equal(own, "\x03\x04", 2);
     free(own);
 
-    json_t *json = json_pack("{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}}", "format", "texcell-result",
-                             "version", 1, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb",
-                             "c-c", "workunit", "crc32", "0000beef", "size", 123456);
+    json_t *json = json_pack("{s:s, s:i, s:s, s:{s:i, s:[f]}, s:[s,s,s], s:{s:s, s:i}, s:o}", "format", "texcell-result",
+                             "version", 2, "analysis", "glcm", "parameters", "b", 1, "a", 0.5, "items", "a", "bb",
+                             "c-c", "workunit", "crc32", "0000beef", "size", 123456, "arrays",
+                             json_loads("[{\"array\":\"column_names\",\"role\":\"titles\",\"table\":\"table\"},"
+                                        "{\"array\":\"rows\",\"role\":\"value\",\"table\":\"table\","
+                                        "\"axes\":[{\"values\":[\"x\",\"y\"]}]},"
+                                        "{\"array\":\"tags\",\"role\":\"value\",\"table\":\"tags\",\"title\":\"tag\"},"
+                                        "{\"array\":\"labels_{item}\",\"role\":\"labels\",\"table\":\"table\"},"
+                                        "{\"array\":\"map_{item}\",\"role\":\"map\",\"title\":\"m\"}]", 0, NULL));
     assert_non_null(json);
     json_t *seen = json_deep_copy(wu_npz_json(r));
     assert_true(json_equal(seen, json));
@@ -325,19 +343,103 @@ static void titles_columns(void **state)
 static void refuses_wrong_constants(void **state)
 {
     fixture *f = *state;
-    wu_output once = { 0 };
+    wu_output once = { 0 }, declared = { 0 };
     void *data = NULL;
     const uint64_t n = 2;
+    json_t *parameters = json_object();
+    declare_arrays(f, &once, &declared);
     MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
-    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, source, f, &err), TC_INTERNAL);
+    once.arrays[1].declared = (wu_declared){ .name = "x" };
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err), TC_INTERNAL);
     wu_output_free(&once);
     assert_int_equal(count_files(f->folder), 0);
-    /* Without constants and parameters there is still a result. */
+    /* Without constants there is still a result; without memory for the parameters not. */
     wu_npz_reader *r = NULL;
-    assert_int_equal(wu_result_write(f->path, &f->job, NULL, NULL, source, f, &err), TC_OK);
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err), TC_OK);
     assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
     assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
     wu_npz_reader_close(&r);
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, source, f, &err), TC_NO_MEMORY);
+    wu_output_free(&declared);
+    json_decref(parameters);
+}
+
+/* --- declarations ------------------------------------------------------------------------ */
+
+/* What is written is read back the same. */
+static void reads_declarations(void **state)
+{
+    static const char *const words[] = { "y", "x" };
+    static const unsigned numbers[] = { 16, 64 };
+    const wu_declared list[] = {
+        { "features", WU_F64, WU_VALUE, "features", "glcm", "um^3", .n_axes = 3,
+          .axes = { { "levels", 2, .numbers = numbers, .prefix = "L", .digits = 2 }, { "offset", 9, .array = "offsets" },
+                    { .n = 2, .words = words } } },
+        { "offsets", WU_I32, WU_KEYS, .n_axes = 1, .axes = { { .n = 2, .words = words } } },
+        { "region_item", WU_I64, WU_ITEM, .table = "regions" },
+        { "map_{item}_L64_-1_2", WU_F32, WU_MAP, .title = "contrast, offset (-1,2)" },
+    };
+    json_t *const json = json_array();
+    wu_declared *read = NULL;
+    size_t n = 0;
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        MUST(json_array_append_new(json, wu_declared_json(&list[i])) == 0);
+    assert_int_equal(wu_declared_read(json, "r.npz: result.json", &read, &n, &err), TC_OK);
+    assert_int_equal(n, 4);
+    for (size_t i = 0; i < n; i++) {
+        json_t *const again = wu_declared_json(&read[i]);
+        assert_true(json_equal(again, json_array_get(json, i)));
+        json_decref(again);
+    }
+    assert_int_equal(read[0].axes[0].numbers[1], 64);
+    assert_string_equal(read[0].axes[2].words[1], "x");
+    wu_declared_free(read, n);
+    json_decref(json);
+}
+
+/* A stranger's: in one entry, or not a list. */
+static void refuses_declarations(void **state)
+{
+    static const char *const bad[] = {
+        "{}", "[1]", "[{}]", "[{\"array\":\"x\"}]", "[{\"array\":\"x\",\"role\":\"boss\"}]",
+        "[{\"array\":7,\"role\":\"value\"}]", "[{\"array\":\"../x\",\"role\":\"value\"}]",
+        "[{\"array\":\"X\",\"role\":\"value\"}]", "[{\"array\":\"\",\"role\":\"value\"}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"more\":1}]", "[{\"array\":\"x\",\"role\":\"value\",\"table\":3}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"table\":\"a/b\"}]", "[{\"array\":\"x\",\"role\":\"item\"}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"title\":\"=1+1\"}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"unit\":\"\\u001b[2J\"}]",
+        "[{\"array\":\"x\",\"role\":\"map\"}]", "[{\"array\":\"{item}\",\"role\":\"map\"}]",
+        "[{\"array\":\"../{item}\",\"role\":\"map\"}]", "[{\"array\":\"m_{item}/x\",\"role\":\"map\"}]",
+        "[{\"array\":\"m_{item}{item}\",\"role\":\"map\"}]",
+        "[{\"array\":\"m_{item}\",\"role\":\"map\",\"axes\":[{\"values\":[\"a\"]}]}]",
+        "[{\"array\":\"x\",\"role\":\"place\",\"table\":\"t\"}]",
+        "[{\"array\":\"x\",\"role\":\"place\",\"table\":\"t\",\"axes\":[{\"values\":[\"y\"]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[]}]", "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[1]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[\"a\",1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"values\":[\"A\"]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"values\":[-1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"values\":[4294967296]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"prefix\":\"d\",\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"%n\",\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"name\":\"d\",\"prefix\":\"d\",\"digits\":10,\"values\":[1]}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\",\"values\":[\"a\"],\"name\":\"d\"}]}]",
+        "[{\"array\":\"x\",\"role\":\"value\",\"axes\":[{\"array\":\"k\"}]}]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json_t *const json = json_loads(bad[i], 0, NULL);
+        wu_declared *read = NULL;
+        size_t n = 0;
+        MUST(json != NULL);
+        if (wu_declared_read(json, "r.npz: result.json", &read, &n, &err) != TC_BAD_INPUT)
+            fail_msg("accepted: %s", bad[i]);
+        assert_non_null(strstr(err.message, "r.npz: result.json: "));
+        wu_declared_free(read, n);
+        json_decref(json);
+    }
 }
 
 int main(void)
@@ -354,6 +456,8 @@ int main(void)
         IN_FOLDER(refuses_items_that_differ),
         IN_FOLDER(passes_faults_of_the_source_on),
         IN_FOLDER(refuses_wrong_constants),
+        cmocka_unit_test(reads_declarations),
+        cmocka_unit_test(refuses_declarations),
     };
     return cmocka_run_group_tests_name("result", tests, NULL, NULL);
 }

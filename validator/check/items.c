@@ -16,6 +16,7 @@ struct val_items {
     const an_unit *unit;
     const char *path;
     wu_npz_reader *r;
+    wu_output once, first;     /* arrays of the whole result; of the first item, without data */
     size_t n_rows;             /* arrays with rows of all items */
     row_array *rows;
     size_t index;              /* of the next item */
@@ -31,13 +32,6 @@ struct val_items {
 static tc_status differs(const val_items *v, const char *key, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path, WU_RESULT_JSON, key);
-}
-
-static const char *text_of(const json_t *json, const char *key)
-{
-    const char *const text = json_string_value(json_object_get(json, key));
-
-    return text == NULL ? "" : text;
 }
 
 /* Names the first parameter that is not as it must be. */
@@ -56,51 +50,38 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
     return differs(v, "parameters", err);
 }
 
-static tc_status compare_json(const val_items *v, const json_t *unit, const json_t *parameters, const json_t *items,
-                              tc_err *err)
+static tc_status compare_json(const val_items *v, const json_t *want, tc_err *err)
 {
     const json_t *const json = wu_npz_json(v->r);
-    const json_t *const version = json_object_get(json, "version");
+    const char *key;
+    json_t *value;
 
-    if (strcmp(WU_RESULT_FORMAT_NAME, text_of(json, "format")) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path, WU_RESULT_JSON);
-    if (!json_is_integer(version) || json_integer_value(version) != WU_RESULT_FORMAT_VERSION)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path, WU_RESULT_JSON,
-                       WU_RESULT_FORMAT_VERSION);
-    if (!json_equal(unit, json_object_get(json, "workunit")))
-        return differs(v, "workunit", err);
-    if (strcmp(v->unit->analysis->name, text_of(json, "analysis")) != 0)
-        return differs(v, "analysis", err);
-    if (!json_equal(parameters, json_object_get(json, "parameters")))
-        return parameters_differ(v, parameters, json_object_get(json, "parameters"), err);
-    if (!json_equal(items, json_object_get(json, "items")))
-        return differs(v, "items", err);
-    if (json_object_size(json) != 6)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not 6", v->path, WU_RESULT_JSON,
-                       json_object_size(json));
+    json_object_foreach((json_t *)(uintptr_t)want, key, value) {
+        if (json_equal(value, json_object_get(json, key)))
+            continue;
+        if (strcmp(key, "format") == 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path, WU_RESULT_JSON);
+        if (strcmp(key, "version") == 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path, WU_RESULT_JSON,
+                           WU_RESULT_FORMAT_VERSION);
+        return strcmp(key, "parameters") == 0 ? parameters_differ(v, value, json_object_get(json, key), err)
+                                              : differs(v, key, err);
+    }
+    if (json_object_size(json) != json_object_size(want))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has %zu keys, not %zu", v->path, WU_RESULT_JSON,
+                       json_object_size(json), json_object_size(want));
     return TC_OK;
 }
 
+/* All of it is known beforehand. */
 static tc_status check_json(const val_items *v, tc_err *err)
 {
-    const wu_job *const job = v->unit->job;
     json_t *const parameters = v->unit->analysis->params_json(v->unit->params);
-    json_t *const items = json_array();
-    char crc[16];
-    json_t *unit;
-    tc_status st;
+    json_t *const want = wu_result_json(v->unit->job, parameters, &v->once, &v->first);
+    const tc_status st = want == NULL ? tc_no_memory(err, WU_RESULT_JSON) : compare_json(v, want, err);
 
-    snprintf(crc, sizeof crc, "%08x", (unsigned)job->file_crc);
-    unit = json_pack("{s:s,s:I}", "crc32", crc, "size", (json_int_t)job->file_size);
-    for (size_t i = 0; i < job->n_items; i++)
-        json_array_append_new(items, json_string(job->items[i].name));
-    if (parameters == NULL || unit == NULL || json_array_size(items) != job->n_items)
-        st = tc_no_memory(err, WU_RESULT_JSON);
-    else
-        st = compare_json(v, unit, parameters, items, err);
     json_decref(parameters);
-    json_decref(unit);
-    json_decref(items);
+    json_decref(want);
     return st;
 }
 
@@ -166,17 +147,10 @@ static tc_status add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 /* The arrays that are the same for everyone: those of the analysis, item_names. */
 static tc_status check_constants(val_items *v, tc_err *err)
 {
-    const an_unit *const unit = v->unit;
-    wu_output once = { 0, NULL };
-    tc_status st = TC_OK;
+    tc_status st = add_item_names(v->unit->job, &v->once, err);
 
-    if (unit->analysis->constants != NULL)
-        st = unit->analysis->constants(unit->params, &once, err);
-    if (st == TC_OK)
-        st = add_item_names(unit->job, &once, err);
-    for (size_t i = 0; st == TC_OK && i < once.n; i++)
-        st = check_same(v, v->next_own++, &once.arrays[i], err);
-    wu_output_free(&once);
+    for (size_t i = 0; st == TC_OK && i < v->once.n; i++)
+        st = check_same(v, v->next_own++, &v->once.arrays[i], err);
     return st;
 }
 
@@ -237,16 +211,14 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
 /* Arrays with rows of all items; the first item's tell which. */
 static tc_status open_all_rows(val_items *v, tc_err *err)
 {
-    wu_output first = { 0, NULL };
-    tc_status st = expect(v, 0, &first, err);
+    tc_status st = TC_OK;
 
-    v->rows = calloc(first.n + 1, sizeof *v->rows);
-    if (st == TC_OK && v->rows == NULL)
-        st = tc_no_memory(err, "the arrays");
-    for (size_t i = 0; st == TC_OK && i < first.n; i++)
-        if (first.arrays[i].kind == WU_ROWS)
-            st = open_rows(v, &first.arrays[i].info, err);
-    wu_output_free(&first);
+    v->rows = calloc(v->first.n + 1, sizeof *v->rows);
+    if (v->rows == NULL)
+        return tc_no_memory(err, "the arrays");
+    for (size_t i = 0; st == TC_OK && i < v->first.n; i++)
+        if (v->first.arrays[i].kind == WU_ROWS)
+            st = open_rows(v, &v->first.arrays[i].info, err);
     return st;
 }
 
@@ -272,9 +244,14 @@ static tc_status check_own(const val_items *v, tc_err *err)
 
 static tc_status open_items(val_items *v, tc_err *err)
 {
+    const an_unit *const unit = v->unit;
     const char *fault;
     tc_status st = wu_npz_open(v->path, 0, &v->r, err);
 
+    if (st == TC_OK && unit->analysis->constants != NULL)
+        st = unit->analysis->constants(unit->params, &v->once, err);
+    if (st == TC_OK)
+        st = expect(v, 0, &v->first, err);
     if (st == TC_OK)
         st = check_json(v, err);
     if (st == TC_OK)
@@ -314,6 +291,8 @@ void val_items_close(val_items **items)
     for (size_t i = 0; i < v->n_rows; i++)
         wu_npz_stream_close(&v->rows[i].stream);
     free(v->rows);
+    wu_output_free(&v->once);
+    wu_output_free(&v->first);
     wu_npz_reader_close(&v->r);
     free(v);
     *items = NULL;

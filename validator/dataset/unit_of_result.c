@@ -120,6 +120,9 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
                        WU_RESULT_JSON);
     if (!json_is_object(parameters))
         return bad_key(in, "parameters", err);
+    out->job->analysis = strdup(analysis);
+    if (out->job->analysis == NULL)
+        return tc_no_memory(err, in->path);
     snprintf(where, sizeof where, "%.600s: " WU_RESULT_JSON ": parameters", in->path);
     st = an_parse(out->analysis, parameters, where, &out->params, err);
     return st == TC_OK ? read_items(in, out->job, err) : st;

@@ -1,11 +1,23 @@
 #include "workunits/format/declared.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static const char mark[] = "{item}";
 
 bool wu_is_picture(wu_role role)
 {
     return role == WU_LABELS || role == WU_MASK || role == WU_MAP;
+}
+
+void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size)
+{
+    const char *const at = wu_is_picture(d->role) ? strstr(d->name, mark) : NULL;
+    if (at == NULL)
+        snprintf(out, size, "%s", d->name);
+    else
+        snprintf(out, size, "%.*s%s%s", (int)(at - d->name), d->name, item, at + strlen(mark));
 }
 
 uint64_t wu_declared_elements(const wu_declared *d)
@@ -31,4 +43,211 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
         else
             snprintf(out + n, WU_TITLE_MAX - n, "%s%s%0*u", join, axis->prefix, (int)axis->digits, axis->numbers[at[i]]);
     }
+}
+
+/* --- to JSON --------------------------------------------------------------------------- */
+
+static const char *const role_names[] = { "value", "item", "key", "place", "labels", "mask", "map", "titles", "keys" };
+enum { ROLES = sizeof role_names / sizeof role_names[0] };
+
+static json_t *axis_json(const wu_axis *axis)
+{
+    json_t *const values = axis->array != NULL ? NULL : json_array();
+    json_t *const json = json_pack("{s:s*, s:s*, s:s*, s:o*}", "name", axis->name, "array", axis->array,
+                                   "prefix", axis->prefix,
+                                   "digits", axis->digits > 0 ? json_integer(axis->digits) : NULL);
+    bool good = json != NULL && (values != NULL || axis->array != NULL);
+    for (uint32_t i = 0; good && values != NULL && i < axis->n; i++)
+        good = json_array_append_new(values, axis->words != NULL ? json_string(axis->words[i])
+                                             : json_integer(axis->numbers[i])) == 0;
+    if (good && values != NULL)
+        good = json_object_set(json, "values", values) == 0;
+    json_decref(values);
+    if (good)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+json_t *wu_declared_json(const wu_declared *d)
+{
+    json_t *const json = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "array", d->name, "role", role_names[d->role],
+                                   "table", d->table, "title", d->title, "unit", d->unit);
+    json_t *const axes = d->n_axes > 0 ? json_array() : NULL;
+    bool good = json != NULL && (axes != NULL || d->n_axes == 0);
+    for (unsigned i = 0; good && i < d->n_axes; i++)
+        good = json_array_append_new(axes, axis_json(&d->axes[i])) == 0;
+    if (good && axes != NULL)
+        good = json_object_set(json, "axes", axes) == 0;
+    json_decref(axes);
+    if (good)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* --- from JSON ------------------------------------------------------------------------- */
+
+enum { MAX_ARRAYS = 16384, MAX_ENTRIES = 65536, MAX_WORD = 64, MAX_LINE = 200 };
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", no_memory[] = "memory",
+                  word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+
+/* Whether a text is absent, or 1 to `most` of these characters (NULL: printable ASCII). */
+static bool fits(const char *text, const char *characters, size_t most)
+{
+    const size_t n = text == NULL ? 0 : strlen(text);
+    bool good = text == NULL || (n >= 1 && n <= most);
+    for (size_t i = 0; good && i < n; i++)
+        good = characters != NULL ? strchr(characters, text[i]) != NULL : text[i] >= ' ' && text[i] <= '~';
+    return good;
+}
+
+/* The string at `key`, or NULL. *known counts the keys that are there and of their type. */
+static const char *take(const json_t *json, const char *key, size_t *known)
+{
+    const char *const text = json_string_value(json_object_get(json, key));
+    *known += text != NULL;
+    return text;
+}
+
+/* Reads the entries of an axis: all words, or all numbers. */
+static const char *read_values(const json_t *list, wu_axis *out)
+{
+    const size_t n = json_array_size(list);
+    if (n < 1 || n > MAX_ENTRIES)
+        return "values";
+    const bool numbers = json_is_integer(json_array_get(list, 0));
+    const char **words = numbers ? NULL : calloc(n, sizeof *words);
+    unsigned *const values = numbers ? calloc(n, sizeof *values) : NULL;
+    out->words = words;
+    out->numbers = values;
+    out->n = (uint32_t)n;
+    if (words == NULL && values == NULL)
+        return no_memory;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *const value = json_array_get(list, i);
+        const json_int_t number = json_integer_value(value);
+        if (numbers && json_is_integer(value) && number >= 0 && number <= INT32_MAX)
+            values[i] = (unsigned)number;
+        else if (!numbers && json_is_string(value) && fits(json_string_value(value), word, MAX_WORD))
+            words[i] = json_string_value(value);
+        else
+            return "values";
+    }
+    return NULL;
+}
+
+/* All the functions that read give the key at fault, or NULL. */
+static const char *read_axis(const json_t *json, wu_axis *out)
+{
+    const json_t *const values = json_object_get(json, "values"), *const digits = json_object_get(json, "digits");
+    size_t known = (values != NULL) + (digits != NULL);
+    out->name = take(json, "name", &known);
+    out->array = take(json, "array", &known);
+    out->prefix = take(json, "prefix", &known);
+    if (known != json_object_size(json) || !fits(out->name, word, MAX_WORD) || !fits(out->array, word, MAX_WORD) ||
+        !fits(out->prefix, letters, 8) || (out->array == NULL) == (values == NULL))
+        return "axes";
+    const char *const fault = out->array == NULL ? read_values(values, out) : NULL;
+    if (fault != NULL)
+        return fault;
+    if (digits != NULL && (!json_is_integer(digits) || json_integer_value(digits) < 0 || json_integer_value(digits) > 9))
+        return "digits";
+    out->digits = (unsigned)json_integer_value(digits);
+    /* A key needs a name, and a number in a title what it is a number of. */
+    if ((out->words == NULL && out->name == NULL) || (out->numbers != NULL) != (out->prefix != NULL))
+        return "axes";
+    return NULL;
+}
+
+static const char *read_axes(const json_t *list, wu_declared *out)
+{
+    const size_t n = json_array_size(list);
+    const char *fault = NULL;
+    if (list != NULL && (n < 1 || n > WU_MAX_AXES))
+        return "axes";
+    for (size_t i = 0; i < n && fault == NULL; i++) {
+        out->n_axes++;
+        fault = read_axis(json_array_get(list, i), &out->axes[i]);
+    }
+    return fault;
+}
+
+/* "map_{item}_contrast_L64_-1_2": a word, the mark, and what any array's name may have. */
+static bool picture_name_fits(const char *name)
+{
+    static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    const char *const at = strstr(name, mark);
+    return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) && strlen(name) <= MAX_LINE &&
+           (at[strlen(mark)] == '\0' || fits(at + strlen(mark), any, MAX_LINE));
+}
+
+/* What goes with a role. */
+static const char *check_role(const wu_declared *d)
+{
+    const bool picture = wu_is_picture(d->role), columns = d->n_axes == 1 && d->axes[0].words != NULL;
+    if (picture ? !picture_name_fits(d->name) : !fits(d->name, word, MAX_WORD))
+        return "array";
+    if (!fits(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
+        return "title";
+    if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) && d->table == NULL)
+        return "table";
+    if (d->role == WU_PLACE || d->role == WU_KEYS ? !columns : d->role != WU_VALUE && d->n_axes > 0)
+        return "axes";
+    if (d->role == WU_PLACE && d->axes[0].n != 2 && d->axes[0].n != 3)
+        return "axes";
+    return NULL;
+}
+
+static const char *read_declared(const json_t *json, wu_declared *out)
+{
+    const json_t *const axes = json_object_get(json, "axes");
+    size_t known = axes != NULL, role = 0;
+    const char *const name = take(json, "role", &known);
+    out->name = take(json, "array", &known);
+    out->table = take(json, "table", &known);
+    out->title = take(json, "title", &known);
+    out->unit = take(json, "unit", &known);
+    while (role < ROLES && (name == NULL || strcmp(name, role_names[role]) != 0))
+        role++;
+    if (role == ROLES || out->name == NULL)
+        return role == ROLES ? "role" : "array";
+    if (known != json_object_size(json))
+        return "";
+    if (!fits(out->table, word, MAX_WORD) || !fits(out->unit, NULL, MAX_WORD))
+        return "table";
+    out->role = (wu_role)role;
+    const char *const fault = read_axes(axes, out);
+    return fault != NULL ? fault : check_role(out);
+}
+
+tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n, tc_err *err)
+{
+    *n = 0;
+    *out = NULL;
+    if (!json_is_array(list) || json_array_size(list) > MAX_ARRAYS)
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: \"arrays\" must be a list of at most %d", where, MAX_ARRAYS);
+    wu_declared *const all = calloc(json_array_size(list) + 1, sizeof *all);
+    const char *fault = all == NULL ? no_memory : NULL;
+    while (fault == NULL && *n < json_array_size(list)) {
+        fault = read_declared(json_array_get(list, *n), &all[*n]);
+        ++*n;
+    }
+    *out = all;
+    if (fault == no_memory)
+        return tc_no_memory(err, where);
+    if (fault != NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: arrays[%zu]: \"%s\" is not as it should be", where, *n - 1, fault);
+    return TC_OK;
+}
+
+void wu_declared_free(wu_declared *list, size_t n)
+{
+    for (size_t i = 0; list != NULL && i < n; i++)
+        for (unsigned k = 0; k < list[i].n_axes; k++) {
+            free((void *)(uintptr_t)list[i].axes[k].words);
+            free((void *)(uintptr_t)list[i].axes[k].numbers);
+        }
+    free(list);
 }

@@ -56,6 +56,8 @@ typedef struct wu_declared {
 } wu_declared;
 
 bool wu_is_picture(wu_role role);
+/* The name of the array: a picture's with the item's in it. Cut at size. */
+void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);
 /* Entries of a row: columns that the array gives. */
 uint64_t wu_declared_elements(const wu_declared *d);
 
@@ -63,5 +65,16 @@ enum { WU_TITLE_MAX = 512 };
 /* The title of a column, "bbox_y0", "glcm_L64_d03_contrast_mean": the parts of axes
  * `from` to n_axes - 1, behind the declared title if from is 0. */
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
+
+/* --- as JSON --------------------------------------------------------------------------- */
+
+/* One entry of result.json's "arrays"; NULL: no memory. */
+json_t *wu_declared_json(const wu_declared *d);
+
+/* The other way round, of a file that anyone may have made: names are of a-z, 0-9 and _,
+ * everything is bounded. TC_BAD_INPUT names entry and key after `where`. Strings stay
+ * the JSON's; *out: wu_declared_free. */
+tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n, tc_err *err);
+void wu_declared_free(wu_declared *list, size_t n);
 
 #endif

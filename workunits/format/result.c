@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RESULT_KEYS = 7 };    /* of result.json */
+
 /* --- the output of an item --------------------------------------------------------- */
 
 /* Room for one more array: the list doubles whenever its size is a power of
@@ -36,15 +38,12 @@ static tc_status append(wu_output *out, const wu_out_array *array, tc_err *err)
  * the declaration. NULL: there is no memory. */
 static char *copy_texts(wu_declared *d, const char *item)
 {
-    const char *const mark = wu_is_picture(d->role) ? strstr(d->name, "{item}") : NULL;
-    const size_t before = mark != NULL ? (size_t)(mark - d->name) : strlen(d->name);
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
-    const size_t own = name + (mark != NULL ? strlen(item) : 0);
+    const size_t own = name + strlen(item);
     char *const block = malloc(own + name + title);
     if (block == NULL)
         return NULL;
-    snprintf(block, own, "%.*s%s%s", (int)before, d->name, mark != NULL ? item : "",
-             mark != NULL ? mark + strlen("{item}") : "");
+    wu_declared_name(d, item, block, own);
     d->name = memcpy(block + own, d->name, name);
     if (title > 0)
         d->title = memcpy(block + own + name, d->title, title);
@@ -203,6 +202,7 @@ void wu_output_free(wu_output *out)
 typedef struct result_writer {
     const char *path;
     const wu_job *job;
+    const wu_output *once, *declared;
     wu_npz_writer *npz;
     wu_output_source source;
     void *user;
@@ -263,29 +263,40 @@ static json_t *item_list(const wu_job *job)
     return list;
 }
 
-static tc_status write_json(const result_writer *r, const json_t *parameters)
+/* What the arrays of the whole result and those of an item are. */
+static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
-    char crc[9];
-    snprintf(crc, sizeof crc, "%08" PRIx32, r->job->file_crc);
-    json_t *json = json_pack("{s:s, s:i, s:s, s:o*, s:o*, s:{s:s, s:I}}",
-                             "format", WU_RESULT_FORMAT_NAME, "version", WU_RESULT_FORMAT_VERSION,
-                             "analysis", r->job->analysis,
-                             "parameters", parameters != NULL ? json_deep_copy(parameters) : json_object(),
-                             "items", item_list(r->job),
-                             "workunit", "crc32", crc, "size", (json_int_t)r->job->file_size);
-    if (json == NULL || json_object_get(json, "parameters") == NULL || json_object_get(json, "items") == NULL) {
-        json_decref(json);
-        return tc_no_memory(r->err, WU_RESULT_JSON);
-    }
-    const tc_status st = wu_npz_add_json(r->npz, WU_RESULT_JSON, json, r->err);
-    json_decref(json);
-    return st;
+    const wu_output *const both[2] = { once, item };
+    json_t *list = json_array();
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; list != NULL && i < both[k]->n; i++)
+            if (json_array_append_new(list, wu_declared_json(&both[k]->arrays[i].declared)) != 0) {
+                json_decref(list);
+                list = NULL;
+            }
+    return list;
 }
 
-static tc_status write_once(const result_writer *r, const wu_output *once)
+json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared)
 {
+    char crc[9];
+    snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
+    json_t *const json = json_pack("{s:s, s:i, s:{s:s, s:I}, s:s, s:o*, s:o*, s:o*}",
+                                   "format", WU_RESULT_FORMAT_NAME, "version", WU_RESULT_FORMAT_VERSION,
+                                   "workunit", "crc32", crc, "size", (json_int_t)job->file_size,
+                                   "analysis", job->analysis, "parameters", json_deep_copy(parameters),
+                                   "items", item_list(job), "arrays", declared_list(once, declared));
+    if (json_object_size(json) == RESULT_KEYS)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static tc_status write_once(const result_writer *r)
+{
+    const wu_output *const once = r->once;
     tc_status st = TC_OK;
-    for (size_t i = 0; once != NULL && i < once->n && st == TC_OK; i++) {
+    for (size_t i = 0; i < once->n && st == TC_OK; i++) {
         if (once->arrays[i].kind != WU_ONCE)
             return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result", r->path,
                            once->arrays[i].info.name);
@@ -320,19 +331,17 @@ static tc_status write_item_names(const result_writer *r)
 
 /* --- arrays of the items ------------------------------------------------------------------ */
 
-/* The first item decides which WU_ROWS arrays there are. */
-static tc_status add_row_array(result_writer *r, const wu_array_info *info)
+/* The WU_ROWS arrays as declared, still without rows. Their names are the declaration's. */
+static tc_status find_rows(result_writer *r)
 {
-    wu_array_info *rows = realloc(r->rows, (r->n_rows + 1) * sizeof *rows);
-    if (rows == NULL)
+    r->rows = calloc(r->declared->n + 1, sizeof *r->rows);
+    if (r->rows == NULL)
         return tc_no_memory(r->err, "the arrays of a result");
-    r->rows = rows;
-    rows[r->n_rows] = *info;
-    rows[r->n_rows].shape[0] = 0;
-    rows[r->n_rows].name = strdup(info->name);
-    if (rows[r->n_rows].name == NULL)
-        return tc_no_memory(r->err, "the arrays of a result");
-    r->n_rows++;
+    for (size_t i = 0; i < r->declared->n; i++)
+        if (r->declared->arrays[i].kind == WU_ROWS) {
+            r->rows[r->n_rows] = r->declared->arrays[i].info;
+            r->rows[r->n_rows++].shape[0] = 0;
+        }
     return TC_OK;
 }
 
@@ -357,11 +366,6 @@ static tc_status survey_item(result_writer *r)
         }
         if (array->kind != WU_ROWS)
             return mismatch(r, r->index, array->info.name);
-        if (r->index == 0) {
-            const tc_status st = add_row_array(r, &array->info);
-            if (st != TC_OK)
-                return st;
-        }
         if (row >= r->n_rows || !same_kind(&r->rows[row], &array->info) ||
             array->info.shape[0] > INT64_MAX - r->rows[row].shape[0])
             return mismatch(r, r->index, array->info.name);
@@ -406,7 +410,7 @@ static tc_status write_own(result_writer *r)
 
 static tc_status write_items(result_writer *r)
 {
-    tc_status st = TC_OK;
+    tc_status st = find_rows(r);
     for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
         st = load(r, i);
         if (st == TC_OK)
@@ -420,15 +424,17 @@ static tc_status write_items(result_writer *r)
 }
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
-                          const wu_output *once, wu_output_source source, void *user,
-                          tc_err *err)
+                          const wu_output *once, const wu_output *declared,
+                          wu_output_source source, void *user, tc_err *err)
 {
-    result_writer r = { .path = path, .job = job, .source = source, .user = user, .err = err };
-    tc_status st = wu_npz_create(path, &r.npz, err);
+    result_writer r = { .path = path, .job = job, .once = once, .declared = declared, .source = source,
+                        .user = user, .err = err };
+    json_t *const json = wu_result_json(job, parameters, once, declared);
+    tc_status st = json == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
     if (st == TC_OK)
-        st = write_json(&r, parameters);
+        st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
     if (st == TC_OK)
-        st = write_once(&r, once);
+        st = write_once(&r);
     if (st == TC_OK)
         st = write_item_names(&r);
     if (st == TC_OK)
@@ -436,9 +442,8 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
     if (st == TC_OK)
         st = wu_npz_close(&r.npz, err);
     wu_npz_abort(&r.npz);
+    json_decref(json);
     wu_output_free(&r.current);
-    for (size_t i = 0; i < r.n_rows; i++)
-        free(r.rows[i].name);
     free(r.rows);
     return st;
 }

@@ -9,7 +9,7 @@
 #include "workunits/format/job.h"
 
 #define WU_RESULT_FORMAT_NAME "texcell-result"
-#define WU_RESULT_FORMAT_VERSION 1
+#define WU_RESULT_FORMAT_VERSION 2
 #define WU_RESULT_JSON "result.json"
 
 typedef enum wu_array_kind {
@@ -64,10 +64,15 @@ void wu_output_free(wu_output *out);
  * being written. On success *out is the callee's to fill, the caller's to free. */
 typedef tc_status (*wu_output_source)(void *user, size_t index, wu_output *out, tc_err *err);
 
+/* result.json. once: the arrays of the whole result; declared: those of an item. The
+ * caller's; NULL: no memory. */
+json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared);
+
 /* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the
- * WU_ROWS arrays, the WU_OWN arrays. Memory: one item's output. */
+ * WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without data. Memory:
+ * one item's output. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
-                          const wu_output *once, wu_output_source source, void *user,
-                          tc_err *err);
+                          const wu_output *once, const wu_output *declared,
+                          wu_output_source source, void *user, tc_err *err);
 
 #endif
