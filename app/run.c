@@ -389,7 +389,7 @@ static tc_status find_device(job_run *r, tc_err *err)
 static tc_status write_result(job_run *r, tc_err *err)
 {
     wu_output once = { 0, NULL }, declared = { 0, NULL };
-    json_t *const parameters = r->analysis->params_json(r->params);
+    json_t *const parameters = an_params_as_run(r->params);
     tc_status st = TC_OK;
 
     if (parameters == NULL)

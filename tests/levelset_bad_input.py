@@ -35,7 +35,7 @@ def parameters():
         refused("%s %r" % (key, value), "parameters." + key, {key: value})
     refused("an unknown key", 'unknown key "tagret"', {"tagret": 1})
     for change, words in (({"x1": 5}, "x1 must be above x0"), ({"y1": 3}, "y1 must be above y0"),
-                          ({"x0": -1}, "init.x0"), ({"r": 3}, 'unknown key "r"'),
+                          ({"x0": -1}, "init.x0"), ({"r": 3}, 'init.r: goes only with type "ball"'),
                           ({"x1": 70000}, "init.x1")):
         refused("a box with %r" % change, words, {"init": dict(BOX, **change)})
     refused("a ball without r", "init.r: is needed", {"init": {"type": "ball", "cx": 3, "cy": 3}})

@@ -115,7 +115,7 @@ def refused(name, parameters, said, volume=None, spacing=None):
 
 
 def limits():
-    refused("no radius", {}, "radius: is missing")
+    refused("no radius", {}, "radius: is needed")
     refused("a radius of zero", {"radius": 0}, "radius")
     refused("too large in 2D", {"radius": 128}, "127 are allowed")
     refused("too large in 3D", {"radius": 33}, "32 are allowed", np.zeros((2, 8, 8), np.uint8))

@@ -546,6 +546,10 @@ def test_parameters():
                                                             "per_offset": True}, "file, JSON, words", r.stderr)
     r = pack(out, "--preset", "hcc", "--param", "roi={\"type\":\"all\"}", picture)
     ok(r.returncode == 0 and job_of(out)["parameters"]["preset"] == "hcc", "--preset", r.stderr)
+    r = wu("pack", "--analysis", "volume", "-o", out, "--param", "mode=3d", "--param", "membrane=3",
+                 path("three.tif"))
+    ok(r.returncode == 0 and job_of(out)["parameters"] == {"mode": "3d", "membrane": 3},
+       "a word that begins like a number", r.stderr)
     os.remove(out)
     with open(path("broken.json"), "w") as f:
         f.write("{\"levels\": [8],\n \"levels\": ")
@@ -553,7 +557,8 @@ def test_parameters():
         f.write("[1]")
     for args, code, word in (
             (["--param", "levels=[8"], 1, "levels"), (["--param", "levels"], 1, "KEY=JSON"), (["--param", "=3"], 1, "KEY"),
-            (["--param", "colour=red"], 2, "colour"), (["--param", "levels=0"], 2, "levels"), (["--preset", "nope"], 2, "preset"),
+            (["--param", "colour=red"], 2, "colour"), (["--param", "levels=0"], 2, "levels"),
+            (["--param", "levles=[8]"], 2, 'did you mean "levels"?'), (["--param", "per_offset=1O"], 2, 'not "1O"'), (["--preset", "nope"], 2, "preset"),
             (["--params", path("broken.json")], 2, "broken.json: line 2"), (["--params", path("list.json")], 2, "list.json"),
             (["--params", path("nothing.json")], 2, "nothing.json"), (["--params", TMP], 2, "not a file"),
             (["--param", "roi={\"type\":\"mask\"}"], 2, "mask")):

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/analysis/params.h"
 #include "app/base/status.h"
 #include "workunits/format/job.h"
 #include "workunits/format/result.h"
@@ -69,14 +70,13 @@ typedef struct an_selftest an_selftest;
 typedef struct an_analysis {
     const char *name;
     const char *summary;       /* one line for people */
-    size_t params_bytes;       /* of its struct of parameters */
-    /* Fills the zeroed struct from JSON: defaults, everything checked; unknown
-     * keys are errors. `where` begins messages ("FILE: job.json"). */
-    tc_status (*read_params)(const json_t *json, void *params, const char *where, tc_err *err);
+    size_t params_bytes;       /* of its struct of parameters, which begins with an an_params_head */
+    const an_param *parameters; /* ended by one without a key */
+    /* What no table can say: how keys hang together, and what follows from them. The struct
+     * is filled. `where` begins messages ("FILE: job.json: parameters"). NULL: nothing. */
+    tc_status (*derive_params)(void *params, const char *where, tc_err *err);
     /* Frees what the struct owns; NULL: nothing. */
     void (*clear_params)(void *params);
-    /* The parameters as run, complete, defaults included; caller owns it. */
-    json_t *(*params_json)(const void *params);
     /* Whether this item suits the parameters (size, mask present, ...). */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
@@ -105,11 +105,13 @@ extern const an_analysis *const an_table[];
 /* By name, or NULL. */
 const an_analysis *an_find(const char *name);
 
-/* The parameters that the JSON says, for the functions above. *params:
- * an_params_free. */
+/* The parameters that the JSON says, for the functions above: defaults filled in, everything
+ * checked, unknown keys errors. *params: an_params_free. */
 tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
                    void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
+/* As JSON, complete, defaults included, presets resolved. The caller's. */
+json_t *an_params_as_run(const void *params);
 
 /* A work unit and what its analysis says of it. */
 typedef struct an_unit {

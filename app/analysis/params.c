@@ -1,113 +1,359 @@
 #include "app/analysis/params.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "workunits/format/job.h"
+#include "workunits/format/archive.h"
 
-typedef struct word_list {
-    char text[256];
-} word_list;
+/* --- words ------------------------------------------------------------------------- */
 
-/* "a", "b", "c" for a message. */
-static word_list list_of(const char *const *words)
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void add(an_text *t, const char *format, ...)
 {
-    word_list list = { "" };
+    const size_t used = strlen(t->text);
+    va_list args;
 
-    for (size_t i = 0; words[i] != NULL; i++) {
-        const size_t used = strlen(list.text);
-
-        snprintf(list.text + used, sizeof list.text - used, "%s\"%s\"", i > 0 ? ", " : "", words[i]);
-    }
-    return list;
+    va_start(args, format);
+    vsnprintf(t->text + used, sizeof t->text - used, format, args);
+    va_end(args);
 }
 
-tc_status an_check_keys(const json_t *object, const char *const *known, const char *where, tc_err *err)
+/* Whether a choice is a word, as other than null and numbers. *number: NaN for null. */
+static bool is_word(const char *choice, double *number)
 {
-    const char *key;
-    json_t *value;
+    const bool null = strcmp(choice, "null") == 0;
+    char *end;
 
-    if (!json_is_object(object))
-        return tc_fail(err, TC_BAD_INPUT, "%s: must be an object", where);
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        size_t i = 0;
+    *number = strtod(choice, &end);
+    if (null)
+        *number = NAN;
+    return *end != '\0' && !null;
+}
 
-        while (known[i] != NULL && strcmp(known[i], key) != 0)
-            i++;
-        if (known[i] == NULL)
-            return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%.64s\"; there are %s", where, key,
-                           list_of(known).text);
+/* Those whose bit is set, as "a", "b" or "c"; last: what stands before the last one. */
+static void add_choices(an_text *t, const char *const *choices, unsigned bits, const char *last)
+{
+    double number;
+
+    for (unsigned i = 0; choices[i] != NULL; i++) {
+        if ((bits >> i & 1) == 0)
+            continue;
+        if (t->text[0] != '\0')
+            add(t, "%s", choices[i + 1] == NULL || bits >> i == 1 ? last : ", ");
+        add(t, is_word(choices[i], &number) ? "\"%s\"" : "%s", choices[i]);
     }
+}
+
+an_text an_value_in_words(const an_param *p)
+{
+    const bool is_choice = p->type == AN_CHOICE || p->type == AN_PRESET;
+    an_text t = { "" };
+
+    if (p->choices != NULL)
+        add_choices(&t, p->choices, ~0u, is_choice ? " or " : ", ");
+    if (p->choices != NULL && !is_choice)
+        add(&t, " or ");
+    switch (p->type) {
+    case AN_BOOL:
+        add(&t, "true or false");
+        break;
+    case AN_INT:
+    case AN_NUMBER:
+        add(&t, p->above_min ? "%s above %.15g, up to %.15g" : "%s from %.15g to %.15g",
+            p->type == AN_INT ? "an integer" : "a number", p->min, p->max);
+        break;
+    case AN_INTS:
+        add(&t, "a list of %s%zu %sintegers from %.15g to %.15g", p->count.size > 0 ? "1 to " : "",
+            p->field.size / sizeof(int32_t), p->count.size > 0 ? "different " : "", p->min, p->max);
+        break;
+    case AN_OBJECT:
+        add(&t, "an object");
+        break;
+    case AN_OBJECTS:
+        add(&t, "a list of at most %zu objects", p->field.size / p->stride);
+        break;
+    case AN_CHOICE:
+    case AN_PRESET:
+        break;
+    }
+    return t;
+}
+
+an_text an_condition_in_words(const an_param *p, const an_param *keys)
+{
+    an_text t = { "" };
+
+    add_choices(&t, keys->choices, p->when, " or ");
+    return t;
+}
+
+/* A value as it was found, short and printable. */
+static an_text found(const json_t *value)
+{
+    an_text t = { "" };
+
+    if (json_is_string(value))
+        add(&t, "\"%s\"", wu_quote(json_string_value(value)).text);
+    else if (json_is_array(value))
+        add(&t, "a list of %zu", json_array_size(value));
+    else if (json_is_object(value))
+        add(&t, "an object");
+    else    /* at most 32 bytes */
+        (void)json_dumpb(value, t.text, sizeof t.text - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    return t;
+}
+
+static tc_status wrong(const an_param *p, const json_t *value, const char *at, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: must be %s, not %s", at, an_value_in_words(p).text, found(value).text);
+}
+
+/* The letters to insert, leave out or change until a is b (Wagner and Fischer). b: up to 31. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[32];
+
+    for (size_t j = 0; j <= strlen(b); j++)
+        row[j] = j;
+    for (; *a != '\0'; a++) {
+        size_t before = row[0]++;
+
+        for (size_t j = 0; b[j] != '\0'; j++) {
+            const size_t change = before + (*a != b[j]);
+            const size_t other = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+
+            before = row[j + 1];
+            row[j + 1] = change < other ? change : other;
+        }
+    }
+    return row[strlen(b)];
+}
+
+static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)
+{
+    const char *near = NULL;
+    size_t least = 3;
+    an_text t = { "" };
+
+    for (const an_param *p = keys; p->key != NULL; p++) {
+        const size_t distance = edit_distance(key, p->key);
+
+        if (distance < least && 2 * distance <= strlen(p->key)) {
+            least = distance;
+            near = p->key;
+        }
+    }
+    if (near != NULL)
+        add(&t, " (did you mean \"%s\"?)", near);
+    for (const an_param *p = keys; p->key != NULL; p++)
+        add(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
+    return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text, t.text);
+}
+
+/* --- reading ------------------------------------------------------------------------- */
+
+json_t *an_json_of(const char *text)
+{
+    json_error_t fault;
+    json_t *const json = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &fault);
+
+    return json != NULL || json_error_code(&fault) == json_error_out_of_memory ? json : json_string(text);
+}
+
+/* A whole number is one in JSON, too; 45.0 may also be written 45. */
+static bool says(const json_t *value, const char *choice)
+{
+    double number;
+
+    if (is_word(choice, &number))
+        return json_is_string(value) && strcmp(json_string_value(value), choice) == 0;
+    if (isnan(number))
+        return json_is_null(value);
+    return (strchr(choice, '.') != NULL ? json_is_number(value) : json_is_integer(value)) &&
+           json_number_value(value) == number;
+}
+
+static int choice_of(const an_param *p, const json_t *value)
+{
+    for (int i = 0; p->choices != NULL && p->choices[i] != NULL; i++)
+        if (says(value, p->choices[i]))
+            return i;
+    return -1;
+}
+
+static bool in_bounds(const an_param *p, const json_t *value)
+{
+    const double number = json_number_value(value);
+
+    return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
+}
+
+static void put(an_field field, void *base, int64_t value)
+{
+    void *const at = (char *)base + field.at;
+
+    if (field.size == sizeof(int64_t))
+        *(int64_t *)at = value;
+    else if (field.size == sizeof(int32_t))
+        *(int32_t *)at = (int32_t)value;
+    else if (field.size == sizeof(bool))
+        *(bool *)at = value != 0;
+}
+
+static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *at, tc_err *err)
+{
+    int32_t *const values = (void *)((char *)base + p->field.at);
+    const size_t n = json_array_size(list), most = p->field.size / sizeof *values;
+
+    if (!json_is_array(list) || n > most || n < (p->count.size > 0 ? 1 : most))
+        return wrong(p, list, at, err);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *const value = json_array_get(list, i);
+
+        if (!json_is_integer(value) || !in_bounds(p, value))
+            return tc_fail(err, TC_BAD_INPUT, "%s[%zu]: must be an integer from %.15g to %.15g, not %s", at, i, p->min,
+                           p->max, found(value).text);
+        values[i] = (int32_t)json_integer_value(value);
+        for (size_t j = 0; p->count.size > 0 && j < i; j++)
+            if (values[j] == values[i])
+                return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", at, (int)values[i]);
+    }
+    put(p->count, base, (int64_t)n);
     return TC_OK;
 }
 
-tc_status an_get_int(const json_t *object, const char *key, int64_t lo, int64_t hi,
-                     int64_t *value, const char *where, tc_err *err)
+static tc_status read_object(const an_param *keys, json_t *object, void *base, const char *where, tc_err *err);
+
+static tc_status read_objects(const an_param *p, const json_t *list, void *base, const char *where, tc_err *err)
 {
-    const json_t *v = json_object_get(object, key);
+    const size_t n = json_array_size(list);
+    tc_status st = TC_OK;
 
-    if (v == NULL)
-        return TC_OK;
-    if (!json_is_integer(v) || json_integer_value(v) < lo || json_integer_value(v) > hi)
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be an integer from %lld to %lld",
-                       where, key, (long long)lo, (long long)hi);
-    *value = json_integer_value(v);
-    return TC_OK;
-}
+    if (!json_is_array(list) || n > p->field.size / p->stride)
+        return wrong(p, list, where, err);
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
+        char at[TC_ERR_MAX];
 
-tc_status an_get_sizes(const json_t *object, const char *least_key, const char *most_key,
-                       int64_t *least, int64_t *most, const char *where, tc_err *err)
-{
-    tc_status st;
-
-    *least = 1;
-    *most = INT64_MAX;
-    st = an_get_int(object, least_key, 1, (int64_t)WU_MAX_VOXELS, least, where, err);
-    if (st == TC_OK && !json_is_null(json_object_get(object, most_key)))
-        st = an_get_int(object, most_key, 1, (int64_t)WU_MAX_VOXELS, most, where, err);
-    if (st == TC_OK && *most < *least)
-        st = tc_fail(err, TC_BAD_INPUT, "%s.%s: must not be smaller than %s", where, most_key, least_key);
+        snprintf(at, sizeof at, "%.900s[%zu]", where, i);
+        st = read_object(p->keys, json_array_get(list, i), (char *)base + p->field.at + i * p->stride, at, err);
+    }
+    put(p->count, base, (int64_t)n);
     return st;
 }
 
-tc_status an_get_bool(const json_t *object, const char *key, bool *value, const char *where, tc_err *err)
+static tc_status read_value(const an_param *p, json_t *value, void *base, const char *at, tc_err *err)
 {
-    const json_t *v = json_object_get(object, key);
+    const int choice = choice_of(p, value);
+    bool good = choice >= 0;
 
-    if (v == NULL)
+    if (good) {
+        put(p->type == AN_CHOICE ? p->field : p->word, base, p->type == AN_CHOICE ? choice : choice + 1);
         return TC_OK;
-    if (!json_is_boolean(v))
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be true or false", where, key);
-    *value = json_is_true(v);
-    return TC_OK;
+    }
+    switch (p->type) {
+    case AN_BOOL:
+        good = json_is_boolean(value);
+        put(p->field, base, json_is_true(value));
+        break;
+    case AN_INT:
+        good = json_is_integer(value) && in_bounds(p, value);
+        put(p->field, base, json_integer_value(value));
+        break;
+    case AN_NUMBER:
+        good = json_is_number(value) && in_bounds(p, value);
+        *(double *)(void *)((char *)base + p->field.at) = json_number_value(value);
+        break;
+    case AN_INTS:
+        return read_ints(p, value, base, at, err);
+    case AN_OBJECTS:
+        return read_objects(p, value, base, at, err);
+    case AN_OBJECT:
+        put(p->field, base, true);
+        return json_is_object(value) ? read_object(p->keys, value, base, at, err) : wrong(p, value, at, err);
+    case AN_CHOICE:
+    case AN_PRESET:
+        break;
+    }
+    return good ? TC_OK : wrong(p, value, at, err);
 }
 
-tc_status an_get_number(const json_t *object, const char *key, double lo, double hi,
-                        double *value, const char *where, tc_err *err)
+/* A number is written as one, whether it was given as 45 or as 45.0. */
+static bool is_real(const an_param *p)
 {
-    const json_t *v = json_object_get(object, key);
-    double number;
-
-    if (v == NULL)
-        return TC_OK;
-    number = json_number_value(v);
-    if (!json_is_number(v) || !(number >= lo && number <= hi))
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be a number from %g to %g", where, key, lo, hi);
-    *value = number;
-    return TC_OK;
+    return p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
 }
 
-tc_status an_get_choice(const json_t *object, const char *key, const char *const *choices,
-                        int *index, const char *where, tc_err *err)
+/* The key of an object that has become complete up to here. */
+static tc_status read_key(const an_param *p, json_t *object, void *base, const char *at, tc_err *err)
 {
-    const json_t *v = json_object_get(object, key);
+    json_t *value = json_object_get(object, p->key);
+    tc_status st;
 
-    if (v == NULL)
+    if (value == NULL && p->initial == NULL && p->type != AN_PRESET)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is needed: %s", at, an_value_in_words(p).text);
+    if (value == NULL && (p->type == AN_PRESET || p->initial[0] == '\0'))
         return TC_OK;
-    for (int i = 0; choices[i] != NULL; i++)
-        if (json_is_string(v) && strcmp(json_string_value(v), choices[i]) == 0) {
-            *index = i;
-            return TC_OK;
-        }
-    return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be one of %s", where, key, list_of(choices).text);
+    if (value == NULL) {
+        value = an_json_of(p->initial);
+        if (json_object_set_new(object, p->key, value) != 0)
+            return tc_no_memory(err, "the parameters");
+    }
+    st = read_value(p, value, base, at, err);
+    if (st == TC_OK && is_real(p) && json_is_integer(value) &&
+        json_object_set_new(object, p->key, json_real(json_number_value(value))) != 0)
+        return tc_no_memory(err, "the parameters");
+    return st;
+}
+
+/* Fills base from the object, and the object with the defaults. */
+static tc_status read_object(const an_param *keys, json_t *object, void *base, const char *where, tc_err *err)
+{
+    const char *key;
+    json_t *value;
+    tc_status st = TC_OK;
+
+    if (!json_is_object(object))
+        return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where, found(object).text);
+    json_object_foreach(object, key, value) {
+        const an_param *p = keys;
+
+        while (p->key != NULL && strcmp(p->key, key) != 0)
+            p++;
+        if (p->key == NULL)
+            return unknown_key(keys, key, where, err);
+    }
+    for (const an_param *p = keys; st == TC_OK && p->key != NULL; p++) {
+        char at[TC_ERR_MAX];
+
+        snprintf(at, sizeof at, "%.900s.%.31s", where, p->key);
+        if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(object, keys->key)) & 1) != 0)
+            st = read_key(p, object, base, at, err);
+        else if (json_object_get(object, p->key) != NULL)
+            st = tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
+                         an_condition_in_words(p, keys).text);
+    }
+    return st;
+}
+
+tc_status an_params_read(const an_param *keys, const json_t *json, an_params_head *params, const char *where,
+                         tc_err *err)
+{
+    const int preset = keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
+    json_t *const more = preset >= 0 ? an_json_of(keys->presets[preset]) : NULL;
+    tc_status st;
+
+    params->as_run = json_deep_copy(json);
+    if (params->as_run == NULL || (preset >= 0 && json_object_update_missing(params->as_run, more) != 0))
+        st = tc_no_memory(err, "the parameters");
+    else
+        st = read_object(keys, params->as_run, params, where, err);
+    if (st == TC_OK && preset >= 0)
+        json_object_del(params->as_run, keys->key);
+    json_decref(more);
+    return st;
 }

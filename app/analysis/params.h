@@ -1,32 +1,72 @@
 /*
- * Reading parameters from JSON: typed getters that check ranges and name the
- * key. `where` begins every message ("FILE: job.json: parameters").
+ * Declared parameters. A table for each analysis says what each key may be and which
+ * field of the analysis' struct it fills. Reading, checking, messages, the parameters as
+ * run, `texcell-wu parameters` and the tables in FORMAT.md all come from it. What no
+ * table can say (how keys hang together, what follows from them) is in derive_params.
  */
 #ifndef AN_PARAMS_H
 #define AN_PARAMS_H
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 
 #include "app/base/status.h"
 
-/* Every key of the object must be among `known` (ended by NULL). */
-tc_status an_check_keys(const json_t *object, const char *const *known, const char *where, tc_err *err);
+typedef enum an_type {
+    AN_BOOL,        /* bool */
+    AN_INT,         /* int32_t or int64_t */
+    AN_NUMBER,      /* double */
+    AN_CHOICE,      /* enum, int or bool: the index */
+    AN_INTS,        /* int32_t[]: with a count, a list of different ones, up to as many as fit; else as many as fit */
+    AN_OBJECT,      /* bool, or none: that there is one. Its keys' fields are in the same struct */
+    AN_OBJECTS,     /* a list of structs, up to as many as fit */
+    AN_PRESET       /* none: a choice of other defaults. The first key, if there is one */
+} an_type;
 
-/* An integer in [lo, hi]; absent: *value stays. Not for null. */
-tc_status an_get_int(const json_t *object, const char *key, int64_t lo, int64_t hi,
-                     int64_t *value, const char *where, tc_err *err);
-/* A least and a largest count, in [1, WU_MAX_VOXELS]: from 1 (or absent) on, up to
- * INT64_MAX where it is absent or null. */
-tc_status an_get_sizes(const json_t *object, const char *least_key, const char *most_key,
-                       int64_t *least, int64_t *most, const char *where, tc_err *err);
-tc_status an_get_bool(const json_t *object, const char *key, bool *value, const char *where, tc_err *err);
-/* A number in [lo, hi]. */
-tc_status an_get_number(const json_t *object, const char *key, double lo, double hi,
-                        double *value, const char *where, tc_err *err);
-/* One of `choices` (ended by NULL); *index is its place. */
-tc_status an_get_choice(const json_t *object, const char *key, const char *const *choices,
-                        int *index, const char *where, tc_err *err);
+typedef struct an_field {
+    size_t at, size;            /* in bytes, within the struct */
+} an_field;
+
+#define AN_FIELD(type, field) { offsetof(type, field), sizeof(((type *)0)->field) }
+
+typedef struct an_param {
+    const char *key;            /* at most 31 bytes */
+    an_type type;
+    an_field field;
+    double min, max;            /* of a number, or of each in a list */
+    bool above_min;             /* more than min, also in single precision */
+    const char *initial;        /* the default: JSON, or a word. NULL: the key is needed; "": it may be absent */
+    const char *const *choices; /* words, numbers, null; ended by NULL. With other types than a choice: what else the */
+    an_field word;              /*   value may be. Here then is 1 + its index; the field stays 0 */
+    const char *const *presets; /* for each choice of a preset an object in JSON */
+    const struct an_param *keys;    /* of objects, ended by one without a key. The first may be a choice */
+    unsigned when;              /* bit i: goes with choice i of the first of these keys; 0: with all */
+    an_field count;             /* size_t: of a list */
+    size_t stride;              /* of AN_OBJECTS: bytes of a struct */
+    const char *unit;           /* NULL: none */
+    const char *help;           /* a sentence for people */
+} an_param;
+
+/* The struct of an analysis begins with this. */
+typedef struct an_params_head {
+    json_t *as_run;             /* the parameters complete, defaults included, presets resolved */
+} an_params_head;
+
+/* Fills the zeroed struct that begins with *params: defaults, everything checked; unknown keys are
+ * errors. `where` begins messages ("FILE: job.json: parameters"). as_run is the caller's even then. */
+tc_status an_params_read(const an_param *table, const json_t *json, an_params_head *params, const char *where,
+                         tc_err *err);
+
+typedef struct an_text {
+    char text[512];
+} an_text;
+
+/* What a value must be, in words: "an integer from 1 to 63". */
+an_text an_value_in_words(const an_param *param);
+/* What the first of the keys must be for this one: `"disc" or "square"`. */
+an_text an_condition_in_words(const an_param *param, const an_param *keys);
+/* The JSON that a text says, or the text as a string if it is not JSON. The caller's; NULL: no memory. */
+json_t *an_json_of(const char *text);
 
 #endif

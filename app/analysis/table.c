@@ -1,4 +1,3 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analysis.h"
@@ -16,28 +15,6 @@ const an_analysis *an_find(const char *name)
         if (strcmp(an_table[i]->name, name) == 0)
             return an_table[i];
     return NULL;
-}
-
-tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
-                   void **params, tc_err *err)
-{
-    tc_status st;
-
-    *params = calloc(1, analysis->params_bytes);
-    if (*params == NULL)
-        return tc_no_memory(err, "the parameters");
-    st = analysis->read_params(json, *params, where, err);
-    if (st != TC_OK)
-        an_params_free(analysis, params);
-    return st;
-}
-
-void an_params_free(const an_analysis *analysis, void **params)
-{
-    if (*params != NULL && analysis->clear_params != NULL)
-        analysis->clear_params(*params);
-    free(*params);
-    *params = NULL;
 }
 
 tc_status an_always_synced(void *worker, void *state, tc_err *err)

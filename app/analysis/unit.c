@@ -98,6 +98,38 @@ static tc_status check_names(const an_unit *u, tc_err *err)
     return st;
 }
 
+/* --- parameters ----------------------------------------------------------------------------- */
+
+tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where, void **params, tc_err *err)
+{
+    tc_status st;
+
+    *params = calloc(1, analysis->params_bytes);
+    if (*params == NULL)
+        return tc_no_memory(err, "the parameters");
+    st = an_params_read(analysis->parameters, json, *params, where, err);
+    if (st == TC_OK && analysis->derive_params != NULL)
+        st = analysis->derive_params(*params, where, err);
+    if (st != TC_OK)
+        an_params_free(analysis, params);
+    return st;
+}
+
+void an_params_free(const an_analysis *analysis, void **params)
+{
+    if (*params != NULL && analysis->clear_params != NULL)
+        analysis->clear_params(*params);
+    if (*params != NULL)
+        json_decref(((an_params_head *)*params)->as_run);
+    free(*params);
+    *params = NULL;
+}
+
+json_t *an_params_as_run(const void *params)
+{
+    return json_incref(((const an_params_head *)params)->as_run);
+}
+
 /* --- units and tasks --------------------------------------------------------------------- */
 
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)

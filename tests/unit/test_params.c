@@ -9,24 +9,34 @@
 #include <cmocka.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/analysis/selftest.h"
 
 static tc_err err;
 
-/* The parameters, or NULL with the message in err. */
-static glcm_params *read(const char *text)
+/* The parameters, or NULL with a printable message in err. */
+static void *read_any(const an_analysis *analysis, const json_t *json)
 {
-    json_t *const json = json_loads(text, 0, NULL);
     void *params = NULL;
     tc_status st;
 
     assert_non_null(json);
     err.message[0] = '\0';
-    st = an_parse(&an_glcm, json, "F: p", &params, &err);
-    json_decref(json);
+    st = an_parse(analysis, json, "F: p", &params, &err);
     assert_true(st == TC_OK || st == TC_BAD_INPUT);
     assert_int_equal(st == TC_OK, params != NULL);
     assert_int_equal(st == TC_OK, err.message[0] == '\0');
+    for (const char *c = err.message; *c != '\0'; c++)
+        assert_in_range(*c, ' ', '~');
     return params;
+}
+
+static glcm_params *read(const char *text)
+{
+    json_t *const json = json_loads(text, 0, NULL);
+    glcm_params *const p = read_any(&an_glcm, json);
+
+    json_decref(json);
+    return p;
 }
 
 static void drop(glcm_params *p)
@@ -39,7 +49,7 @@ static void drop(glcm_params *p)
 
 static char *text_of(const glcm_params *p)
 {
-    json_t *const json = an_glcm.params_json(p);
+    json_t *const json = an_params_as_run(p);
     char *text;
 
     assert_non_null(json);
@@ -142,8 +152,8 @@ static void has_a_preset(void **state)
     assert_true(p->four);
     assert_true(p->per_offset);
     assert_int_equal(p->range, GLCM_RANGE_FIXED);
-    assert_int_equal(p->lo, 5);
-    assert_int_equal(p->hi, 5);
+    assert_int_equal(p->range_ends[0], 5);
+    assert_int_equal(p->range_ends[1], 5);
     assert_int_equal(p->window, GLCM_DISC);
     assert_int_equal(p->radius, 16);
     drop(p);
@@ -211,79 +221,89 @@ static void keeps_limits(void **state)
 
 static void refuses(void **state)
 {
-    static const char range[] = "F: p.range: must be [lo,hi] with 0 <= lo <= hi <= 65535, \"image\" or \"type\"";
-    static const char needs[] = "F: p.maps[0]: needs feature, levels and offset [dx,dy]";
+    static const char features[] =
+        "F: p.maps[0].feature: is needed: \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
+        "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
+        "\"difference_entropy\", \"imc1\" or \"imc2\"";
     static const char offset[] = "F: p.maps[0].offset: is not one of the offsets of these distances and "
                                  "directions (dy > 0, or dy = 0 and dx > 0)";
-    static const char list[] = "F: p.levels: must be a list of 1 to 16 integers";
     static const char *const cases[][2] = {
-        { "[]", "F: p: must be an object" },
-        { "{\"level\":[16]}", "F: p: unknown key \"level\"; there are \"preset\", \"levels\", \"range\", "
+        { "[]", "F: p: must be an object, not a list of 0" },
+        { "{\"level\":[16]}", "F: p: unknown key \"level\" (did you mean \"levels\"?); there are \"preset\", \"levels\", \"range\", "
           "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", \"maps\"" },
-        { "{\"preset\":\"HCC\"}", "F: p.preset: must be one of \"hcc\"" },
-        { "{\"preset\":1}", "F: p.preset: must be one of \"hcc\"" },
-        { "{\"levels\":16}", list },
-        { "{\"levels\":[]}", list },
-        { "{\"levels\":{}}", list },
-        { "{\"levels\":null}", list },
-        { "{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]}", list },
-        { "{\"levels\":[1]}", "F: p.levels[0]: must be an integer from 2 to 256" },
-        { "{\"levels\":[16,257]}", "F: p.levels[1]: must be an integer from 2 to 256" },
-        { "{\"levels\":[16.0]}", "F: p.levels[0]: must be an integer from 2 to 256" },
-        { "{\"levels\":[-16]}", "F: p.levels[0]: must be an integer from 2 to 256" },
-        { "{\"levels\":[4294967312]}", "F: p.levels[0]: must be an integer from 2 to 256" },
+        { "{\"preset\":\"HCC\"}", "F: p.preset: must be \"hcc\", not \"HCC\"" },
+        { "{\"preset\":1}", "F: p.preset: must be \"hcc\", not 1" },
+        { "{\"levels\":16}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not 16" },
+        { "{\"levels\":[]}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of 0" },
+        { "{\"levels\":{}}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not an object" },
+        { "{\"levels\":null}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not null" },
+        { "{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]}",
+          "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of 17" },
+        { "{\"levels\":[1]}", "F: p.levels[0]: must be an integer from 2 to 256, not 1" },
+        { "{\"levels\":[16,257]}", "F: p.levels[1]: must be an integer from 2 to 256, not 257" },
+        { "{\"levels\":[16.0]}", "F: p.levels[0]: must be an integer from 2 to 256, not 16.0" },
+        { "{\"levels\":[-16]}", "F: p.levels[0]: must be an integer from 2 to 256, not -16" },
+        { "{\"levels\":[4294967312]}", "F: p.levels[0]: must be an integer from 2 to 256, not 4294967312" },
         { "{\"levels\":[16,32,16]}", "F: p.levels: 16 stands twice" },
-        { "{\"range\":\"full\"}", range },
-        { "{\"range\":[0]}", range },
-        { "{\"range\":[0,1,2]}", range },
-        { "{\"range\":[1,0]}", range },
-        { "{\"range\":[-1,5]}", range },
-        { "{\"range\":[0,65536]}", range },
-        { "{\"range\":[0,4294967297]}", range },
-        { "{\"range\":[0.0,5]}", range },
-        { "{\"range\":7}", range },
-        { "{\"window\":5}", "F: p.window: must be an object" },
-        { "{\"window\":{\"shape\":\"round\"}}", "F: p.window.shape: must be one of \"disc\", \"square\", \"roi\"" },
+        { "{\"range\":\"full\"}",
+          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not \"full\"" },
+        { "{\"range\":[0]}",
+          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not a list of 1" },
+        { "{\"range\":[0,1,2]}",
+          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not a list of 3" },
+        { "{\"range\":[1,0]}", "F: p.range: [lo,hi] must have lo <= hi, not [1,0]" },
+        { "{\"range\":[-1,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not -1" },
+        { "{\"range\":[0,65536]}", "F: p.range[1]: must be an integer from 0 to 65535, not 65536" },
+        { "{\"range\":[0,4294967297]}", "F: p.range[1]: must be an integer from 0 to 65535, not 4294967297" },
+        { "{\"range\":[0.0,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not 0.0" },
+        { "{\"range\":7}",
+          "F: p.range: must be \"type\", \"image\", null or a list of 2 integers from 0 to 65535, not 7" },
+        { "{\"window\":5}", "F: p.window: must be an object, not 5" },
+        { "{\"window\":{\"shape\":\"round\"}}", "F: p.window.shape: must be \"disc\", \"square\" or \"roi\", not \"round\"" },
         { "{\"window\":{\"size\":5}}", "F: p.window: unknown key \"size\"; there are \"shape\", \"radius\"" },
-        { "{\"window\":{\"radius\":0}}", "F: p.window.radius: must be an integer from 1 to 63" },
-        { "{\"window\":{\"radius\":64}}", "F: p.window.radius: must be an integer from 1 to 63" },
-        { "{\"window\":{\"radius\":null}}", "F: p.window.radius: must be an integer from 1 to 63" },
-        { "{\"window\":{\"shape\":\"roi\",\"radius\":5}}", "F: p.window.radius: a window of shape \"roi\" has none" },
-        { "{\"distances\":[0]}", "F: p.distances[0]: must be an integer from 1 to 255" },
-        { "{\"distances\":[256]}", "F: p.distances[0]: must be an integer from 1 to 255" },
+        { "{\"window\":{\"radius\":0}}", "F: p.window.radius: must be an integer from 1 to 63, not 0" },
+        { "{\"window\":{\"radius\":64}}", "F: p.window.radius: must be an integer from 1 to 63, not 64" },
+        { "{\"window\":{\"radius\":null}}", "F: p.window.radius: must be an integer from 1 to 63, not null" },
+        { "{\"window\":{\"shape\":\"roi\",\"radius\":5}}", "F: p.window.radius: goes only with shape \"disc\" or \"square\"" },
+        { "{\"distances\":[0]}", "F: p.distances[0]: must be an integer from 1 to 255, not 0" },
+        { "{\"distances\":[256]}", "F: p.distances[0]: must be an integer from 1 to 255, not 256" },
         { "{\"distances\":[1,1]}", "F: p.distances: 1 stands twice" },
-        { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 integers" },
-        { "{\"directions\":\"eight\"}", "F: p.directions: must be one of \"all\", \"four\"" },
-        { "{\"directions\":[0,45]}", "F: p.directions: must be one of \"all\", \"four\"" },
-        { "{\"roi\":\"all\"}", "F: p.roi: must be an object" },
-        { "{\"roi\":{}}", "F: p.roi.type: is missing" },
-        { "{\"roi\":{\"type\":\"ring\"}}", "F: p.roi.type: must be one of \"all\", \"disc\", \"mask\"" },
-        { "{\"roi\":{\"type\":\"all\",\"r\":5}}", "F: p.roi: only a disc has cx, cy and r" },
-        { "{\"roi\":{\"type\":\"mask\",\"cx\":5}}", "F: p.roi: only a disc has cx, cy and r" },
-        { "{\"roi\":{\"type\":\"disc\"}}", "F: p.roi.r: is missing" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":-1}}", "F: p.roi.r: must be an integer from 0 to 65535" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":65536}}", "F: p.roi.r: must be an integer from 0 to 65535" },
+        { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 different integers from 1 to 255, not a list of 0" },
+        { "{\"directions\":\"eight\"}", "F: p.directions: must be \"all\" or \"four\", not \"eight\"" },
+        { "{\"directions\":[0,45]}", "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
+        { "{\"roi\":\"all\"}", "F: p.roi: must be an object, not \"all\"" },
+        { "{\"roi\":{}}", "F: p.roi.type: is needed: \"all\", \"disc\" or \"mask\"" },
+        { "{\"roi\":{\"type\":\"ring\"}}", "F: p.roi.type: must be \"all\", \"disc\" or \"mask\", not \"ring\"" },
+        { "{\"roi\":{\"type\":\"all\",\"r\":5}}", "F: p.roi.r: goes only with type \"disc\"" },
+        { "{\"roi\":{\"type\":\"mask\",\"cx\":5}}", "F: p.roi.cx: goes only with type \"disc\"" },
+        { "{\"roi\":{\"type\":\"disc\"}}", "F: p.roi.r: is needed: an integer from 0 to 65535" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":-1}}", "F: p.roi.r: must be an integer from 0 to 65535, not -1" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":65536}}", "F: p.roi.r: must be an integer from 0 to 65535, not 65536" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":5}}", "F: p.roi: cx and cy go together" },
         { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cy\":5}}", "F: p.roi: cx and cy go together" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":-1,\"cy\":0}}", "F: p.roi.cx: must be an integer from 0 to 65535" },
-        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":0,\"cy\":65536}}", "F: p.roi.cy: must be an integer from 0 to 65535" },
-        { "{\"per_offset\":1}", "F: p.per_offset: must be true or false" },
-        { "{\"maps\":{}}", "F: p.maps: must be a list of at most 256 maps" },
-        { "{\"maps\":null}", "F: p.maps: must be a list of at most 256 maps" },
-        { "{\"maps\":[7]}", "F: p.maps[0]: must be an object" },
-        { "{\"maps\":[{}]}", needs },
-        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16}]}", needs },
-        { "{\"maps\":[{\"feature\":\"asm\",\"offset\":[1,0]}]}", needs },
-        { "{\"maps\":[{\"levels\":16,\"offset\":[1,0]}]}", needs },
-        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0,0]}]}", needs },
-        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1.0,0]}]}", needs },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":-1,\"cy\":0}}", "F: p.roi.cx: must be an integer from 0 to 65535, not -1" },
+        { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":0,\"cy\":65536}}", "F: p.roi.cy: must be an integer from 0 to 65535, not 65536" },
+        { "{\"per_offset\":1}", "F: p.per_offset: must be true or false, not 1" },
+        { "{\"maps\":{}}", "F: p.maps: must be a list of at most 256 objects, not an object" },
+        { "{\"maps\":null}", "F: p.maps: must be a list of at most 256 objects, not null" },
+        { "{\"maps\":[7]}", "F: p.maps[0]: must be an object, not 7" },
+        { "{\"maps\":[{}]}", features },
+        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16}]}",
+          "F: p.maps[0].offset: is needed: a list of 2 integers from -255 to 255" },
+        { "{\"maps\":[{\"feature\":\"asm\",\"offset\":[1,0]}]}", "F: p.maps[0].levels: is needed: an integer from 2 to 256" },
+        { "{\"maps\":[{\"levels\":16,\"offset\":[1,0]}]}", features },
+        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0,0]}]}",
+          "F: p.maps[0].offset: must be a list of 2 integers from -255 to 255, not a list of 3" },
+        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1.0,0]}]}",
+          "F: p.maps[0].offset[0]: must be an integer from -255 to 255, not 1.0" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":8,\"offset\":[1,0]}]}",
           "F: p.maps[0].levels: 8 is not in the list of levels" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":1,\"offset\":[1,0]}]}",
-          "F: p.maps[0].levels: must be an integer from 2 to 256" },
+          "F: p.maps[0].levels: must be an integer from 2 to 256, not 1" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[-1,0]}]}", offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[26,0]}]}", offset },
-        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[4294967297,0]}]}", offset },
+        { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[4294967297,0]}]}",
+          "F: p.maps[0].offset[0]: must be an integer from -255 to 255, not 4294967297" },
         { "{\"directions\":\"four\",\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,2]}]}", offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0],\"x\":1}]}",
           "F: p.maps[0]: unknown key \"x\"; there are \"feature\", \"levels\", \"offset\"" },
@@ -297,9 +317,9 @@ static void refuses(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refused(cases[i][0], cases[i][1]);
     refused("{\"maps\":[{\"feature\":\"energy\",\"levels\":16,\"offset\":[1,0]}]}",
-            "F: p.maps[0].feature: must be one of \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
+            "F: p.maps[0].feature: must be \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
             "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
-            "\"difference_entropy\", \"imc1\", \"imc2\"");
+            "\"difference_entropy\", \"imc1\" or \"imc2\", not \"energy\"");
 }
 
 /* Lists at their limits and one beyond. */
@@ -325,7 +345,7 @@ static void counts_long_lists(void **state)
                                               k == 26 ? 3 : 0));
     }
     text = json_dumps(object, JSON_COMPACT);
-    refused(text, "F: p.maps: must be a list of at most 256 maps");
+    refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
     free(text);
     json_decref(object);
     /* all distances: the offsets of a half disc of radius 255.5 are too many */
@@ -352,6 +372,154 @@ static void counts_long_lists(void **state)
     }
 }
 
+/* --- every key of every analysis -------------------------------------------------- */
+
+/* A place in the parameters of a self-test: object[key], declared by p. */
+typedef struct place {
+    const an_analysis *analysis;
+    json_t *all, *object;
+    const an_param *keys, *p;
+    char path[192];
+} place;
+
+/* The value there replaced by another one (taken; NULL: removed) is refused with this. */
+static void spoilt(const place *at, json_t *value, const char *message)
+{
+    json_t *const before = json_incref(json_object_get(at->object, at->p->key));
+    void *params;
+
+    if (value == NULL)
+        json_object_del(at->object, at->p->key);
+    else
+        json_object_set_new(at->object, at->p->key, value);
+    params = read_any(at->analysis, at->all);
+    if (params != NULL)
+        fail_msg("%s.%s: accepted", at->analysis->name, at->path);
+    assert_string_equal(err.message, message);
+    json_object_del(at->object, at->p->key);
+    if (before != NULL)
+        json_object_set_new(at->object, at->p->key, before);
+}
+
+static void spoilt_value(const place *at, json_t *value, const char *shown)
+{
+    char message[TC_ERR_MAX];
+
+    snprintf(message, sizeof message, "F: p.%s: must be %s, not %s", at->path, an_value_in_words(at->p).text, shown);
+    spoilt(at, value, message);
+}
+
+static void misspelt(const place *at)
+{
+    char key[64], message[TC_ERR_MAX];
+    const int outer = (int)strlen(at->path) - (int)strlen(at->p->key) - 1;
+
+    snprintf(key, sizeof key, "%s\n\x1b", at->p->key);
+    json_object_set_new(at->object, key, json_null());
+    assert_null(read_any(at->analysis, at->all));
+    json_object_del(at->object, key);
+    snprintf(message, sizeof message, "F: p%s%.*s: unknown key \"%s\?\?\"%s%s%s; there are \"%s\"",
+             outer > 0 ? "." : "", outer > 0 ? outer : 0, at->path, at->p->key,
+             strlen(at->p->key) > 3 ? " (did you mean \"" : "", strlen(at->p->key) > 3 ? at->p->key : "",
+             strlen(at->p->key) > 3 ? "\"?)" : "", at->keys->key);
+    if (strncmp(err.message, message, strlen(message)) != 0)
+        fail_msg("%s, not %s", err.message, message);
+}
+
+/* Without the key: the default, or a sentence. */
+static void left_out(const place *at)
+{
+    json_t *const value = json_incref(json_object_get(at->object, at->p->key));
+    char message[TC_ERR_MAX];
+    void *params;
+
+    snprintf(message, sizeof message, "F: p.%s: is needed: %s", at->path, an_value_in_words(at->p).text);
+    if (at->p->initial == NULL && at->p->type != AN_PRESET) {
+        spoilt(at, NULL, message);
+    } else if (at->object == at->all && at->p->type != AN_PRESET) {
+        json_t *as_run, *want = an_json_of(at->p->initial);
+
+        json_object_del(at->object, at->p->key);
+        params = read_any(at->analysis, at->all);
+        if (params == NULL)
+            fail_msg("%s without %s: %s", at->analysis->name, at->path, err.message);
+        as_run = an_params_as_run(params);
+        if (!json_is_object(want) && !json_equal(json_object_get(as_run, at->p->key), want))
+            fail_msg("%s.%s: not its default", at->analysis->name, at->path);
+        json_decref(as_run);
+        json_decref(want);
+        an_params_free(at->analysis, &params);
+        json_object_set(at->object, at->p->key, value);
+    }
+    json_decref(value);
+}
+
+static void tries_key(const place *at)
+{
+    const an_param *const p = at->p;
+    char shown[64];
+
+    assert_in_range(strlen(p->key), 1, 31);
+    misspelt(at);
+    if (p->when != 0 && json_object_get(at->object, p->key) == NULL)
+        return;     /* goes with another choice than this */
+    left_out(at);
+    spoilt_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
+    if (p->type == AN_BOOL)
+        spoilt_value(at, json_integer(1), "1");
+    if (p->type == AN_INT || p->type == AN_NUMBER) {
+        assert_true(p->min < p->max);
+        snprintf(shown, sizeof shown, "%.15g", p->max + 1);
+        spoilt_value(at, json_integer((json_int_t)p->max + 1), shown);
+        spoilt_value(at, json_integer(INT64_MIN), "-9223372036854775808");
+    }
+    if (p->type == AN_INT)
+        spoilt_value(at, json_real(0.5), "0.5");
+    if (p->above_min)
+        spoilt_value(at, json_real(p->min), "0.0");
+}
+
+static void tries_keys(const place *outer)
+{
+    for (const an_param *p = outer->keys; p->key != NULL; p++) {
+        json_t *const value = json_object_get(outer->object, p->key);
+        place at = *outer;
+
+        at.p = p;
+        snprintf(at.path, sizeof at.path, "%.99s%s%.31s", outer->path, outer->path[0] != '\0' ? "." : "", p->key);
+        tries_key(&at);
+        if (p->type == AN_OBJECT && json_is_object(value)) {
+            at.object = value;
+            at.keys = p->keys;
+            tries_keys(&at);
+        }
+    }
+}
+
+static void holds_for_every_key(void **state)
+{
+    (void)state;
+    for (size_t a = 0; an_table[a] != NULL; a++) {
+        const an_selftest *test = an_table[a]->selftests;
+
+        for (; test->parameters != NULL; test++) {
+            json_t *const all = json_loads(test->parameters, 0, NULL);
+            const place outer = { .analysis = an_table[a], .all = all, .object = all, .keys = an_table[a]->parameters };
+            void *params = read_any(an_table[a], all), *again;
+            json_t *const as_run = an_params_as_run(params);
+
+            tries_keys(&outer);
+            again = read_any(an_table[a], as_run);
+            assert_non_null(again);
+            assert_true(json_equal(as_run, ((const an_params_head *)again)->as_run));
+            json_decref(all);
+            json_decref(as_run);
+            an_params_free(an_table[a], &params);
+            an_params_free(an_table[a], &again);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +529,7 @@ int main(void)
         cmocka_unit_test(keeps_limits),
         cmocka_unit_test(refuses),
         cmocka_unit_test(counts_long_lists),
+        cmocka_unit_test(holds_for_every_key),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
 /* All of it is known beforehand. */
 static tc_status check_json(const val_items *v, tc_err *err)
 {
-    json_t *const parameters = v->unit->analysis->params_json(v->unit->params);
+    json_t *const parameters = an_params_as_run(v->unit->params);
     json_t *const want = wu_result_json(v->unit->job, parameters, &v->once, &v->first);
     const tc_status st = want == NULL ? tc_no_memory(err, WU_RESULT_JSON) : compare_json(v, want, err);
 

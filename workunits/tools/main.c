@@ -9,11 +9,13 @@ static const char help[] =
     "usage: texcell-wu pack --analysis NAME [OPTION]... -o WU.zip INPUT...\n"
     "       texcell-wu show [--all | --needs] FILE\n"
     "       texcell-wu export [--images WU.zip] RESULT.npz -o DIR\n"
+    "       texcell-wu parameters [--json] [NAME]\n"
     "       texcell-wu --help | --version\n"
     "\n"
-    "pack    pictures to a work unit for texcell\n"
-    "show    a work unit or a result in readable form\n"
-    "export  tables and pictures of a result\n"
+    "pack        pictures to a work unit for texcell\n"
+    "show        a work unit or a result in readable form\n"
+    "export      tables and pictures of a result\n"
+    "parameters  what an analysis may be told\n"
     "\n"
     "texcell-wu VERB --help says all about one of them.\n"
     "\n"
@@ -35,6 +37,7 @@ int main(int argc, char **argv)
         { "pack", wu_pack, wu_pack_help },
         { "show", wu_show, wu_show_help },
         { "export", wu_export, wu_export_help },
+        { "parameters", wu_parameters, wu_parameters_help },
         { .name = NULL }
     };
     static const tc_program program = { "texcell-wu", help, verbs, NULL };

@@ -85,12 +85,11 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     return status;
 }
 
-/* A word: a letter, then letters, digits, '_', '-', '.'. */
+/* A word: letters, digits, '_', '-', '.'. */
 static bool is_word(const char *text)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-    return strspn(text, letters) > 0 && text[strspn(text, all)] == '\0';
+    return text[0] != '\0' && text[strspn(text, all)] == '\0';
 }
 
 static tc_status set_param(pack_options *o, const char *key, size_t key_length, const char *value,
@@ -168,19 +167,6 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
 }
 
 /* --- the analysis has its say ----------------------------------------------------------- */
-
-static tc_status find_analysis(const char *name, const an_analysis **out, tc_err *err)
-{
-    *out = an_find(name);
-    if (*out != NULL)
-        return TC_OK;
-    char list[256] = "";
-    for (size_t i = 0; an_table[i] != NULL; i++) {
-        const size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", an_table[i]->name);
-    }
-    return tc_fail(err, TC_USAGE, "pack: --analysis %s: there is no such analysis, there are: %s", name, list);
-}
 
 /* The item as a reader of the work unit will see it, members aside. */
 static wu_item describe(const wu_source *source, const pack_options *o)
@@ -413,7 +399,7 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
         return tc_no_memory(err, "parameters");
     tc_status status = parse_options(argc, argv, &o, err);
     if (status == TC_OK)
-        status = find_analysis(o.analysis, &analysis, err);
+        status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)

@@ -18,7 +18,9 @@
 enum { CC_THRESHOLD_OTSU = -1 };
 
 typedef struct cc_params {
+    an_params_head head;
     int32_t threshold;         /* 0..65535, or CC_THRESHOLD_OTSU */
+    bool otsu;
     bool bright;               /* cells are v >= T; else v < T */
     bool diagonal;             /* connectivity 8; else 4 */
     bool fill_holes;

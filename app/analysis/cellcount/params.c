@@ -4,84 +4,46 @@
 #include <string.h>
 
 #include "app/analysis/common/edt.h"
-#include "app/analysis/params.h"
 #include "app/analysis/selftest.h"
 
-static const char *const polarity_names[] = { "dark", "bright", NULL };
-static const char *const split_names[] = { "none", "distance", NULL };
+#define FIELD(field) AN_FIELD(cc_params, field)
 
-/* --- parameters from JSON ---------------------------------------------------- */
+static const char *const otsu[] = { "otsu", NULL }, *const polarities[] = { "dark", "bright", NULL };
+static const char *const neighbours[] = { "4", "8", NULL }, *const splits[] = { "none", "distance", NULL };
+static const char *const no_limit[] = { "null", NULL };
 
-static tc_status get_threshold(const json_t *json, cc_params *p, const char *where, tc_err *err)
-{
-    const json_t *const v = json_object_get(json, "threshold");
+static const an_param parameters[] = {
+    { "threshold", AN_INT, FIELD(threshold), .min = 0, .max = 65535, .choices = otsu, .word = FIELD(otsu),
+      .initial = "otsu", .unit = "grey values",
+      .help = "T, up to the greatest value of the item's depth; otsu: the one that separates two classes best." },
+    { "polarity", AN_CHOICE, FIELD(bright), .choices = polarities, .initial = "dark",
+      .help = "dark: cells are where value < T; bright: where value >= T." },
+    { "connectivity", AN_CHOICE, FIELD(diagonal), .choices = neighbours, .initial = "8",
+      .help = "How many of a pixel's neighbours belong to the same cell if they are cell." },
+    { "fill_holes", AN_BOOL, FIELD(fill_holes), .initial = "false",
+      .help = "Whether background that is not connected with the picture's border becomes cell; background is "
+              "connected by 4 where cells are by 8, and the reverse." },
+    { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .initial = "1", .unit = "pixels",
+      .help = "Smaller regions are left out." },
+    { "max_area", AN_INT, FIELD(max_area), .min = 1, .max = WU_MAX_VOXELS, .choices = no_limit, .initial = "null",
+      .unit = "pixels", .help = "Larger regions are left out; null: none." },
+    { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
+      .help = "Whether regions that touch the picture's border are left out." },
+    { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",
+      .help = "distance: cells that touch are separated where they are narrow." },
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .help = "Whether labels_<item> is returned." },
+    { .key = NULL }
+};
 
-    p->threshold = CC_THRESHOLD_OTSU;
-    if (v == NULL || (json_is_string(v) && strcmp(json_string_value(v), "otsu") == 0))
-        return TC_OK;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 65535)
-        return tc_fail(err, TC_BAD_INPUT, "%s.threshold: must be an integer from 0 to 65535 or \"otsu\"", where);
-    p->threshold = (int32_t)json_integer_value(v);
-    return TC_OK;
-}
-
-static tc_status get_connectivity(const json_t *json, cc_params *p, const char *where, tc_err *err)
-{
-    int64_t connectivity = 8;
-    const tc_status st = an_get_int(json, "connectivity", 4, 8, &connectivity, where, err);
-
-    if (st != TC_OK)
-        return st;
-    if (connectivity != 4 && connectivity != 8)
-        return tc_fail(err, TC_BAD_INPUT, "%s.connectivity: must be 4 or 8", where);
-    p->diagonal = connectivity == 8;
-    return TC_OK;
-}
-
-static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
+static tc_status derive_params(void *params, const char *where, tc_err *err)
 {
     cc_params *const p = params;
-    static const char *const known[] = { "threshold", "polarity", "connectivity", "fill_holes", "min_area",
-                                         "max_area", "exclude_border", "split", "labels", NULL };
-    int polarity = 0, split = 0;
-    tc_status st = an_check_keys(json, known, where, err);
 
-    if (st == TC_OK)
-        st = get_threshold(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "polarity", polarity_names, &polarity, where, err);
-    if (st == TC_OK)
-        st = get_connectivity(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "fill_holes", &p->fill_holes, where, err);
-    if (st == TC_OK)
-        st = an_get_sizes(json, "min_area", "max_area", &p->min_area, &p->max_area, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "exclude_border", &p->exclude_border, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "split", split_names, &split, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "labels", &p->labels, where, err);
-    p->bright = polarity == 1;
-    p->split = split == 1;
-    return st;
-}
-
-static json_t *params_json(const void *params)
-{
-    const cc_params *const p = params;
-
-    return json_pack("{s:o,s:s,s:i,s:b,s:I,s:o,s:b,s:s,s:b}",
-                     "threshold", p->threshold == CC_THRESHOLD_OTSU ? json_string("otsu")
-                                                                    : json_integer(p->threshold),
-                     "polarity", polarity_names[p->bright],
-                     "connectivity", p->diagonal ? 8 : 4,
-                     "fill_holes", (int)p->fill_holes,
-                     "min_area", (json_int_t)p->min_area,
-                     "max_area", p->max_area == INT64_MAX ? json_null() : json_integer(p->max_area),
-                     "exclude_border", (int)p->exclude_border,
-                     "split", split_names[p->split],
-                     "labels", (int)p->labels);
+    p->threshold = p->otsu ? CC_THRESHOLD_OTSU : p->threshold;
+    p->max_area = p->max_area == 0 ? INT64_MAX : p->max_area;
+    if (p->max_area < p->min_area)
+        return tc_fail(err, TC_BAD_INPUT, "%s.max_area: must not be smaller than min_area", where);
+    return TC_OK;
 }
 
 /* --- items -------------------------------------------------------------------- */
@@ -259,8 +221,8 @@ const an_analysis an_cellcount = {
     .name = "cellcount",
     .summary = "counts and measures cells (connected components of a thresholded picture)",
     .params_bytes = sizeof(cc_params),
-    .read_params = read_params,
-    .params_json = params_json,
+    .parameters = parameters,
+    .derive_params = derive_params,
     .check_item = check_item,
     .plan = plan,
     .init = init,

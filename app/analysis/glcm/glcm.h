@@ -18,7 +18,7 @@ enum {
     GLCM_MAX_OFFSETS = 65536
 };
 
-typedef enum glcm_range { GLCM_RANGE_TYPE, GLCM_RANGE_IMAGE, GLCM_RANGE_FIXED } glcm_range;
+typedef enum glcm_range { GLCM_RANGE_FIXED, GLCM_RANGE_TYPE, GLCM_RANGE_IMAGE, GLCM_RANGE_NULL } glcm_range;
 typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
 typedef enum glcm_roi { GLCM_ROI_ALL, GLCM_ROI_DISC, GLCM_ROI_MASK } glcm_roi;
 
@@ -28,16 +28,20 @@ typedef struct glcm_offset {
 } glcm_offset;
 
 typedef struct glcm_map {
-    unsigned feature, level;    /* level: index into levels */
-    int dx, dy;
+    unsigned feature;
+    int levels;
+    int vector[2];              /* dx, dy */
+    /* derived: */
+    size_t level;               /* index into levels */
     size_t offset;              /* index into offsets */
 } glcm_map;
 
 typedef struct glcm_params {
+    an_params_head head;
     size_t n_levels;
     unsigned levels[GLCM_MAX_LEVEL_COUNT];
     glcm_range range;
-    unsigned lo, hi;            /* of GLCM_RANGE_FIXED */
+    unsigned range_ends[2];     /* lo, hi of GLCM_RANGE_FIXED */
     glcm_window window;
     int radius;
     size_t n_distances;
@@ -54,7 +58,7 @@ typedef struct glcm_params {
     glcm_offset *offsets;
 } glcm_params;
 
-extern const char *const glcm_feature_names[GLCM_FEATURES];
+extern const char *const glcm_feature_names[GLCM_FEATURES + 1];   /* ended by NULL */
 
 /* --- state ------------------------------------------------------------------ */
 

@@ -174,8 +174,8 @@ static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu
     const unsigned levels = p->levels[map->level];
     char name[128], title[128];
 
-    snprintf(name, sizeof name, "map_{item}_%s_L%u_%d_%d", feature, levels, map->dx, map->dy);
-    snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->dx, map->dy);
+    snprintf(name, sizeof name, "map_{item}_%s_L%u_%d_%d", feature, levels, map->vector[0], map->vector[1]);
+    snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->vector[0], map->vector[1]);
     return wu_output_declare(out, &(wu_declared){ name, WU_F32, WU_MAP, .title = title }, 1, item, err);
 }
 

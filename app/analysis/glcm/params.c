@@ -4,199 +4,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/params.h"
 #include "app/analysis/selftest.h"
 
-const char *const glcm_feature_names[GLCM_FEATURES] = {
+const char *const glcm_feature_names[GLCM_FEATURES + 1] = {
     "asm", "contrast", "correlation", "variance", "idm",
     "sum_average", "sum_variance", "sum_entropy", "entropy",
-    "difference_variance", "difference_entropy", "imc1", "imc2"
+    "difference_variance", "difference_entropy", "imc1", "imc2", NULL
 };
 
-static const char *const window_names[] = { "disc", "square", "roi", NULL };
-static const char *const roi_names[] = { "all", "disc", "mask", NULL };
-static const char *const direction_names[] = { "all", "four", NULL };
+#define FIELD(field) AN_FIELD(glcm_params, field)
+#define MAP_FIELD(field) AN_FIELD(glcm_map, field)
 
-/* --- parameters from JSON ---------------------------------------------------- */
+static const char *const presets[] = { "hcc", NULL };
+static const char *const preset_values[] = { "{\"roi\":{\"type\":\"disc\",\"r\":84}}" };
+static const char *const ranges[] = { "type", "image", "null", NULL };
+static const char *const shapes[] = { "disc", "square", "roi", NULL };
+static const char *const directions[] = { "all", "four", NULL };
+static const char *const rois[] = { "all", "disc", "mask", NULL };
 
-/* A list of different integers in [lo, hi], at most `max` of them. */
-static tc_status get_list(const json_t *object, const char *key, unsigned lo, unsigned hi, size_t max,
-                          unsigned *values, size_t *count, const char *where, tc_err *err)
-{
-    const json_t *const list = json_object_get(object, key);
-    const size_t n = json_array_size(list);
+static const an_param window_keys[] = {
+    { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .initial = "disc",
+      .help = "disc, square: slides over the ROI; roi: one matrix per offset over the whole ROI." },
+    { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
+      .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels",
+      .help = "Of the disc; of the square half the side, rounded down." },
+    { .key = NULL }
+};
 
-    if (list == NULL)
-        return TC_OK;
-    if (!json_is_array(list) || n < 1 || n > max)
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be a list of 1 to %zu integers", where, key, max);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *const v = json_array_get(list, i);
+static const an_param roi_keys[] = {
+    { "type", AN_CHOICE, FIELD(roi), .choices = rois,
+      .help = "all: every pixel; disc: those within r of its centre; mask: where the item's mask is not 0." },
+    { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE, .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
+      .help = "Radius of the disc." },
+    { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,
+      .unit = "pixels", .help = "Column of its centre; without: width/2, rounded down." },
+    { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,
+      .unit = "pixels", .help = "Its row; without: height/2, rounded down." },
+    { .key = NULL }
+};
 
-        if (!json_is_integer(v) || json_integer_value(v) < lo || json_integer_value(v) > hi)
-            return tc_fail(err, TC_BAD_INPUT, "%s.%s[%zu]: must be an integer from %u to %u",
-                           where, key, i, lo, hi);
-        values[i] = (unsigned)json_integer_value(v);
-        for (size_t j = 0; j < i; j++)
-            if (values[j] == values[i])
-                return tc_fail(err, TC_BAD_INPUT, "%s.%s: %u stands twice", where, key, values[i]);
-    }
-    *count = n;
-    return TC_OK;
-}
+static const an_param map_keys[] = {
+    { "feature", AN_CHOICE, MAP_FIELD(feature), .choices = glcm_feature_names, .help = "Which of the features." },
+    { "levels", AN_INT, MAP_FIELD(levels), .min = 2, .max = GLCM_MAX_LEVELS, .help = "One of the list of levels." },
+    { "offset", AN_INTS, MAP_FIELD(vector), .min = -GLCM_MAX_DISTANCE, .max = GLCM_MAX_DISTANCE, .unit = "pixels",
+      .help = "[dx,dy], one of the offsets of the distances and directions." },
+    { .key = NULL }
+};
 
-static tc_status get_range(const json_t *json, glcm_params *p, const char *where, tc_err *err)
-{
-    const json_t *const range = json_object_get(json, "range");
-    const json_t *const lo = json_array_get(range, 0), *const hi = json_array_get(range, 1);
-
-    if (range == NULL || json_is_null(range) ||
-        (json_is_string(range) && strcmp(json_string_value(range), "type") == 0)) {
-        p->range = GLCM_RANGE_TYPE;
-        return TC_OK;
-    }
-    if (json_is_string(range) && strcmp(json_string_value(range), "image") == 0) {
-        p->range = GLCM_RANGE_IMAGE;
-        return TC_OK;
-    }
-    if (json_array_size(range) != 2 || !json_is_integer(lo) || !json_is_integer(hi) ||
-        json_integer_value(lo) < 0 || json_integer_value(hi) > 65535 ||
-        json_integer_value(lo) > json_integer_value(hi))
-        return tc_fail(err, TC_BAD_INPUT, "%s.range: must be [lo,hi] with 0 <= lo <= hi <= 65535, "
-                       "\"image\" or \"type\"", where);
-    p->range = GLCM_RANGE_FIXED;
-    p->lo = (unsigned)json_integer_value(lo);
-    p->hi = (unsigned)json_integer_value(hi);
-    return TC_OK;
-}
-
-static tc_status get_window(const json_t *json, glcm_params *p, const char *where, tc_err *err)
-{
-    static const char *const known[] = { "shape", "radius", NULL };
-    const json_t *const window = json_object_get(json, "window");
-    char at[TC_ERR_MAX];
-    int shape = GLCM_DISC;
-    int64_t radius = 16;
-    tc_status st;
-
-    if (window == NULL)
-        return TC_OK;
-    snprintf(at, sizeof at, "%s.window", where);
-    st = an_check_keys(window, known, at, err);
-    if (st == TC_OK)
-        st = an_get_choice(window, "shape", window_names, &shape, at, err);
-    if (st == TC_OK)
-        st = an_get_int(window, "radius", 1, GLCM_MAX_RADIUS, &radius, at, err);
-    if (st != TC_OK)
-        return st;
-    if (shape == GLCM_WHOLE_ROI && json_object_get(window, "radius") != NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s.radius: a window of shape \"roi\" has none", at);
-    p->window = (glcm_window)shape;
-    p->radius = shape == GLCM_WHOLE_ROI ? 0 : (int)radius;
-    return TC_OK;
-}
-
-static tc_status get_roi(const json_t *json, glcm_params *p, const char *where, tc_err *err)
-{
-    static const char *const known[] = { "type", "cx", "cy", "r", NULL };
-    const json_t *const roi = json_object_get(json, "roi");
-    char at[TC_ERR_MAX];
-    int type = -1;
-    tc_status st;
-
-    if (roi == NULL)
-        return TC_OK;
-    snprintf(at, sizeof at, "%s.roi", where);
-    st = an_check_keys(roi, known, at, err);
-    if (st == TC_OK)
-        st = an_get_choice(roi, "type", roi_names, &type, at, err);
-    if (st != TC_OK)
-        return st;
-    if (type < 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s.type: is missing", at);
-    p->roi = (glcm_roi)type;
-    if (type != GLCM_ROI_DISC) {
-        if (json_object_size(roi) != 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: only a disc has cx, cy and r", at);
-        return TC_OK;
-    }
-    p->roi_centred = json_object_get(roi, "cx") == NULL;
-    if (p->roi_centred != (json_object_get(roi, "cy") == NULL))
-        return tc_fail(err, TC_BAD_INPUT, "%s: cx and cy go together", at);
-    if (json_object_get(roi, "r") == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s.r: is missing", at);
-    st = an_get_int(roi, "r", 0, WU_MAX_SIDE, &p->roi_r, at, err);
-    if (st == TC_OK)
-        st = an_get_int(roi, "cx", 0, WU_MAX_SIDE, &p->roi_cx, at, err);
-    if (st == TC_OK)
-        st = an_get_int(roi, "cy", 0, WU_MAX_SIDE, &p->roi_cy, at, err);
-    return st;
-}
-
-static tc_status get_map(const json_t *entry, glcm_params *p, const char *at, tc_err *err)
-{
-    static const char *const known[] = { "feature", "levels", "offset", NULL };
-    const char *names[GLCM_FEATURES + 1] = { NULL };
-    const json_t *const offset = json_object_get(entry, "offset");
-    glcm_map *const map = &p->maps[p->n_maps];
-    int feature = -1;
-    int64_t levels = 0;
-    tc_status st = an_check_keys(entry, known, at, err);
-
-    memcpy(names, glcm_feature_names, sizeof glcm_feature_names);
-    if (st == TC_OK)
-        st = an_get_choice(entry, "feature", names, &feature, at, err);
-    if (st == TC_OK)
-        st = an_get_int(entry, "levels", 2, GLCM_MAX_LEVELS, &levels, at, err);
-    if (st != TC_OK)
-        return st;
-    if (feature < 0 || levels == 0 || json_array_size(offset) != 2 ||
-        !json_is_integer(json_array_get(offset, 0)) || !json_is_integer(json_array_get(offset, 1)))
-        return tc_fail(err, TC_BAD_INPUT, "%s: needs feature, levels and offset [dx,dy]", at);
-    map->feature = (unsigned)feature;
-    for (map->level = 0; map->level < p->n_levels; map->level++)
-        if (p->levels[map->level] == (unsigned)levels)
-            break;
-    if (map->level == p->n_levels)
-        return tc_fail(err, TC_BAD_INPUT, "%s.levels: %d is not in the list of levels", at, (int)levels);
-    for (map->offset = 0; map->offset < p->n_offsets; map->offset++)
-        if (p->offsets[map->offset].dx == json_integer_value(json_array_get(offset, 0)) &&
-            p->offsets[map->offset].dy == json_integer_value(json_array_get(offset, 1)))
-            break;
-    if (map->offset == p->n_offsets)
-        return tc_fail(err, TC_BAD_INPUT, "%s.offset: is not one of the offsets of these distances and "
-                       "directions (dy > 0, or dy = 0 and dx > 0)", at);
-    map->dx = p->offsets[map->offset].dx;
-    map->dy = p->offsets[map->offset].dy;
-    for (size_t i = 0; i < p->n_maps; i++)
-        if (memcmp(&p->maps[i], map, sizeof *map) == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: stands twice", at);
-    p->n_maps++;
-    return TC_OK;
-}
-
-static tc_status get_maps(const json_t *json, glcm_params *p, const char *where, tc_err *err)
-{
-    const json_t *const maps = json_object_get(json, "maps");
-    const size_t n = json_array_size(maps);
-
-    if (maps == NULL)
-        return TC_OK;
-    if (!json_is_array(maps) || n > GLCM_MAX_MAPS)
-        return tc_fail(err, TC_BAD_INPUT, "%s.maps: must be a list of at most %d maps", where, GLCM_MAX_MAPS);
-    if (n > 0 && p->window == GLCM_WHOLE_ROI)
-        return tc_fail(err, TC_BAD_INPUT, "%s.maps: a window of shape \"roi\" has no maps", where);
-    for (size_t i = 0; i < n; i++) {
-        char at[TC_ERR_MAX];
-        tc_status st;
-
-        snprintf(at, sizeof at, "%s.maps[%zu]", where, i);
-        st = get_map(json_array_get(maps, i), p, at, err);
-        if (st != TC_OK)
-            return st;
-    }
-    return TC_OK;
-}
+static const an_param parameters[] = {
+    { "preset", AN_PRESET, .choices = presets, .presets = preset_values,
+      .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as ROI. A key beside it "
+              "overrides what it says." },
+    { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
+      .initial = "[16,32,64]", .help = "Numbers of grey levels; each is computed." },
+    { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges, .word = FIELD(range),
+      .initial = "type", .unit = "grey values",
+      .help = "[lo,hi], lo <= hi: what is spread over the levels; type: all values of the item's depth, and so null; image: from "
+              "the item's least to its greatest, in all slices, whatever the ROI." },
+    { "window", AN_OBJECT, .keys = window_keys, .initial = "{}", .help = "What one matrix covers." },
+    { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1, .max = GLCM_MAX_DISTANCE,
+      .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]", .unit = "pixels",
+      .help = "How far apart the two pixels of a pair are; all distances together have at most 65,536 offsets." },
+    { "directions", AN_CHOICE, FIELD(four), .choices = directions, .initial = "all",
+      .help = "all: every offset whose length rounds to the distance d, one of each two opposite ones; four: (d,0), (d,d), (0,d), (-d,d)." },
+    { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
+      .help = "Region of interest: which pixels have a window." },
+    { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false", .help = "Whether offset_features is returned." },
+    { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map), .keys = map_keys,
+      .initial = "[]", .help = "Pictures of a feature to return; not with the window roi." },
+    { .key = NULL }
+};
 
 /* --- offsets ------------------------------------------------------------------- */
 
@@ -246,108 +123,58 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     return TC_OK;
 }
 
-/* --- parse, params_json ---------------------------------------------------------- */
+/* --- what follows from the parameters --------------------------------------------- */
 
-static void set_defaults(glcm_params *p, bool hcc)
+static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_err *err)
 {
-    p->n_levels = 3;
-    p->levels[0] = 16;
-    p->levels[1] = 32;
-    p->levels[2] = 64;
-    p->range = GLCM_RANGE_TYPE;
-    p->window = GLCM_DISC;
-    p->radius = 16;
-    p->n_distances = 25;
-    for (unsigned i = 0; i < 25; i++)
-        p->distances[i] = i + 1;
-    p->roi = hcc ? GLCM_ROI_DISC : GLCM_ROI_ALL;
-    p->roi_centred = true;
-    p->roi_r = 84;
+    glcm_map *const map = &p->maps[index];
+
+    while (map->level < p->n_levels && (int)p->levels[map->level] != map->levels)
+        map->level++;
+    if (map->level == p->n_levels)
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].levels: %d is not in the list of levels", where, index,
+                       map->levels);
+    while (map->offset < p->n_offsets && (p->offsets[map->offset].dx != map->vector[0] ||
+                                                p->offsets[map->offset].dy != map->vector[1]))
+        map->offset++;
+    if (map->offset == p->n_offsets)
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].offset: is not one of the offsets of these distances and "
+                       "directions (dy > 0, or dy = 0 and dx > 0)", where, index);
+    for (size_t i = 0; i < index; i++)
+        if (memcmp(&p->maps[i], map, sizeof *map) == 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu]: stands twice", where, index);
+    return TC_OK;
 }
 
-static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
+static tc_status derive_params(void *params, const char *where, tc_err *err)
 {
     glcm_params *const p = params;
-    static const char *const known[] = { "preset", "levels", "range", "window", "distances",
-                                         "directions", "roi", "per_offset", "maps", NULL };
-    static const char *const presets[] = { "hcc", NULL };
-    int preset = -1, directions = 0;
-    tc_status st = an_check_keys(json, known, where, err);
+    const json_t *const roi = json_object_get(p->head.as_run, "roi");
+    const bool centred = json_object_get(roi, "cx") == NULL;
+    tc_status st;
 
-    if (st == TC_OK)
-        st = an_get_choice(json, "preset", presets, &preset, where, err);
-    set_defaults(p, preset == 0);
-    if (st == TC_OK)
-        st = get_list(json, "levels", 2, GLCM_MAX_LEVELS, GLCM_MAX_LEVEL_COUNT,
-                      p->levels, &p->n_levels, where, err);
-    if (st == TC_OK)
-        st = get_range(json, p, where, err);
-    if (st == TC_OK)
-        st = get_window(json, p, where, err);
-    if (st == TC_OK)
-        st = get_list(json, "distances", 1, GLCM_MAX_DISTANCE, GLCM_MAX_DISTANCE,
-                      p->distances, &p->n_distances, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "directions", direction_names, &directions, where, err);
-    p->four = directions == 1;
-    if (st == TC_OK)
-        st = get_roi(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "per_offset", &p->per_offset, where, err);
-    if (st == TC_OK)
-        st = make_offsets(p, where, err);
-    if (st == TC_OK)
-        st = get_maps(json, p, where, err);
+    if (p->range == GLCM_RANGE_FIXED && p->range_ends[0] > p->range_ends[1])
+        return tc_fail(err, TC_BAD_INPUT, "%s.range: [lo,hi] must have lo <= hi, not [%u,%u]", where,
+                       p->range_ends[0], p->range_ends[1]);
+    if (p->range == GLCM_RANGE_NULL) {
+        p->range = GLCM_RANGE_TYPE;
+        if (json_object_set_new(p->head.as_run, "range", json_string(ranges[0])) != 0)
+            return tc_no_memory(err, "the parameters");
+    }
+    p->roi_centred = centred;
+    if (centred != (json_object_get(roi, "cy") == NULL))
+        return tc_fail(err, TC_BAD_INPUT, "%s.roi: cx and cy go together", where);
+    if (p->n_maps > 0 && p->window == GLCM_WHOLE_ROI)
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps: a window of shape \"roi\" has no maps", where);
+    st = make_offsets(p, where, err);
+    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
+        st = find_map(p, i, where, err);
     return st;
 }
 
 static void clear_params(void *params)
 {
     free(((glcm_params *)params)->offsets);
-}
-
-static json_t *list_json(const unsigned *values, size_t n)
-{
-    json_t *const list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(values[i]));
-    return list;
-}
-
-static json_t *params_json(const void *params)
-{
-    const glcm_params *const p = params;
-    json_t *const window = json_pack("{s:s}", "shape", window_names[p->window]);
-    json_t *const roi = json_pack("{s:s}", "type", roi_names[p->roi]);
-    json_t *const maps = json_array();
-    json_t *range;
-
-    if (p->window != GLCM_WHOLE_ROI)
-        json_object_set_new(window, "radius", json_integer(p->radius));
-    if (p->roi == GLCM_ROI_DISC) {
-        json_object_set_new(roi, "r", json_integer(p->roi_r));
-        if (!p->roi_centred) {
-            json_object_set_new(roi, "cx", json_integer(p->roi_cx));
-            json_object_set_new(roi, "cy", json_integer(p->roi_cy));
-        }
-    }
-    for (size_t i = 0; i < p->n_maps; i++)
-        json_array_append_new(maps, json_pack("{s:s,s:i,s:[ii]}",
-                              "feature", glcm_feature_names[p->maps[i].feature],
-                              "levels", (int)p->levels[p->maps[i].level],
-                              "offset", p->maps[i].dx, p->maps[i].dy));
-    range = p->range == GLCM_RANGE_FIXED ? json_pack("[ii]", (int)p->lo, (int)p->hi)
-          : json_string(p->range == GLCM_RANGE_IMAGE ? "image" : "type");
-    return json_pack("{s:o,s:o,s:o,s:o,s:s,s:o,s:b,s:o}",
-                     "levels", list_json(p->levels, p->n_levels),
-                     "range", range,
-                     "window", window,
-                     "distances", list_json(p->distances, p->n_distances),
-                     "directions", direction_names[p->four],
-                     "roi", roi,
-                     "per_offset", (int)p->per_offset,
-                     "maps", maps);
 }
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -434,9 +261,9 @@ const an_analysis an_glcm = {
     .name = "glcm",
     .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
     .params_bytes = sizeof(glcm_params),
-    .read_params = read_params,
+    .parameters = parameters,
+    .derive_params = derive_params,
     .clear_params = clear_params,
-    .params_json = params_json,
     .check_item = check_item,
     .plan = plan,
     .init = init,

@@ -137,8 +137,8 @@ tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err)
     if (g->slice_mask != NULL &&
         memchr(g->slice_mask, 1, (size_t)px->nx * px->ny * px->nz) == NULL)
         return tc_fail(err, TC_BAD_INPUT, "the mask has no pixel inside");
-    g->lo = p->lo;
-    g->hi = p->hi;
+    g->lo = p->range_ends[0];
+    g->hi = p->range_ends[1];
     if (p->range == GLCM_RANGE_TYPE) {
         g->lo = 0;
         g->hi = px->bits == 8 ? 255 : 65535;

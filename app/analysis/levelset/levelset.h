@@ -24,6 +24,7 @@ enum {
 typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK } ls_init_kind;
 
 typedef struct ls_params {
+    an_params_head head;
     double target, epsilon, alpha;
     int64_t iterations;
     bool cfl;

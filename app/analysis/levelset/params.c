@@ -4,182 +4,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/params.h"
 #include "app/analysis/selftest.h"
 
-static const char *const init_names[] = { "box", "ball", "mask", NULL };
+#define FIELD(field) AN_FIELD(ls_params, field)
 
-/* --- parameters from JSON ---------------------------------------------------- */
+static const char *const cfl[] = { "cfl", NULL }, *const dense[] = { "0", NULL };
+static const char *const starts[] = { "box", "ball", "mask", NULL };
 
-static tc_status need(const json_t *json, const char *key, const char *where, tc_err *err)
-{
-    if (json_object_get(json, key) == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: is needed", where, key);
-    return TC_OK;
-}
+/* A side of a box, and a coordinate of a ball's centre. A picture has no z. */
+#define SIDE(name, i, default, text) \
+    { name, AN_INT, FIELD(box[i]), .min = 0, .max = WU_MAX_SIDE, .initial = (default), .when = 1u << LS_INIT_BOX, \
+      .unit = "pixels", .help = (text) }
+#define CENTRE(name, i, default, text) \
+    { name, AN_NUMBER, FIELD(centre[i]), .min = -(double)WU_MAX_SIDE, .max = 2.0 * WU_MAX_SIDE, .initial = (default), \
+      .when = 1u << LS_INIT_BALL, .unit = "pixels", .help = (text) }
 
-/* A number above 0, also in single precision. */
-static tc_status get_positive(const json_t *json, const char *key, double hi, double *value, const char *where,
-                              tc_err *err)
-{
-    const tc_status st = an_get_number(json, key, 0, hi, value, where, err);
+static const an_param init_keys[] = {
+    { "type", AN_CHOICE, FIELD(init), .choices = starts,
+      .help = "box: half-open, within the picture; ball: the voxels whose centre is not farther than r; mask: that of "
+              "each item." },
+    SIDE("x0", 0, NULL, "First column of the box."), SIDE("x1", 1, NULL, "Column after its last."),
+    SIDE("y0", 2, NULL, "First row."), SIDE("y1", 3, NULL, "Row after its last."),
+    SIDE("z0", 4, "", "First slice; for stacks, and for them only."), SIDE("z1", 5, "", "Slice after its last."),
+    CENTRE("cx", 0, NULL, "Column of the ball's centre."), CENTRE("cy", 1, NULL, "Row of it."),
+    CENTRE("cz", 2, "", "Its slice; for stacks, and for them only."),
+    { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL, .unit = "pixels",
+      .help = "Radius of the ball." },
+    { .key = NULL }
+};
 
-    if (st == TC_OK && !((float)*value > 0))
-        return tc_fail(err, TC_BAD_INPUT, "%s.%s: must be above 0", where, key);
-    return st;
-}
+static const an_param parameters[] = {
+    { "target", AN_NUMBER, FIELD(target), .min = 0, .max = 65535, .unit = "grey values", .help = "T, which is sought." },
+    { "epsilon", AN_NUMBER, FIELD(epsilon), .min = 0, .above_min = true, .max = 65535, .unit = "grey values",
+      .help = "Its tolerance: the interface grows where |value - T| < epsilon." },
+    { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .initial = "0.003",
+      .help = "Weight of the grey values; 1 - alpha is that of the curvature." },
+    { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "1000",
+      .help = "The most there will be." },
+    { "dt", AN_NUMBER, FIELD(dt), .min = 0, .above_min = true, .max = 1000, .choices = cfl, .word = FIELD(cfl),
+      .initial = "cfl", .help = "Time step; cfl: half a pixel for the fastest part, anew in each iteration." },
+    { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "50",
+      .unit = "iterations", .help = "After so many phi becomes a distance again; 0: never." },
+    { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense, .initial = "0",
+      .unit = "pixels", .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
+    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0", .unit = "pixels",
+      .help = "Sigma of the Gaussian filter before; 0: none." },
+    { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .initial = "0.0",
+      .help = "w: the speed is divided by 1 + w |gradient|^2; 0: off." },
+    { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0", .unit = "iterations",
+      .help = "Ends it after so many in which no voxel changed sides; 0: never." },
+    { "init", AN_OBJECT, .keys = init_keys,
+      .help = "The start, with a voxel inside and one outside." },
+    { .key = NULL }
+};
 
-static tc_status get_dt(const json_t *json, ls_params *p, const char *where, tc_err *err)
-{
-    const json_t *const dt = json_object_get(json, "dt");
-
-    p->cfl = dt == NULL || (json_is_string(dt) && strcmp(json_string_value(dt), "cfl") == 0);
-    if (p->cfl)
-        return TC_OK;
-    if (!json_is_number(dt))
-        return tc_fail(err, TC_BAD_INPUT, "%s.dt: must be \"cfl\" or a number", where);
-    return get_positive(json, "dt", 1000, &p->dt, where, err);
-}
-
-static tc_status get_box(const json_t *init, ls_params *p, const char *where, tc_err *err)
-{
-    static const char *const keys[] = { "x0", "x1", "y0", "y1", "z0", "z1" };
-    static const char *const known[] = { "type", "x0", "x1", "y0", "y1", "z0", "z1", NULL };
-    tc_status st = an_check_keys(init, known, where, err);
-
-    p->init_has_z = json_object_get(init, "z0") != NULL || json_object_get(init, "z1") != NULL;
-    p->box[5] = 1;
-    for (int i = 0; st == TC_OK && i < (p->init_has_z ? 6 : 4); i++) {
-        st = need(init, keys[i], where, err);
-        if (st == TC_OK)
-            st = an_get_int(init, keys[i], 0, WU_MAX_SIDE, &p->box[i], where, err);
-        if (st == TC_OK && i % 2 == 1 && p->box[i] <= p->box[i - 1])
-            st = tc_fail(err, TC_BAD_INPUT, "%s: %s must be above %s", where, keys[i], keys[i - 1]);
-    }
-    return st;
-}
-
-static tc_status get_ball(const json_t *init, ls_params *p, const char *where, tc_err *err)
-{
-    static const char *const keys[] = { "cx", "cy", "cz" };
-    static const char *const known[] = { "type", "cx", "cy", "cz", "r", NULL };
-    tc_status st = an_check_keys(init, known, where, err);
-
-    p->init_has_z = json_object_get(init, "cz") != NULL;
-    for (int i = 0; st == TC_OK && i < (p->init_has_z ? 3 : 2); i++) {
-        st = need(init, keys[i], where, err);
-        if (st == TC_OK)
-            st = an_get_number(init, keys[i], -(double)WU_MAX_SIDE, 2.0 * WU_MAX_SIDE, &p->centre[i], where, err);
-    }
-    if (st == TC_OK)
-        st = need(init, "r", where, err);
-    if (st == TC_OK)
-        st = an_get_number(init, "r", 0, 2.0 * WU_MAX_SIDE, &p->r, where, err);
-    return st;
-}
-
-static tc_status get_init(const json_t *json, ls_params *p, const char *where, tc_err *err)
-{
-    static const char *const mask_keys[] = { "type", NULL };
-    const json_t *const init = json_object_get(json, "init");
-    char at[TC_ERR_MAX];
-    int kind = -1;
-    tc_status st = need(json, "init", where, err);
-
-    if (st != TC_OK)
-        return st;
-    snprintf(at, sizeof at, "%.800s.init", where);
-    if (!json_is_object(init))
-        return tc_fail(err, TC_BAD_INPUT, "%s: must be an object", at);
-    st = need(init, "type", at, err);
-    if (st == TC_OK)
-        st = an_get_choice(init, "type", init_names, &kind, at, err);
-    if (st != TC_OK)
-        return st;
-    p->init = (ls_init_kind)kind;
-    return p->init == LS_INIT_BOX ? get_box(init, p, at, err)
-         : p->init == LS_INIT_BALL ? get_ball(init, p, at, err)
-         : an_check_keys(init, mask_keys, at, err);
-}
-
-static tc_status get_counts(const json_t *json, ls_params *p, const char *where, tc_err *err)
-{
-    tc_status st = an_get_int(json, "iterations", 0, LS_MAX_ITERATIONS, &p->iterations, where, err);
-
-    if (st == TC_OK)
-        st = an_get_int(json, "reinit_every", 0, LS_MAX_ITERATIONS, &p->reinit_every, where, err);
-    if (st == TC_OK)
-        st = an_get_int(json, "stop_after", 0, LS_MAX_ITERATIONS, &p->stop_after, where, err);
-    if (st == TC_OK)
-        st = an_get_int(json, "band", 0, LS_MAX_BAND, &p->band, where, err);
-    if (st == TC_OK && p->band != 0 && p->band < LS_MIN_BAND)
-        st = tc_fail(err, TC_BAD_INPUT, "%s.band: must be 0 (dense) or at least %d", where, LS_MIN_BAND);
-    return st;
-}
-
-static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
+static tc_status derive_params(void *params, const char *where, tc_err *err)
 {
     ls_params *const p = params;
-    static const char *const known[] = { "target", "epsilon", "alpha", "iterations", "dt", "reinit_every", "band",
-                                         "smooth", "edge_stop", "stop_after", "init", NULL };
-    tc_status st = an_check_keys(json, known, where, err);
+    const json_t *const init = json_object_get(p->head.as_run, "init");
+    const bool z0 = json_object_get(init, "z0") != NULL, z1 = json_object_get(init, "z1") != NULL;
 
-    *p = (ls_params){ .alpha = 0.003, .iterations = 1000, .reinit_every = 50 };
-    if (st == TC_OK)
-        st = need(json, "target", where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "target", 0, 65535, &p->target, where, err);
-    if (st == TC_OK)
-        st = need(json, "epsilon", where, err);
-    if (st == TC_OK)
-        st = get_positive(json, "epsilon", 65535, &p->epsilon, where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "alpha", 0, 1, &p->alpha, where, err);
-    if (st == TC_OK)
-        st = get_counts(json, p, where, err);
-    if (st == TC_OK)
-        st = get_dt(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "smooth", 0, LS_MAX_SMOOTH, &p->smooth, where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "edge_stop", 0, 1e6, &p->edge_stop, where, err);
-    if (st == TC_OK)
-        st = get_init(json, p, where, err);
-    return st;
-}
-
-static json_t *init_json(const ls_params *p)
-{
-    json_t *const init = json_pack("{s:s}", "type", init_names[p->init]);
-
-    if (p->init == LS_INIT_BOX) {
-        static const char *const keys[] = { "x0", "x1", "y0", "y1", "z0", "z1" };
-
-        for (int i = 0; i < (p->init_has_z ? 6 : 4); i++)
-            json_object_set_new(init, keys[i], json_integer(p->box[i]));
-    } else if (p->init == LS_INIT_BALL) {
-        static const char *const keys[] = { "cx", "cy", "cz" };
-
-        for (int i = 0; i < (p->init_has_z ? 3 : 2); i++)
-            json_object_set_new(init, keys[i], json_real(p->centre[i]));
-        json_object_set_new(init, "r", json_real(p->r));
-    }
-    return init;
-}
-
-static json_t *params_json(const void *params)
-{
-    const ls_params *const p = params;
-
-    return json_pack("{s:f,s:f,s:f,s:I,s:o,s:I,s:I,s:f,s:f,s:I,s:o}",
-                     "target", p->target, "epsilon", p->epsilon, "alpha", p->alpha,
-                     "iterations", (json_int_t)p->iterations,
-                     "dt", p->cfl ? json_string("cfl") : json_real(p->dt),
-                     "reinit_every", (json_int_t)p->reinit_every,
-                     "band", (json_int_t)p->band,
-                     "smooth", p->smooth, "edge_stop", p->edge_stop,
-                     "stop_after", (json_int_t)p->stop_after,
-                     "init", init_json(p));
+    p->init_has_z = z0 || json_object_get(init, "cz") != NULL;
+    if (p->init != LS_INIT_BOX)
+        return TC_OK;
+    if (z0 != z1)
+        return tc_fail(err, TC_BAD_INPUT, "%s.init: z0 and z1 go together", where);
+    p->box[5] = z1 ? p->box[5] : 1;
+    for (size_t i = 0; i < 3; i++)
+        if (p->box[2 * i + 1] <= p->box[2 * i])
+            return tc_fail(err, TC_BAD_INPUT, "%s.init: %c1 must be above %c0", where, "xyz"[i], "xyz"[i]);
+    return TC_OK;
 }
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -329,8 +223,8 @@ const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
     .params_bytes = sizeof(ls_params),
-    .read_params = read_params,
-    .params_json = params_json,
+    .parameters = parameters,
+    .derive_params = derive_params,
     .check_item = check_item,
     .plan = plan,
     .init = init,

@@ -3,84 +3,45 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "app/analysis/params.h"
 #include "app/analysis/selftest.h"
 
-static const char *const mode_names[] = { "slices", "3d", NULL };
+#define FIELD(field) AN_FIELD(vol_params, field)
 
-/* --- parameters from JSON ---------------------------------------------------- */
+static const char *const modes[] = { "slices", "3d", NULL }, *const null[] = { "null", NULL };
 
-static tc_status get_membrane(const json_t *json, vol_params *p, const char *where, tc_err *err)
+static const an_param repair[] = {
+    { "sigma", AN_NUMBER, FIELD(sigma), .min = 0.3, .max = VOL_MAX_SIGMA, .initial = "1.5", .unit = "voxels",
+      .help = "S of the Gaussian filter that the membrane is blurred with." },
+    { "threshold", AN_INT, FIELD(threshold), .min = 1, .max = VOL_WHITE, .initial = "64",
+      .help = "t: voxels become membrane where the blurred one, which is 255 at most, has at least this." },
+    { .key = NULL }
+};
+
+static const an_param parameters[] = {
+    { "membrane", AN_INT, FIELD(membrane), .min = 0, .max = 65535, .unit = "grey values",
+      .help = "T, up to the greatest value of the item's depth: membrane is where value >= T." },
+    { "mode", AN_CHOICE, FIELD(through), .choices = modes, .initial = "3d",
+      .help = "3d: voxels that share a face are connected; slices: only within a slice, each slice by itself." },
+    { "repair", AN_OBJECT, FIELD(repair), .keys = repair, .choices = null, .initial = "null",
+      .help = "Closes gaps in the membrane; null: it is taken as it is." },
+    { "min_voxels", AN_INT, FIELD(min_voxels), .min = 1, .max = WU_MAX_VOXELS, .initial = "1", .unit = "voxels",
+      .help = "Smaller cells are left out." },
+    { "max_voxels", AN_INT, FIELD(max_voxels), .min = 1, .max = WU_MAX_VOXELS, .choices = null, .initial = "null",
+      .unit = "voxels", .help = "Larger cells are left out; null: none." },
+    { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
+      .help = "Whether cells with a voxel in the first or last slice, row or column are left out." },
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .help = "Whether labels_<item> is returned." },
+    { .key = NULL }
+};
+
+static tc_status derive_params(void *params, const char *where, tc_err *err)
 {
-    int64_t value = 0;
-    const tc_status st = an_get_int(json, "membrane", 0, 65535, &value, where, err);
-
-    if (st == TC_OK && json_object_get(json, "membrane") == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s.membrane: is needed", where);
-    p->membrane = (int32_t)value;
-    return st;
-}
-
-static tc_status get_repair(const json_t *json, vol_params *p, const char *where, tc_err *err)
-{
-    static const char *const known[] = { "sigma", "threshold", NULL };
-    const json_t *const v = json_object_get(json, "repair");
-    char inner[TC_ERR_MAX];
-    tc_status st;
-
-    if (v == NULL || json_is_null(v))
-        return TC_OK;
-    snprintf(inner, sizeof inner, "%.900s.repair", where);
-    p->repair = true;
-    p->sigma = 1.5;
-    p->threshold = 64;
-    st = an_check_keys(v, known, inner, err);
-    if (st == TC_OK)
-        st = an_get_number(v, "sigma", 0.3, VOL_MAX_SIGMA, &p->sigma, inner, err);
-    if (st == TC_OK)
-        st = an_get_int(v, "threshold", 1, VOL_WHITE, &p->threshold, inner, err);
-    return st;
-}
-
-static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
-{
-    static const char *const known[] = { "membrane", "mode", "repair", "min_voxels", "max_voxels",
-                                         "exclude_border", "labels", NULL };
     vol_params *const p = params;
-    int mode = 1;
-    tc_status st = an_check_keys(json, known, where, err);
 
-    if (st == TC_OK)
-        st = get_membrane(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "mode", mode_names, &mode, where, err);
-    if (st == TC_OK)
-        st = get_repair(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_sizes(json, "min_voxels", "max_voxels", &p->min_voxels, &p->max_voxels, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "exclude_border", &p->exclude_border, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "labels", &p->labels, where, err);
-    p->through = mode == 1;
-    return st;
-}
-
-static json_t *params_json(const void *params)
-{
-    const vol_params *const p = params;
-    json_t *const repair = p->repair ? json_pack("{s:f,s:I}", "sigma", p->sigma,
-                                                 "threshold", (json_int_t)p->threshold)
-                                     : json_null();
-
-    return json_pack("{s:i,s:s,s:o,s:I,s:o,s:b,s:b}",
-                     "membrane", (int)p->membrane,
-                     "mode", mode_names[p->through],
-                     "repair", repair,
-                     "min_voxels", (json_int_t)p->min_voxels,
-                     "max_voxels", p->max_voxels == INT64_MAX ? json_null() : json_integer(p->max_voxels),
-                     "exclude_border", (int)p->exclude_border,
-                     "labels", (int)p->labels);
+    p->max_voxels = p->max_voxels == 0 ? INT64_MAX : p->max_voxels;
+    if (p->max_voxels < p->min_voxels)
+        return tc_fail(err, TC_BAD_INPUT, "%s.max_voxels: must not be smaller than min_voxels", where);
+    return TC_OK;
 }
 
 /* --- items -------------------------------------------------------------------- */
@@ -140,8 +101,8 @@ const an_analysis an_volume = {
     .name = "volume",
     .summary = "measures the inside of membranes in stacks",
     .params_bytes = sizeof(vol_params),
-    .read_params = read_params,
-    .params_json = params_json,
+    .parameters = parameters,
+    .derive_params = derive_params,
     .check_item = check_item,
     .plan = plan,
     .init = init,

@@ -23,6 +23,7 @@
 enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
 
 typedef struct vol_params {
+    an_params_head head;
     int32_t membrane;          /* v >= membrane, 0..65535 */
     bool through;              /* mode 3d; else each slice by itself */
     bool repair;

@@ -4,88 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/params.h"
 #include "app/analysis/selftest.h"
 
-static const char *const polarity_names[] = { "bright", "dark", NULL };
-static const char *const weight_names[] = { "root", "gradient", NULL };
-/* First half-angles in degrees; each is half the one before. */
-static const double cones[] = { 90, 45, 22.5 };
+#define FIELD(field) AN_FIELD(voting_params, field)
 
-static tc_status get_threshold(const json_t *json, voting_params *p, const char *where, tc_err *err)
-{
-    const json_t *const v = json_object_get(json, "threshold");
+static const char *const polarities[] = { "bright", "dark", NULL }, *const automatic[] = { "auto", NULL };
+/* Each is half the one before, which make_rounds relies on. */
+static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
+static const char *const weights[] = { "gradient", "root", NULL };
 
-    if (v == NULL || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0))
-        return TC_OK;
-    if (!json_is_number(v) || !(json_number_value(v) >= 0 && json_number_value(v) <= UINT32_MAX))
-        return tc_fail(err, TC_BAD_INPUT, "%s.threshold: must be \"auto\" or a number from 0 to %.0f", where,
-                       (double)UINT32_MAX);
-    p->automatic = false;
-    p->threshold = json_number_value(v);
-    return TC_OK;
-}
-
-static tc_status get_cone(const json_t *json, voting_params *p, const char *where, tc_err *err)
-{
-    const json_t *const v = json_object_get(json, "cone");
-
-    if (v == NULL)
-        return TC_OK;
-    for (int i = 0; i < 3; i++)
-        if (json_is_number(v) && !(json_number_value(v) < cones[i]) && !(json_number_value(v) > cones[i])) {
-            p->cone = i;
-            return TC_OK;
-        }
-    return tc_fail(err, TC_BAD_INPUT, "%s.cone: must be 90, 45 or 22.5", where);
-}
-
-static tc_status read_params(const json_t *json, void *params, const char *where, tc_err *err)
-{
-    voting_params *const p = params;
-    static const char *const known[] = { "radius", "sigma", "polarity", "threshold", "cone", "weight",
-                                         "floor", "refine", NULL };
-    int polarity = 0, weight = 0;
-    tc_status st = an_check_keys(json, known, where, err);
-
-    *p = (voting_params){ .sigma = 2, .automatic = true, .cone = 1, .floor = 3, .refine = true };
-    if (st == TC_OK && json_object_get(json, "radius") == NULL)
-        st = tc_fail(err, TC_BAD_INPUT, "%s.radius: is missing", where);
-    if (st == TC_OK)
-        st = an_get_number(json, "radius", 1e-3, 65535, &p->radius, where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "sigma", 0, VOTING_MAX_SIGMA, &p->sigma, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "polarity", polarity_names, &polarity, where, err);
-    if (st == TC_OK)
-        st = get_threshold(json, p, where, err);
-    if (st == TC_OK)
-        st = get_cone(json, p, where, err);
-    if (st == TC_OK)
-        st = an_get_choice(json, "weight", weight_names, &weight, where, err);
-    if (st == TC_OK)
-        st = an_get_number(json, "floor", 0, 1000, &p->floor, where, err);
-    if (st == TC_OK)
-        st = an_get_bool(json, "refine", &p->refine, where, err);
-    p->dark = polarity == 1;
-    p->root = weight == 0;
-    return st;
-}
-
-static json_t *params_json(const void *params)
-{
-    const voting_params *const p = params;
-
-    return json_pack("{s:f,s:f,s:s,s:o,s:f,s:s,s:f,s:b}",
-                     "radius", p->radius,
-                     "sigma", p->sigma,
-                     "polarity", polarity_names[p->dark ? 1 : 0],
-                     "threshold", p->automatic ? json_string("auto") : json_real(p->threshold),
-                     "cone", cones[p->cone],
-                     "weight", weight_names[p->root ? 0 : 1],
-                     "floor", p->floor,
-                     "refine", (int)p->refine);
-}
+static const an_param parameters[] = {
+    { "radius", AN_NUMBER, FIELD(radius), .min = 1e-3, .max = 65535, .unit = "pixels; stacks: as spacing",
+      .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 pixels along any axis of "
+              "an image, 32 of a stack." },
+    { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
+      .unit = "pixels of the finest axis",
+      .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
+    { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "bright",
+      .help = "bright: cells on dark background; dark: the reverse." },
+    { "threshold", AN_NUMBER, FIELD(threshold), .min = 0, .max = UINT32_MAX, .choices = automatic,
+      .word = FIELD(automatic), .initial = "auto", .unit = "votes",
+      .help = "The least score of a point; auto: 3/10 of that where the best have half the votes." },
+    { "cone", AN_CHOICE, FIELD(cone), .choices = cones, .initial = "45.0", .unit = "degrees",
+      .help = "Half-angle of the first round's cones; it halves from round to round." },
+    { "weight", AN_CHOICE, FIELD(root), .choices = weights, .initial = "root",
+      .help = "What a voter's vote weighs: the length of its gradient, or the root of that." },
+    { "floor", AN_NUMBER, FIELD(floor), .min = 0, .max = 1000, .initial = "3.0", .unit = "standard deviations of noise",
+      .help = "Pixels with a smaller gradient do not vote." },
+    { "refine", AN_BOOL, FIELD(refine), .initial = "true",
+      .help = "Whether points are moved to where the gradients around them meet, and left out where these hardly "
+              "cross." },
+    { .key = NULL }
+};
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
@@ -135,8 +85,7 @@ const an_analysis an_voting = {
     .name = "voting",
     .summary = "cells found by iterative voting, in images and stacks",
     .params_bytes = sizeof(voting_params),
-    .read_params = read_params,
-    .params_json = params_json,
+    .parameters = parameters,
     .check_item = check_item,
     .plan = plan,
     .init = init,

@@ -33,12 +33,13 @@ enum {
 };
 
 typedef struct voting_params {
+    an_params_head head;
     double radius;              /* pixels, or the unit of the spacing */
     double sigma;               /* pixels (of the finest axis) */
     bool dark;
     bool automatic;             /* threshold "auto" */
     double threshold;           /* otherwise: least score */
-    int cone;                   /* first half-angle: index into voting_cones */
+    int cone;                   /* first half-angle: 0: 90 degrees, 1: 45, 2: 22.5 */
     bool root;                  /* weight by the root of the gradient, not by itself */
     double floor;               /* noise floor, standard deviations */
     bool refine;

@@ -1,0 +1,89 @@
+"""texcell-wu parameters, and the tables of FORMAT.md that come from the same table in the
+program. `tests/parameters.py --write` writes them anew."""
+import json
+import re
+import subprocess
+import sys
+
+import tap
+
+FORMAT = tap.SRC + "/workunits/FORMAT.md"
+TABLE = r"<!-- parameters of %s, .* -->\n((?:\|.*\n)*)"
+
+
+def program(*arguments):
+    return tap.run([tap.TEXCELL_WU, "parameters", *arguments])
+
+
+def code(text):
+    """Markdown: words and names of arrays as code, and no bar that would end a cell."""
+    return re.sub(r'"[^"]*"|\w+_<\w+>', r"`\g<0>`", text).replace("|", "\\|")
+
+
+def rows(keys, outer=""):
+    for p in keys:
+        value = code(p["value"]) + (" (%s)" % p["unit"] if "unit" in p else "")
+        for key, choices in p.get("only_with", {}).items():
+            value += "; only with `%s` " % key + " or ".join("`%s`" % json.dumps(c) for c in choices)
+        default = "*needed*" if p.get("needed") else "none"
+        if "default" in p:
+            default = "`%s`" % json.dumps(p["default"], separators=(",", ":"))
+        yield "| `%s` | %s | %s | %s |\n" % (outer + p["key"], value, default, code(p["help"]))
+        yield from rows(p.get("keys", []), outer + p["key"] + ".")
+
+
+def table(keys):
+    return "| parameter | value | default | |\n|---|---|---|---|\n" + "".join(rows(keys))
+
+
+def write():
+    analyses = json.loads(subprocess.check_output([tap.TEXCELL_WU, "parameters", "--json"]))
+    with open(FORMAT, encoding="utf-8") as f:
+        text = f.read()
+    for name, keys in analyses.items():
+        found = re.search(TABLE % name, text)
+        text = text[:found.start(1)] + table(keys) + text[found.end(1):]
+    with open(FORMAT, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def every_key(keys, outer=""):
+    for p in keys:
+        yield outer + p["key"], p
+        yield from every_key(p.get("keys", []), outer + p["key"] + ".")
+
+
+def main():
+    r = program("--json")
+    tap.ok(r.returncode == 0, "parameters --json", r.stderr)
+    analyses = json.loads(r.stdout)
+    listed = program()
+    tap.ok(listed.returncode == 0 and [line.split()[0] for line in listed.stdout.splitlines()] == list(analyses),
+           "without a name: the analyses", listed.stdout)
+    with open(FORMAT, encoding="utf-8") as f:
+        text = f.read()
+    for name, keys in analyses.items():
+        found = re.search(TABLE % name, text)
+        tap.ok(found is not None and found.group(1) == table(keys), "FORMAT.md has the parameters of " + name,
+               "tests/parameters.py --write writes them:\n" + table(keys))
+        one = program(name, "--json")
+        tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys}, name + ": --json gives it alone", one.stderr)
+        people = program(name)
+        missing = [path for path, p in every_key(keys) if "\n%s\n    %s" % (path, p["value"]) not in people.stdout]
+        tap.ok(people.returncode == 0 and not missing, name + ": every key is there for people", missing)
+        sentences = [part.split("\n", 2)[2] for part in people.stdout.split("\n\n")[1:]]
+        wide = [line for sentence in sentences for line in sentence.splitlines() if len(line) > 80 or line[:4].strip()]
+        tap.ok(not wide and len(sentences) == len(list(every_key(keys))), name + ": sentences fit 80 columns", wide)
+        vague = [path for path, p in every_key(keys) if not re.match(r".{8,}\.$", p["help"])]
+        tap.ok(not vague, name + ": every key has a sentence", vague)
+    for arguments, said in ((["alchemy"], "there are: glcm, "), (["glcm", "volume"], "one NAME, 2 given"),
+                            (["--yaml"], "--yaml"), (["--json=yes"], "--json")):
+        r = program(*arguments)
+        tap.ok(r.returncode == 1 and said in r.stderr and not r.stdout, "parameters %s" % " ".join(arguments), r.stderr)
+    tap.done()
+
+
+if sys.argv[1:] == ["--write"]:
+    write()
+else:
+    main()

@@ -1,0 +1,177 @@
+/* texcell-wu parameters: what an analysis may be told, from its table of parameters. */
+#include <stdio.h>
+#include <string.h>
+
+#include "app/analysis/analysis.h"
+#include "app/base/command.h"
+#include "workunits/tools/tools.h"
+
+const char wu_parameters_help[] =
+    "usage: texcell-wu parameters [--json] [NAME]\n"
+    "\n"
+    "Lists the parameters of the analysis NAME: what each may be, its default and what it\n"
+    "does. Without NAME: the analyses.\n"
+    "\n"
+    "  --json   as JSON, with types, bounds and choices; without NAME of all analyses\n";
+
+/* --- for people ------------------------------------------------------------------------ */
+
+/* Words, four columns in, in lines of up to 80. */
+static void print_wrapped(const char *text)
+{
+    size_t column = 0;
+
+    while (*text != '\0') {
+        const size_t n = strcspn(text, " ");
+
+        if (column == 0 || column + 1 + n > 80) {
+            printf("%s    %.*s", column > 0 ? "\n" : "", (int)n, text);
+            column = 4 + n;
+        } else {
+            printf(" %.*s", (int)n, text);
+            column += 1 + n;
+        }
+        text += n + strspn(text + n, " ");
+    }
+    putchar('\n');
+}
+
+static void print_keys(const an_param *keys, const char *outer)
+{
+    for (const an_param *p = keys; p->key != NULL; p++) {
+        const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
+        char path[128];
+
+        snprintf(path, sizeof path, "%s%s%s", outer, outer[0] != '\0' ? "." : "", p->key);
+        printf("\n%s\n    %s", path, an_value_in_words(p).text);
+        if (p->unit != NULL)
+            printf(" (%s)", p->unit);
+        if (optional)
+            printf("; may be left out");
+        else
+            printf(p->initial == NULL ? "; needed" : "; default %s", p->initial);
+        if (p->when != 0)
+            printf("; only with %s %s", keys->key, an_condition_in_words(p, keys).text);
+        putchar('\n');
+        print_wrapped(p->help);
+        if (p->keys != NULL)
+            print_keys(p->keys, path);
+    }
+}
+
+/* --- for programs ---------------------------------------------------------------------- */
+
+/* Sets the key if it has a value. Takes the value; false without memory. */
+static bool set(json_t *object, const char *key, bool has, json_t *value)
+{
+    if (has)
+        return json_object_set_new(object, key, value) == 0;
+    json_decref(value);
+    return true;
+}
+
+static json_t *describe_keys(const an_param *keys);
+
+static json_t *describe_choices(const char *const *choices, unsigned bits)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; choices != NULL && choices[i] != NULL && list != NULL; i++)
+        if ((bits >> i & 1) != 0 && json_array_append_new(list, an_json_of(choices[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+/* keys: those beside it. */
+static json_t *describe(const an_param *p, const an_param *keys)
+{
+    static const char *const types[] = { "boolean", "integer", "number", "choice", "integers", "object", "objects",
+                                         "preset" };
+    const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
+    const bool has_default = p->initial != NULL && p->initial[0] != '\0';
+    json_t *const o = json_object(), *const when = json_object();
+    const bool good =
+        set(o, "key", true, json_string(p->key)) && set(o, "type", true, json_string(types[p->type])) &&
+        set(o, "value", true, json_string(an_value_in_words(p).text)) &&
+        set(o, "minimum", bounded, json_real(p->min)) && set(o, "maximum", bounded, json_real(p->max)) &&
+        set(o, "above_minimum", p->above_min, json_true()) &&
+        set(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
+        set(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
+        set(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
+        set(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
+        set(o, "only_with", p->when != 0, json_incref(when)) &&
+        set(o, "unit", p->unit != NULL, json_string(p->unit)) && set(o, "help", true, json_string(p->help)) &&
+        set(o, "keys", p->keys != NULL, describe_keys(p->keys));
+
+    json_decref(when);
+    if (good)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+static json_t *describe_keys(const an_param *keys)
+{
+    json_t *list = json_array();
+
+    for (const an_param *p = keys; p != NULL && p->key != NULL && list != NULL; p++)
+        if (json_array_append_new(list, describe(p, keys)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+/* only: NULL for all. */
+static tc_status print_json(const an_analysis *only, tc_err *err)
+{
+    json_t *const all = json_object();
+    bool good = true;
+
+    for (size_t i = 0; an_table[i] != NULL && good; i++)
+        good = set(all, an_table[i]->name, only == NULL || only == an_table[i], describe_keys(an_table[i]->parameters));
+    good = good && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0;
+    json_decref(all);
+    putchar('\n');
+    return good ? TC_OK : tc_no_memory(err, "the list of parameters");
+}
+
+/* --- the verb -------------------------------------------------------------------------- */
+
+tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *err)
+{
+    char list[256] = "";
+
+    *out = an_find(name);
+    for (size_t i = 0; an_table[i] != NULL; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "", an_table[i]->name);
+    return *out != NULL ? TC_OK : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\", there are: %s", name, list);
+}
+
+tc_status wu_parameters(int argc, char **argv, tc_err *err)
+{
+    bool json = false;
+    const tc_option options[] = { { "json", 0, TC_FLAG, .to = &json }, { .name = NULL } };
+    const an_analysis *analysis = NULL;
+    int n_names;
+    tc_status status = tc_read_options(argc, argv, options, &n_names, err);
+
+    if (status == TC_OK && n_names > 1)
+        status = tc_fail(err, TC_USAGE, "parameters: takes one NAME, %d given", n_names);
+    if (status == TC_OK && n_names == 1)
+        status = wu_find_analysis(argv[1], &analysis, err);
+    if (status != TC_OK)
+        return status;
+    if (json)
+        return print_json(analysis, err);
+    if (analysis == NULL) {
+        for (size_t i = 0; an_table[i] != NULL; i++)
+            printf("%-10s %s\n", an_table[i]->name, an_table[i]->summary);
+        return TC_OK;
+    }
+    printf("%s: %s\n", analysis->name, analysis->summary);
+    print_keys(analysis->parameters, "");
+    return TC_OK;
+}
