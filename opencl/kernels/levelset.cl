@@ -17,6 +17,7 @@
 #define TILE_Z 4
 #endif
 #include "app/analysis/levelset/core.h"
+#include "app/analysis/levelset/layout.h"
 
 #define EDT_SIDE(l, i) ((l)->side[i])
 #define EDT_WANTED(inside) 1
@@ -31,15 +32,7 @@
 #define LS_SIGN(a) ((a) > 0.0f ? 1.0f : -1.0f)
 #include "app/analysis/levelset/real.h"
 
-/* Words of ctl. */
-#define CTL_MOST 0u          /* two: bits of the largest |U|, by the iteration's parity */
-#define CTL_CHANGE 2u        /* last iteration with a change of side */
-#define CTL_BAD 3u           /* first iteration after which phi was not finite */
-#define CTL_SEEN 4u          /* sides seen: 1 outside, 2 inside */
-#define CTL_LISTED 5u        /* two: blocks in the list */
-#define NOT_LISTED 0xffffffffu
 #define NOT_FINITE 0x7f800000u
-#define GROUP 64u
 
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
@@ -53,7 +46,7 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
     if (stop_after == 0)
         return 0;
     if (first)
-        *word = atomic_or(&ctl[CTL_CHANGE], 0u);
+        *word = atomic_or(&ctl[LS_CTL_CHANGE], 0u);
     barrier(CLK_LOCAL_MEM_FENCE);
     const tc_u32 change = *word;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -81,16 +74,16 @@ static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local t
         const tc_u32 all = *flags;
 
         if (all & MET_CHANGE)
-            atomic_max(&ctl[CTL_CHANGE], iteration);
+            atomic_max(&ctl[LS_CTL_CHANGE], iteration);
         if (all & MET_BAD)
-            atomic_min(&ctl[CTL_BAD], iteration);
+            atomic_min(&ctl[LS_CTL_BAD], iteration);
     }
 }
 
 /* The time step of the iteration after `done`. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
-    return cfl ? ls_cfl(as_float(ctl[CTL_MOST + ((done + 1) & 1)])) : dt;
+    return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)])) : dt;
 }
 
 /* --- the step ----------------------------------------------------------------------
@@ -156,8 +149,8 @@ static inline float face(__local const float *at, const tc_i32 up, const tc_i32 
                          int c_inner)
 {
     const float d = at[up] - at[0];
-    const float m = b_inner ? (at[b] - at[-b]) + (at[up + b] - at[up - b]) : 0.0f;
-    const float n = c_inner ? (at[c] - at[-c]) + (at[up + c] - at[up - c]) : 0.0f;
+    const float m = b_inner ? ls_across(at[b], at[-b], at[up + b], at[up - b]) : 0.0f;
+    const float n = c_inner ? ls_across(at[c], at[-c], at[up + c], at[up - c]) : 0.0f;
 
     return ls_face(d, m, n);
 }
@@ -221,7 +214,7 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
     const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
     const tc_u32 group = (tc_u32)get_group_id(0);
     const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
-    const tc_u32 last = listed != NOT_LISTED ? ctl[listed] : group + 1;
+    const tc_u32 last = listed != LS_NOT_LISTED ? ctl[listed] : group + 1;
     tc_u32 most = 0, mine = 0;
 
     if (ended && !move)
@@ -230,7 +223,7 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
         flags = largest = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 t = group; t < last; t += (tc_u32)get_num_groups(0)) {
-        const place c = tile_at(listed != NOT_LISTED ? list[t] : first + t, across, down);
+        const place c = tile_at(listed != LS_NOT_LISTED ? list[t] : first + t, across, down);
         const tc_u32 x = (tc_u32)(c.x + lx), y = (tc_u32)(c.y + ly);
 
         load_around(phi, near, c, lx, ly, nx, ny, nz);
@@ -248,13 +241,13 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
             if (x < nx && y < ny && (tc_u32)(c.z + z) < nz) {
                 const tc_u64 i = ((tc_u64)(c.z + z) * ny + y) * nx + x;
                 const float kappa = ls_curvature(xf[1], xf[0], yf[TILE_X], yf[0], above, below);
-                float speed = data[i] + beta * kappa, u;
+                float speed = ls_speed(data[i], beta, kappa), u;
 
                 if (has_stop)
                     speed = speed * stop[i];
                 u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW], at[PLANE] - p, p - at[-PLANE]);
                 if (move) {
-                    const float next = ended ? p : p + dt * u;
+                    const float next = ended ? p : ls_moved(p, dt, u);
 
                     mine |= met(p, next);
                     out[i] = next;
@@ -273,12 +266,12 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
         atomic_max((volatile __local tc_u32 *)&largest, most);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (me == 0)
-            atomic_max(&ctl[CTL_MOST + ((done + 1) & 1)], largest);
+            atomic_max(&ctl[LS_CTL_MOST + ((done + 1) & 1)], largest);
     }
 }
 
 /* phi += dt U, for voxels [first, last). */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
 void levelset_apply(__global float *phi, __global const float *u, __global tc_u32 *ctl, const tc_u64 first,
                     const tc_u64 last, const tc_u32 cfl, const float dt, const tc_u32 done, const tc_u32 stop_after)
 {
@@ -293,10 +286,10 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
         flags = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 k = 0; k < 4; k++) {
-        const tc_u64 i = first + get_group_id(0) * (4 * GROUP) + k * GROUP + lid;
+        const tc_u64 i = first + get_group_id(0) * (4 * LS_GROUP) + k * LS_GROUP + lid;
 
         if (i < last) {
-            const float p = phi[i], next = p + step * u[i];
+            const float p = phi[i], next = ls_moved(p, step, u[i]);
 
             phi[i] = next;
             mine |= met(p, next);
@@ -305,7 +298,7 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
     note_motion(ctl, &flags, mine, lid == 0, done + 1);
     /* For the iteration after this one. */
     if (first == 0 && get_global_id(0) == 0)
-        ctl[CTL_MOST + (done & 1)] = 0;
+        ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
 /* --- narrow band ----------------------------------------------------------------------
@@ -346,7 +339,7 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
             for (tc_u32 z = 0; z < TILE_Z; z++)
                 now[z] = phi[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
             for (tc_u32 z = 0; !all && z < TILE_Z; z++) {
-                const float next = now[z] + step * u[at + min(z, depth - 1) * ((tc_u64)nx * ny)];
+                const float next = ls_moved(now[z], step, u[at + min(z, depth - 1) * ((tc_u64)nx * ny)]);
 
                 mine |= met(now[z], next);
                 now[z] = next;
@@ -374,12 +367,12 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
         return;
     note_motion(ctl, &flags, mine, me == 0, done + 1);
     if (get_group_id(0) == 0 && me == 0)
-        ctl[CTL_MOST + (done & 1)] = 0;
+        ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
 /* The active blocks, in any order: each work-item looks at one. `listed` counts
  * them, from 0. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
 void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
                    const tc_u32 listed)
 {
@@ -411,12 +404,12 @@ void levelset_list(__global const tc_u8 *near, __global tc_u32 *list, volatile _
 /* Before the others: one work-item. */
 __kernel void levelset_edt_begin(__global tc_u32 *ctl)
 {
-    ctl[CTL_SEEN] = 0;
+    ctl[LS_CTL_SEEN] = 0;
 }
 
 /* Along x: a group for each row (first_row and on), whose sides become bits in
  * local memory; also side[], 1 inside, and which sides there are at all. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
 void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u8 *side, volatile __global tc_u32 *ctl,
                     const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
 {
@@ -427,10 +420,10 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u
 
     if (lid == 0)
         seen = 0;
-    for (tc_u32 w = lid; w < (nx + 31) / 32; w += GROUP)
+    for (tc_u32 w = lid; w < (nx + 31) / 32; w += LS_GROUP)
         bits[w] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 x = lid; x < nx; x += GROUP) {
+    for (tc_u32 x = lid; x < nx; x += LS_GROUP) {
         const tc_u32 inside = phi[row + x] < 0.0f ? 1u : 0u;
 
         side[row + x] = (tc_u8)inside;
@@ -442,15 +435,15 @@ void levelset_edt_x(__global const float *phi, __global tc_u32 *d, __global tc_u
         atomic_or((volatile __local tc_u32 *)&seen, mine);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lid == 0)
-        atomic_or(&ctl[CTL_SEEN], seen);
-    for (tc_u32 x = lid; x < nx; x += GROUP)
+        atomic_or(&ctl[LS_CTL_SEEN], seen);
+    for (tc_u32 x = lid; x < nx; x += LS_GROUP)
         d[row + x] = seen == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
 /* Work-items: (x, other). axis: 1 (y) or 2 (z). last: `out` is the new phi, or
  * phi as it is where there is no interface or the evolution has ended; else it
  * is the next d. It may be phi, not d. */
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1)))
 void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
                         __global tc_u32 *restrict kept, __global const float *phi, __global tc_u32 *out,
                         volatile __global tc_u32 *ctl, SIZES, const tc_u32 first, const tc_u32 axis,
@@ -470,7 +463,7 @@ void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 
     l.stride = axis == 1 ? nx : plane;
     l.n = axis == 1 ? ny : nz;
     if (get_local_id(0) == 0)
-        sides = ctl[CTL_SEEN];
+        sides = ctl[LS_CTL_SEEN];
     barrier(CLK_LOCAL_MEM_FENCE);
     if (x >= nx)
         return;

@@ -82,6 +82,10 @@ static inline uint8_t *ls_near(void *state, const ls_size *size)
 {
     return (uint8_t *)state + LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES;
 }
+static inline const uint8_t *ls_near_const(const void *state, const ls_size *size)
+{
+    return (const uint8_t *)state + LS_PHI_AT + size->voxels * sizeof(float) + LS_PAD_BYTES;
+}
 
 /* Whether the evolution has ended: all iterations, or stop_after of them
  * without a change. */

@@ -32,6 +32,26 @@ LS_INLINE LS_REAL LS_NAME(ls_curvature)(LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_R
     return LS_C(0.5f) * (((xu - xl) + (yu - yl)) + (zu - zl));
 }
 
+/* What ls_face takes along another axis: next minus previous voxel of the lower
+ * voxel, and of the upper one. */
+LS_INLINE LS_REAL LS_NAME(ls_across)(LS_REAL lower_next, LS_REAL lower_previous, LS_REAL upper_next,
+                                     LS_REAL upper_previous)
+{
+    return (lower_next - lower_previous) + (upper_next - upper_previous);
+}
+
+/* F but for the stop at edges. data: -alpha D; beta: 1 - alpha. */
+LS_INLINE LS_REAL LS_NAME(ls_speed)(LS_REAL data, LS_REAL beta, LS_REAL kappa)
+{
+    return data + beta * kappa;
+}
+
+/* phi after a step of dt. u: F |grad phi|. */
+LS_INLINE LS_REAL LS_NAME(ls_moved)(LS_REAL phi, LS_REAL dt, LS_REAL u)
+{
+    return phi + dt * u;
+}
+
 /* F |grad phi|, the gradient upwind of the front. xu: next minus this voxel;
  * xl: this minus the previous one. */
 LS_INLINE LS_REAL LS_NAME(ls_motion)(LS_REAL speed, LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_REAL yl,

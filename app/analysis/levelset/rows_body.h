@@ -41,8 +41,10 @@ static LS_TARGET void LS_NAME(x_faces)(const rows *r, uint32_t x0, uint32_t w, u
     for (; i < end; i += LANES) {
         const ptrdiff_t l = (ptrdiff_t)i - 1, u = (ptrdiff_t)i;
         const LS_REAL d = LS_LOAD(r->p + u) - LS_LOAD(r->p + l);
-        const LS_REAL c = (LS_LOAD(r->cyu + l) - LS_LOAD(r->cyl + l)) + (LS_LOAD(r->cyu + u) - LS_LOAD(r->cyl + u));
-        const LS_REAL e = (LS_LOAD(r->czu + l) - LS_LOAD(r->czl + l)) + (LS_LOAD(r->czu + u) - LS_LOAD(r->czl + u));
+        const LS_REAL c = LS_NAME(ls_across)(LS_LOAD(r->cyu + l), LS_LOAD(r->cyl + l),
+                                             LS_LOAD(r->cyu + u), LS_LOAD(r->cyl + u));
+        const LS_REAL e = LS_NAME(ls_across)(LS_LOAD(r->czu + l), LS_LOAD(r->czl + l),
+                                             LS_LOAD(r->czu + u), LS_LOAD(r->czl + u));
 
         LS_STORE(dx + i, d);
         LS_STORE(fx + i, LS_NAME(ls_face)(d, c, e));
@@ -61,7 +63,8 @@ static LS_TARGET void LS_NAME(row_faces)(const float *a, const float *b, const f
 {
     for (uint32_t i = 0; i < w; i += LANES)
         LS_STORE(out + i, LS_NAME(ls_face)(LS_LOAD(b + i) - LS_LOAD(a + i), LS_LOAD(ca + i) + LS_LOAD(cb + i),
-                                           (LS_LOAD(au + i) - LS_LOAD(al + i)) + (LS_LOAD(bu + i) - LS_LOAD(bl + i))));
+                                           LS_NAME(ls_across)(LS_LOAD(au + i), LS_LOAD(al + i),
+                                                              LS_LOAD(bu + i), LS_LOAD(bl + i))));
 }
 
 /* cx of the rows y0-1 .. y1 of a plane, as far as the picture has them. */
@@ -90,7 +93,7 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
         const LS_REAL p = LS_LOAD(r->p + i);
         const LS_REAL kappa = LS_NAME(ls_curvature)(LS_LOAD(fx + i + 1), LS_LOAD(fx + i), LS_LOAD(yu + i),
                                                     LS_LOAD(yl + i), LS_LOAD(zu + i), LS_LOAD(zl + i));
-        LS_REAL speed = LS_LOAD(r->data + i) + LS_C(f->beta) * kappa;
+        LS_REAL speed = LS_NAME(ls_speed)(LS_LOAD(r->data + i), LS_C(f->beta), kappa);
         LS_REAL u;
 
         if (r->stop != NULL)
@@ -99,7 +102,7 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const rows *r, c
                                LS_LOAD(r->yu + i) - p, p - LS_LOAD(r->yl + i),
                                LS_LOAD(r->zu + i) - p, p - LS_LOAD(r->zl + i));
         if (f->move) {
-            const LS_REAL next = p + LS_C(f->dt) * u;
+            const LS_REAL next = LS_NAME(ls_moved)(p, LS_C(f->dt), u);
 
             bad = bad + (next - next);
             changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
@@ -184,7 +187,7 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        const LS_REAL p = LS_LOAD(phi + i), next = p + LS_C(dt) * LS_LOAD(u + i);
+        const LS_REAL p = LS_LOAD(phi + i), next = LS_NAME(ls_moved)(p, LS_C(dt), LS_LOAD(u + i));
 
         bad = bad + (next - next);
         changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
