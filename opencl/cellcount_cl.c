@@ -1,6 +1,6 @@
 /*
  * The OpenCL backend of cellcount. The device thresholds, fills holes, labels,
- * measures, and computes distances; joining summits, which is sequential, and what
+ * measures, and computes distances; joining maxima, which is sequential, and what
  * follows it are left to phases of the CPU backend, whose worker this one contains.
  * So is a table of regions that would be too large.
  *
@@ -8,23 +8,25 @@
  * host, labelled on the device in strips of rows, and joined along the strips'
  * edges by the host; its split, if any, is the host's altogether.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/cellcount/core.h"
 #include "opencl/backends.h"
 #include "opencl/bench.h"
 #include "opencl/cellcount_cl.h"
 
 extern const ocl_source ocl_source_cellcount;
 
+enum { MAX_GROUP = 256 };
+
 /* For connectivity 4 and 8. */
 static const char *const kernel_names[STAGES][2] = {
     [HISTOGRAM] = { "cc_histogram8", "cc_histogram8" },
     [MASK] = { "cc_mask", "cc_mask" },
-    [GROUND_TILES] = { "cc_tiles4", "cc_tiles8" },
-    [GROUND_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
-    [GROUND_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
+    [BACKGROUND_TILES] = { "cc_tiles4", "cc_tiles8" },
+    [BACKGROUND_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
+    [BACKGROUND_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
     [BORDER_ROOTS] = { "cc_border_roots", "cc_border_roots" },
     [OUTSIDE] = { "cc_mark_outside", "cc_mark_outside" },
     [FILL] = { "cc_fill", "cc_fill" },
@@ -41,7 +43,7 @@ static const char *const kernel_names[STAGES][2] = {
     [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
     [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
     [ASCEND] = { "cc_ascend", "cc_ascend" },
-    [SUMMITS] = { "cc_summits", "cc_summits" }
+    [MAXIMA] = { "cc_maxima", "cc_maxima" }
 };
 
 /* --- what is done in which order ---------------------------------------------------- */
@@ -93,24 +95,24 @@ static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
-    case GROUND_TILES:
+    case BACKGROUND_TILES:
     case TILES:
-        return up_to(w->rows, TILE);
-    case GROUND_ROWS:
+        return up_to(w->rows, CC_TILE);
+    case BACKGROUND_ROWS:
     case JOIN_ROWS:
-        return up_to(w->rows, TILE) - 1;
+        return up_to(w->rows, CC_TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE:
     case TABLE:
         return 1;
     case MEASURE:
-        return up_to(w->rows, TILE);
+        return up_to(w->rows, CC_TILE);
     case COUNT:
     case NUMBER:
-        return up_to(strip_nodes(w), w->group * PER_ITEM);
+        return up_to(strip_nodes(w), w->group * CC_PER_ITEM);
     case FILL:
         return up_to(w->rows, 2);
-    case GROUND_COLUMNS:
+    case BACKGROUND_COLUMNS:
     case JOIN_COLUMNS:
         return diagonal(w, s) ? up_to(w->rows, 2) : w->rows;
     case DISTANCE_COLUMNS:
@@ -123,40 +125,32 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 /* --- steps ----------------------------------------------------------------------------- */
 
 /* Rows of int32 from a buffer into a plane of the whole picture. */
-static tc_status read_rows(cc_cl_worker *w, const ocl_buffer *from, int32_t *plane, uint64_t first, uint64_t count,
-                           tc_err *err)
+static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first, uint64_t count, tc_err *err)
 {
     const size_t row = (size_t)w->nx * sizeof *plane;
 
-    return ocl_read(w->device, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
+    return ocl_get(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
 }
 
-/* Some of a stage: one launch, or a read. */
-static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, double *ms, tc_err *err)
+/* Some of a stage: one launch, or a read. Its time is in ocl.took_ms. */
+static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
 {
-    ocl_batch batch = { 0 };
     int32_t *roots;
-    tc_status st;
 
-    *ms = 0;
+    w->ocl.took_ms = 0;
     switch (w->stage) {
     case READ_LABELS:
-        return read_rows(w, &w->other, state->plane, w->done, count, err);
+        return read_rows(w, B_OTHER, state->plane, w->done, count, err);
     case READ_DISTANCES:
-        return read_rows(w, &w->distance, state->plane, w->done, count, err);
+        return read_rows(w, B_DISTANCE, state->plane, w->done, count, err);
     case READ_ROOTS:
-    case READ_SUMMITS:
+    case READ_MAXIMA:
         roots = cc_host_roots(w->host);
         if (roots == NULL)
             return tc_no_memory(err, "cellcount");
-        return read_rows(w, w->stage == READ_ROOTS ? &w->other : &w->link, roots, w->done, count, err);
+        return read_rows(w, w->stage == READ_ROOTS ? B_OTHER : B_LINK, roots, w->done, count, err);
     default:
-        st = cc_launch(w, w->done, count, &batch, err);
-        if (st != TC_OK) {
-            ocl_batch_drop(w->device, &batch);
-            return st;
-        }
-        return ocl_batch_wait(w->device, &batch, w->slice[w->stage].last_ms, ms, err);
+        return ocl_end_launch(&w->ocl, cc_launch(w, w->done, count, err), &w->pace[w->stage], count, err);
     }
 }
 
@@ -164,11 +158,11 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, doubl
 
 static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
 {
-    const uint32_t size = (uint32_t)1 << w->task->pixels->bits;
+    const uint32_t size = (uint32_t)1 << w->ocl.task->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
     uint64_t *const wide = malloc(size * sizeof *wide);
     tc_status st = counts == NULL || wide == NULL ? tc_no_memory(err, "the histogram")
-                 : ocl_read(w->device, &w->histogram, 0, counts, size * sizeof *counts, err);
+                 : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
 
     if (st == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
@@ -184,33 +178,33 @@ static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
  * fits (strip_bytes); a longer one is needed to leave regions out. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
-    const ocl_device *const d = w->device;
-    const uint64_t rows = (uint64_t)regions + 1, bytes = rows * COLUMNS * sizeof(cl_uint);
+    const ocl_device *const d = w->ocl.device;
+    const uint64_t rows = (uint64_t)regions + 1, bytes = rows * CC_COLUMNS * sizeof(cl_uint);
     const bool filters = cc_filters(w->params);
     /* Kernels count its elements in 32 bits. */
     const bool fits = bytes <= UINT32_MAX && bytes <= d->info.max_alloc_bytes &&
                       bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
-    tc_status st = TC_OK;
 
     w->too_many = filters && !fits;
     if (w->too_many || (!filters && rows > cc_table_rows(w->nx, w->ny)))
         return TC_OK;
     w->table_rows = (size_t)rows;
-    st = ocl_buffer_new(w->device, bytes, CL_MEM_READ_WRITE, "cellcount", &w->table, err);
-    if (st == TC_OK && filters)
-        st = ocl_buffer_new(w->device, rows * sizeof(cl_int), CL_MEM_READ_WRITE, "cellcount", &w->now, err);
-    return st;
+    const ocl_need needs[] = {
+        { B_TABLE, bytes, "cellcount", NULL },
+        { B_NOW, filters ? rows * sizeof(cl_int) : 0, "cellcount", NULL }
+    };
+    return ocl_make_buffers(&w->ocl, needs, 2, err);
 }
 
 /* A row of the device's table. */
 static cc_region region_of(const uint32_t *row)
 {
     const cc_region r = {
-        .sum_y = row[SUM_Y] | (uint64_t)row[SUM_Y + 1] << 32,
-        .sum_x = row[SUM_X] | (uint64_t)row[SUM_X + 1] << 32,
-        .sum_grey = row[SUM_GREY] | (uint64_t)row[SUM_GREY + 1] << 32,
-        .area = row[AREA],
-        .y0 = (uint16_t)row[Y0], .x0 = (uint16_t)row[X0], .y1 = (uint16_t)row[Y1], .x1 = (uint16_t)row[X1]
+        .sum_y = row[CC_SUM_Y] | (uint64_t)row[CC_SUM_Y + 1] << 32,
+        .sum_x = row[CC_SUM_X] | (uint64_t)row[CC_SUM_X + 1] << 32,
+        .sum_grey = row[CC_SUM_GREY] | (uint64_t)row[CC_SUM_GREY + 1] << 32,
+        .area = row[CC_AREA],
+        .y0 = (uint16_t)row[CC_Y0], .x0 = (uint16_t)row[CC_X0], .y1 = (uint16_t)row[CC_Y1], .x1 = (uint16_t)row[CC_X1]
     };
 
     return r;
@@ -221,23 +215,23 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     cc_region *const table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     const size_t room = cc_table_rows(w->nx, w->ny);
-    uint32_t *const rows = malloc(w->table_rows * COLUMNS * sizeof *rows);
+    uint32_t *const rows = malloc(w->table_rows * CC_COLUMNS * sizeof *rows);
     int32_t *const now = calloc(w->table_rows, sizeof *now);
     size_t label = 0;
     tc_status st = rows == NULL || now == NULL ? tc_no_memory(err, "the regions")
-                 : ocl_read(w->device, &w->table, 0, rows, w->table_rows * COLUMNS * sizeof *rows, err);
+                 : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
     for (size_t i = 1; st == TC_OK && i < w->table_rows; i++) {
-        const cc_region r = region_of(rows + i * COLUMNS);
+        const cc_region r = region_of(rows + i * CC_COLUMNS);
 
-        if (!cc_kept(w->params, r.area, r.y0 == 0 || r.x0 == 0 || r.y1 == w->ny || r.x1 == w->nx))
+        if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
             continue;
         now[i] = (int32_t)++label;
         if (label < room)
             table[label] = r;
     }
     if (st == TC_OK && cc_filters(w->params))
-        st = ocl_write(w->device, &w->now, 0, now, w->table_rows * sizeof *now, err);
+        st = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
     if (st == TC_OK)
         state->regions = label;
     /* All or nothing. */
@@ -255,7 +249,7 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     uint32_t *const counts = malloc(n * sizeof *counts);
     uint32_t before = 0;
     tc_status st = counts == NULL ? tc_no_memory(err, "the cells")
-                                  : ocl_read(w->device, &w->counts, 0, counts, n * sizeof *counts, err);
+                                  : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
 
     if (st == TC_OK) {
         for (size_t i = 0; i < n; i++) {
@@ -265,7 +259,7 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
             before += here;
         }
         state->regions = before;
-        st = ocl_write(w->device, &w->counts, 0, counts, n * sizeof *counts, err);
+        st = ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err);
     }
     if (st == TC_OK)
         st = make_table(w, before, err);
@@ -286,7 +280,7 @@ static void end_roots(cc_cl_worker *w)
 
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
-    const wu_pixels *const px = w->task->pixels;
+    const wu_pixels *const px = w->ocl.task->pixels;
     const size_t row = w->stride * sizeof(cl_uint);
 
     w->y0 = y0;
@@ -296,20 +290,19 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
     while (!has_stage(w, w->stage))
         w->stage++;
     if (!in_strips(w))
-        return ocl_write(w->device, &w->pixels, 0, px->u8 != NULL ? (const void *)px->u8 : (const void *)px->u16,
-                         strip_pixels(w) * (px->bits / 8), err);
-    return ocl_write(w->device, &w->mask, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
+        return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8), err);
+    return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
 }
 
 /* The device has nothing more to do. */
 static void finish_device(cc_cl_worker *w, cc_state *state)
 {
     if (final_labels(w)) {
-        state->head.units_done = w->task->plan.units;
+        state->head.units_done = w->ocl.task->plan.units;
         return;
     }
     w->host_only = true;
-    cc_host_resume(w->host, w->params->split ? CC_PASSES : CC_PARTS, in_strips(w) ? w->strip_rows : 0);
+    cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS, in_strips(w) ? w->strip_rows : 0);
     /* The plane holds the distances. */
     if (w->params->split)
         state->head.units_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
@@ -342,20 +335,22 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* --- the backend ------------------------------------------------------------------------ */
 
-static tc_status cl_sync(void *worker, void *state, tc_err *err)
-{
-    (void)worker;
-    (void)state;
-    (void)err;
-    return TC_OK;
-}
-
 /* Progress in the plan's units: the device's part counts as the first half. */
 static uint64_t position(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->task->plan.units / 2 * (w->y0 + strip * w->rows) / w->ny);
+    return (uint64_t)((double)w->ocl.task->plan.units / 2 * (w->y0 + strip * w->rows) / w->ny);
+}
+
+/* Device time of what was done last. */
+static double took(cc_cl_worker *w)
+{
+    if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
+        w->label_ms += w->ocl.took_ms;
+    else if (w->stage == TABLE || w->stage == MEASURE)
+        w->measure_ms += w->ocl.took_ms;
+    return w->ocl.took_ms;
 }
 
 static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
@@ -366,7 +361,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     tc_status st = TC_OK;
 
     *units_done = state->head.units_done;
-    if (state->head.units_done == w->task->plan.units)
+    if (state->head.units_done == w->ocl.task->plan.units)
         return TC_OK;
     if (w->host_only)
         return cc_host_step(w->host, state, CC_PHASES, units_done, err);
@@ -379,22 +374,16 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     }
     if (w->rows == 0)
         st = begin_strip(w, 0, err);
-    while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->task->slice_ms) {
+    while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->ocl.task->slice_ms) {
         const uint64_t work = stage_work(w, w->stage);
-        const uint64_t count = ocl_pace_next(&w->slice[w->stage], work - w->done);
-        double ms = 0;
+        const uint64_t count = ocl_pace_next(&w->pace[w->stage], work - w->done);
 
         if (count > 0)
-            st = do_part(w, state, count, &ms, err);
+            st = do_part(w, state, count, err);
         if (st != TC_OK)
             return st;
-        if (count > 0 && kernel_names[w->stage][0] != NULL)
-            ocl_pace_took(&w->slice[w->stage], count, ms);
-        total += ms;
-        if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
-            w->label_ms += ms;
-        else if (w->stage == TABLE || w->stage == MEASURE)
-            w->measure_ms += ms;
+        if (count > 0)
+            total += took(w);
         w->done += count;
         if (w->done == work)
             st = end_stage(w, state, err);
@@ -402,7 +391,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     *units_done = state->head.units_done > 0 ? state->head.units_done : position(w);
     if (st != TC_OK)
         return st;
-    return state->head.units_done == w->task->plan.units ? TC_OK : TC_MORE;
+    return state->head.units_done == w->ocl.task->plan.units ? TC_OK : TC_MORE;
 }
 
 void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
@@ -413,61 +402,27 @@ void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
     *measure_ms = w->measure_ms;
 }
 
-static void cl_close(void **worker)
+static void free_parts(void *worker)
 {
-    cc_cl_worker *const w = *worker;
+    cc_cl_worker *const w = worker;
 
-    *worker = NULL;
-    if (w == NULL)
-        return;
-    for (int s = 0; s < STAGES; s++)
-        ocl_kernel_free(w->device, &w->kernel[s]);
-    ocl_buffer_free(w->device, &w->pixels);
-    ocl_buffer_free(w->device, &w->mask);
-    ocl_buffer_free(w->device, &w->link);
-    ocl_buffer_free(w->device, &w->other);
-    ocl_buffer_free(w->device, &w->distance);
-    ocl_buffer_free(w->device, &w->histogram);
-    ocl_buffer_free(w->device, &w->counts);
-    ocl_buffer_free(w->device, &w->border);
-    ocl_buffer_free(w->device, &w->table);
-    ocl_buffer_free(w->device, &w->now);
     if (w->host != NULL)
         cc_cpu.close(&w->host);
-    free(w);
-}
-
-/* The largest group that the device allows, of at most MAX_GROUP. */
-static size_t choose_group(const ocl_device *device)
-{
-    size_t group = MAX_GROUP;
-
-    while (group > device->info.max_group)
-        group /= 2;
-    return group;
 }
 
 static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
-    const bool deep = w->task->pixels->bits == 16;
-    char defines[48];
-    cl_program program;
-    tc_status st;
+    const bool deep = w->ocl.task->pixels->bits == 16;
+    const char *names[STAGES] = { NULL };
 
-    w->group = choose_group(w->device);
-    snprintf(defines, sizeof defines, "-DGROUP=%zu -DPIXEL=%s", w->group, deep ? "ushort" : "uchar");
-    st = ocl_program_build(w->device, &ocl_source_cellcount, defines, false, &program, err);
-    for (int s = 0; st == TC_OK && s < STAGES; s++) {
-        const char *name = kernel_names[s][diagonal(w, (cc_stage)s)];
-
-        if (name == NULL || !may_have_stage(w, (cc_stage)s))
-            continue;
-        if (deep && s == HISTOGRAM)
-            name = "cc_histogram16";
-        st = ocl_kernel_new(w->device, program, name, &w->kernel[s], err);
-    }
-    ocl_program_free(w->device, &program);
-    return st;
+    for (int s = 0; s < STAGES; s++)
+        if (may_have_stage(w, (cc_stage)s))
+            names[s] = kernel_names[s][diagonal(w, (cc_stage)s)];
+    if (deep && names[HISTOGRAM] != NULL)
+        names[HISTOGRAM] = "cc_histogram16";
+    w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
+    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s", w->group,
+                     deep ? "ushort" : "uchar");
 }
 
 /* Device bytes for a strip of so many rows. */
@@ -475,20 +430,20 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx;
 
-    const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (COLUMNS + 1) * sizeof(cl_uint);
+    const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
 
-    return n * ((w->params->split ? 3 : 2) * sizeof(cl_int) + (whole ? w->task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
+    return n * ((w->params->split ? 3 : 2) * sizeof(cl_int) + (whole ? w->ocl.task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
          + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
 static void choose_strips(cc_cl_worker *w)
 {
-    const ocl_device *const d = w->device;
+    const ocl_device *const d = w->ocl.device;
     const uint64_t room = d->memory_limit - d->memory_used;
     uint64_t rows = w->ny;
 
     if (strip_bytes(w, rows, true) > room || rows * w->nx * sizeof(cl_int) > d->info.max_alloc_bytes) {
-        rows = TILE;
+        rows = CC_TILE;
         while (rows * 2 < w->ny && strip_bytes(w, rows * 2, false) <= room &&
                rows * 2 * w->nx * sizeof(cl_int) <= d->info.max_alloc_bytes)
             rows *= 2;
@@ -498,81 +453,76 @@ static void choose_strips(cc_cl_worker *w)
 
 static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
-    const uint64_t n = (uint64_t)w->strip_rows * w->nx;
-    const size_t grey_values = (size_t)1 << w->task->pixels->bits;
-    const struct {
-        ocl_buffer *buffer;
-        uint64_t bytes;
-        bool wanted;
-    } list[] = {
-        { &w->pixels, n * (w->task->pixels->bits / 8), !in_strips(w) },
-        { &w->mask, (uint64_t)w->strip_rows * w->stride * sizeof(cl_uint), true },
-        { &w->link, n * sizeof(cl_int), true },
-        { &w->other, n * sizeof(cl_int), true },
-        { &w->distance, n * sizeof(cl_int), w->params->split },
-        { &w->histogram, grey_values * sizeof(cl_uint), has_stage(w, HISTOGRAM) },
-        { &w->counts, up_to(n, w->group * PER_ITEM) * sizeof(cl_uint), has_stage(w, COUNT) },
-        { &w->border, 2 * ((uint64_t)w->nx + w->ny) * sizeof(cl_int), has_stage(w, FILL) },
+    const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split, whole = !in_strips(w);
+    const uint64_t grey_values = (uint64_t)1 << w->ocl.task->pixels->bits, word = sizeof(cl_uint);
+    const ocl_need needs[] = {
+        { B_PIXELS, whole * n * (w->ocl.task->pixels->bits / 8), "cellcount", NULL },
+        { B_MASK, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
+        { B_LINK, n * word, "cellcount", NULL },
+        { B_OTHER, n * word, "cellcount", NULL },
+        { B_DISTANCE, split * n * word, "cellcount", NULL },
+        { B_HISTOGRAM, has_stage(w, HISTOGRAM) * grey_values * word, "cellcount", NULL },
+        { B_COUNTS, has_stage(w, COUNT) * up_to(n, w->group * CC_PER_ITEM) * word, "cellcount", NULL },
+        { B_BORDER, has_stage(w, FILL) * 2 * ((uint64_t)w->nx + w->ny) * word, "cellcount", NULL }
     };
-    tc_status st = TC_OK;
+    tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
-    for (size_t i = 0; st == TC_OK && i < sizeof list / sizeof list[0]; i++)
-        if (list[i].wanted)
-            st = ocl_buffer_new(w->device, list[i].bytes, CL_MEM_READ_WRITE, "cellcount", list[i].buffer, err);
     if (st == TC_OK && has_stage(w, HISTOGRAM))
-        st = ocl_zero(w->device, &w->histogram, err);
+        st = ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err);
     return st;
 }
 
 /* The first launch of a stage takes a million pixels or so. */
-static void make_slices(cc_cl_worker *w)
+static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        ocl_pace_init(&w->slice[s], w->task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
+        ocl_pace_init(&w->pace[s], w->ocl.task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
                        kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
     }
     w->rows = 0;
 }
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
-    cc_cl_worker *const w = calloc(1, sizeof *w);
+    cc_cl_worker *const w = worker;
+    const an_task *const task = w->ocl.task;
     tc_status st;
 
-    *worker = w;
-    if (w == NULL)
-        return tc_no_memory(err, "cellcount");
-    w->task = task;
     w->params = task->params;
-    w->device = task->device;
     w->nx = task->item->nx;
     w->ny = task->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
     w->threshold = (uint32_t)w->params->threshold;
     st = cc_cpu.open(task, state, &w->host, err);
-    if (st == TC_OK) {
-        choose_strips(w);
-        w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w));
-        if (!w->host_only)
-            st = make_kernels(w, err);
-        if (st == TC_OK && !w->host_only)
-            st = make_buffers(w, err);
-        /* Without kernels there is no size of a group to count work in. */
-        if (st == TC_OK && !w->host_only)
-            make_slices(w);
-    }
     if (st != TC_OK)
-        cl_close(worker);
+        return st;
+    choose_strips(w);
+    w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w));
+    if (w->host_only)
+        return TC_OK;
+    st = make_kernels(w, err);
+    if (st == TC_OK)
+        st = make_buffers(w, err);
+    /* Without kernels there is no size of a group to count work in. */
+    if (st == TC_OK)
+        set_paces(w);
     return st;
+}
+
+static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_parts };
+
+static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+{
+    return ocl_worker_open(&launcher, task, state, worker, err);
 }
 
 const an_backend ocl_cellcount = {
     .name = "opencl",
     .open = cl_open,
     .step = cl_step,
-    .sync = cl_sync,
-    .close = cl_close
+    .sync = an_always_synced,
+    .close = ocl_worker_close
 };

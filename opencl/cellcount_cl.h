@@ -3,33 +3,29 @@
 #define OCL_CELLCOUNT_CL_H
 
 #include "app/analysis/cellcount/cellcount.h"
-#include "opencl/program.h"
-
-enum { TILE = 32, PER_ITEM = 16, MAX_GROUP = 256 };
-/* Columns of the kernels' table. */
-enum { SUM_Y, SUM_X = 2, SUM_GREY = 4, AREA = 6, Y0, X0, Y1, X1, COLUMNS };
+#include "app/analysis/cellcount/layout.h"
+#include "opencl/worker.h"
 
 /* Phases of the device. */
 typedef enum cc_stage {
     HISTOGRAM, MASK,
-    GROUND_TILES, GROUND_ROWS, GROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
+    BACKGROUND_TILES, BACKGROUND_ROWS, BACKGROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
     TILES, JOIN_ROWS, JOIN_COLUMNS,
     COUNT,
     NUMBER, PAINT, TABLE, MEASURE, RELABEL, READ_LABELS,    /* when the device does it all */
     ROOTS, READ_ROOTS,                                      /* when the host goes on */
-    DISTANCE_ROWS, DISTANCE_COLUMNS, ASCEND, READ_DISTANCES, SUMMITS, READ_SUMMITS,
+    DISTANCE_ROWS, DISTANCE_COLUMNS, ASCEND, READ_DISTANCES, MAXIMA, READ_MAXIMA,
     STAGES
 } cc_stage;
 
+enum { B_PIXELS, B_MASK, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
+
 typedef struct cc_cl_worker {
-    const an_task *task;
+    ocl_worker ocl;            /* kernel s is that of stage s */
     const cc_params *params;
-    ocl_device *device;
     void *host;                /* a worker of cc_cpu */
     size_t group;
-    ocl_kernel kernel[STAGES];
-    ocl_buffer pixels, mask, link, other, distance, histogram, counts, border, table, now;
-    ocl_pace slice[STAGES];
+    ocl_pace pace[STAGES];
     uint32_t nx, ny;
     uint32_t stride;           /* words of 32 bits in a row of the mask: as many as the host's */
     uint32_t strip_rows;       /* ny: the whole picture is on the device */
@@ -58,10 +54,10 @@ static inline uint64_t strip_pixels(const cc_cl_worker *w)
     return (uint64_t)w->nx * w->rows;
 }
 
-/* Whether a stage's components are connected by 8: the ground's are where cells' are not. */
+/* Whether a stage's components are connected by 8: the background's are where cells' are not. */
 static inline bool diagonal(const cc_cl_worker *w, cc_stage s)
 {
-    return w->params->diagonal != (s >= GROUND_TILES && s <= FILL);
+    return w->params->diagonal != (s >= BACKGROUND_TILES && s <= FILL);
 }
 
 /* The nodes of a strip's components. */
@@ -71,6 +67,6 @@ static inline uint64_t strip_nodes(const cc_cl_worker *w)
 }
 
 /* Queues some of the worker's stage, from `first` of its work on (stage_work). */
-tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, ocl_batch *batch, tc_err *err);
+tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The mask has a bit for each pixel: pixel x is bit x % 32 of word x / 32 of its
  * row; rows are `stride` words apart, and the bits beyond nx are 0. The kind of a
- * component is 1 for cells, 0 for the ground.
+ * component is 1 for cells, 0 for the background.
  *
  * Components are a union-find over nodes. With connectivity 4 a pixel is a
  * node, [ny][nx]. With connectivity 8 the pixels of a block of 2 x 2 are always
@@ -12,12 +12,12 @@
  * of the raster in their first pixels.
  *
  * link[i] is the parent of node i, itself for a root, -1 for what is no node.
- * A root is the smallest of its component. A work-group labels a tile of TILE x
- * TILE pixels in local memory; tiles are then joined along their edges in global
+ * A root is the smallest of its component. A work-group labels a tile of CC_TILE x
+ * CC_TILE pixels in local memory; tiles are then joined along their edges in global
  * memory. While links are changed they are touched by atomic functions only; they are
  * read in launches in which nobody changes them.
  *
- * GROUP is the size of a work-group, a multiple of TILE (64 to 256); PIXEL the
+ * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the
  * type of a grey value.
  */
 //! check: -DGROUP=64 -DPIXEL=uchar
@@ -30,6 +30,7 @@
 #endif
 #include "app/analysis/common/core.h"
 #include "app/analysis/cellcount/core.h"
+#include "app/analysis/cellcount/layout.h"
 #include "opencl/kernels/union_find.h"
 
 /* What is background has distance 0. */
@@ -37,12 +38,10 @@
 #define EDT_WANTED(inside) (inside)
 #include "opencl/kernels/edt.h"
 
-#define TILE 32
 #define TILE_LOG 5
-#define BLOCKS (TILE / 2)                 /* of 2 x 2, along a side of a tile */
+#define BLOCKS (CC_TILE / 2)              /* of 2 x 2, along a side of a tile */
 #define BLOCKS_LOG 4
-#define PER_ITEM 16                       /* nodes of a work-item where they are counted */
-#define CHUNK (GROUP * PER_ITEM)          /* and of a work-group */
+#define CHUNK (GROUP * CC_PER_ITEM)       /* nodes of a work-group where they are counted */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
 /* --- threshold -------------------------------------------------------------------- */
@@ -83,8 +82,8 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uin
     if (word >= stride)
         return;
     for (int k = 0; k < n; k++)
-        bits |= (uint)((pixels[y * nx + x0 + k] < threshold) != bright) << k;
-    mask[y * stride + word] = bits;
+        bits |= (uint)(pixels[y * nx + x0 + k] < threshold) << k;
+    mask[y * stride + word] = n > 0 ? (uint)cc_cells(bits, n, bright) : 0;
 }
 
 /* --- components ------------------------------------------------------------------- */
@@ -173,7 +172,7 @@ static void load_tile(__global const uint *mask, int nx, int ny, int stride, int
 {
     const int me = (int)get_local_id(0);
 
-    if (me < TILE)
+    if (me < CC_TILE)
         rows[me] = word_at(mask, nx, ny, stride, word, y0 + me, kind);
     barrier(CLK_LOCAL_MEM_FENCE);
 }
@@ -183,36 +182,35 @@ static void load_tile(__global const uint *mask, int nx, int ny, int stride, int
 __kernel GROUP_ATTRIBUTE void cc_tiles4(__global const uint *mask, __global int *link, int nx, int ny, int stride,
                                         int first_tile, int kind)
 {
-    __local int node[TILE * TILE];
-    __local uint rows[TILE];
-    const int lx = (int)get_local_id(0) & (TILE - 1), first_row = (int)get_local_id(0) >> TILE_LOG;
-    const int word = (int)get_group_id(0), x0 = word * TILE, y0 = ((int)get_group_id(1) + first_tile) * TILE;
+    __local int node[CC_TILE * CC_TILE];
+    __local uint rows[CC_TILE];
+    const int lx = (int)get_local_id(0) & (CC_TILE - 1), first_row = (int)get_local_id(0) >> TILE_LOG;
+    const int word = (int)get_group_id(0), x0 = word * CC_TILE, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
 
     load_tile(mask, nx, ny, stride, word, y0, kind, rows);
     /* A pixel begins as a child of the first of its run. */
-    for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
+    for (int ly = first_row; ly < CC_TILE; ly += GROUP / CC_TILE) {
         const uint gaps = ~rows[ly] & ((1u << lx) - 1);
 
-        node[ly * TILE + lx] = ly * TILE + (gaps != 0 ? TILE - (int)clz(gaps) : 0);
+        node[ly * CC_TILE + lx] = ly * CC_TILE + (gaps != 0 ? CC_TILE - (int)clz(gaps) : 0);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row + 1; ly < TILE; ly += GROUP / TILE) {
+    for (int ly = first_row + 1; ly < CC_TILE; ly += GROUP / CC_TILE) {
         const uint both = rows[ly] & rows[ly - 1];
 
         /* Once for each stretch that two rows share. */
         if ((both & ~(both << 1)) >> lx & 1)
-            unite_in_tile(node, ly * TILE + lx, (ly - 1) * TILE + lx);
+            unite_in_tile(node, ly * CC_TILE + lx, (ly - 1) * CC_TILE + lx);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row; ly < TILE; ly += GROUP / TILE) {
-        int i = ly * TILE + lx, at = -1;
+    for (int ly = first_row; ly < CC_TILE; ly += GROUP / CC_TILE) {
+        int i = ly * CC_TILE + lx, at = -1;
 
         if (x0 + lx >= nx || y0 + ly >= ny)
             continue;
         if (rows[ly] >> lx & 1) {
-            while (node[i] != i)
-                i = node[i];
-            at = (y0 + (i >> TILE_LOG)) * nx + x0 + (i & (TILE - 1));
+            i = root_in_tile(node, i);
+            at = (y0 + (i >> TILE_LOG)) * nx + x0 + (i & (CC_TILE - 1));
         }
         link[(y0 + ly) * nx + x0 + lx] = at;
     }
@@ -242,10 +240,10 @@ static int tile_run(__local const uint *rows, int bx, int by)
 __kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int *link, int nx, int ny, int stride,
                                         int first_tile, int kind)
 {
-    __local int node[TILE * BLOCKS];
-    __local uint rows[TILE];
+    __local int node[CC_TILE * BLOCKS];
+    __local uint rows[CC_TILE];
     const int me = (int)get_local_id(0), pairs = (nx + 1) / 2;
-    const int word = (int)get_group_id(0), x0 = word * BLOCKS, y0 = ((int)get_group_id(1) + first_tile) * TILE;
+    const int word = (int)get_group_id(0), x0 = word * BLOCKS, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
 
     load_tile(mask, nx, ny, stride, word, y0, kind, rows);
     for (int b = me; b < BLOCKS * BLOCKS; b += GROUP) {
@@ -266,7 +264,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int 
                 unite_in_tile(node, 2 * by * BLOCKS + bx, tile_node(rows, bx + k - 1, by - 1));
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int b = me; b < TILE * BLOCKS; b += GROUP) {
+    for (int b = me; b < CC_TILE * BLOCKS; b += GROUP) {
         const int bx = b & (BLOCKS - 1), ly = b >> BLOCKS_LOG;
         const uint here = rows[ly] >> 2 * bx & 3, partner = ly & 1 ? rows[ly - 1] >> 2 * bx & 3 : 0;
         int i = b, at = -1;
@@ -274,8 +272,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int 
         if (x0 + bx >= pairs || y0 + ly >= ny)
             continue;
         if (here != 0 && partner == 0) {
-            while (node[i] != i)
-                i = node[i];
+            i = root_in_tile(node, i);
             at = (y0 + (i >> BLOCKS_LOG)) * pairs + x0 + (i & (BLOCKS - 1));
         }
         link[(y0 + ly) * pairs + x0 + bx] = at;
@@ -287,14 +284,14 @@ __kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int 
 __kernel GROUP_ATTRIBUTE void cc_join_rows4(__global const uint *mask, volatile __global int *link, int nx, int ny,
                                             int stride, int first_tile, int kind)
 {
-    const int x = (int)get_global_id(0), y = ((int)get_global_id(1) + first_tile) * TILE;
+    const int x = (int)get_global_id(0), y = ((int)get_global_id(1) + first_tile) * CC_TILE;
 
     if (x >= nx)
         return;
     const uint both = four_at(mask, nx, ny, stride, x - 1, y, kind) & four_at(mask, nx, ny, stride, x - 1, y - 1, kind);
 
     if ((both & 3) == 2)
-        unite(link, y * nx + x, (y - 1) * nx + x);
+        uf_union_shared(link, y * nx + x, (y - 1) * nx + x);
 }
 
 /* Across the left edges of the columns of tiles but the first; along x: rows from
@@ -302,14 +299,14 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows4(__global const uint *mask, volatile 
 __kernel GROUP_ATTRIBUTE void cc_join_columns4(__global const uint *mask, volatile __global int *link, int nx,
                                                int ny, int stride, int first_row, int end_row, int kind)
 {
-    const int y = first_row + (int)get_global_id(0), x = ((int)get_global_id(1) + 1) * TILE;
+    const int y = first_row + (int)get_global_id(0), x = ((int)get_global_id(1) + 1) * CC_TILE;
 
     if (y >= end_row)
         return;
     /* Two rows that are joined within the tiles need one union. */
     if ((four_at(mask, nx, ny, stride, x - 1, y, kind) & 3) == 3 &&
-        (y % TILE == 0 || (four_at(mask, nx, ny, stride, x - 1, y - 1, kind) & 3) != 3))
-        unite(link, y * nx + x, y * nx + x - 1);
+        (y % CC_TILE == 0 || (four_at(mask, nx, ny, stride, x - 1, y - 1, kind) & 3) != 3))
+        uf_union_shared(link, y * nx + x, y * nx + x - 1);
 }
 
 /* Connectivity 8; along x: blocks. */
@@ -326,7 +323,7 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows8(__global const uint *mask, volatile 
 
     for (int k = 0; k < 3; k++)
         if (joins >> k & 1)
-            unite(link, 2 * by * ((nx + 1) / 2) + bx, block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
+            uf_union_shared(link, 2 * by * ((nx + 1) / 2) + bx, block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
 }
 
 /* Connectivity 8; along x: rows of blocks. A corner that touches only through an
@@ -342,22 +339,22 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volati
     const uint any = here | four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by + 1, kind);
 
     if ((any & 3) == 3)
-        unite(link, block_node(mask, nx, ny, stride, bx, by, kind), block_node(mask, nx, ny, stride, bx - 1, by, kind));
+        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind), block_node(mask, nx, ny, stride, bx - 1, by, kind));
     if (by % BLOCKS == 0)
         return;
     const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
 
     if ((here & 3) == 2 && (above & 3) == 1)
-        unite(link, block_node(mask, nx, ny, stride, bx, by, kind),
+        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind),
               block_node(mask, nx, ny, stride, bx - 1, by - 1, kind));
     if ((here & 3) == 1 && (above & 3) == 2)
-        unite(link, block_node(mask, nx, ny, stride, bx - 1, by, kind),
+        uf_union_shared(link, block_node(mask, nx, ny, stride, bx - 1, by, kind),
               block_node(mask, nx, ny, stride, bx, by - 1, kind));
 }
 
 /* --- holes ------------------------------------------------------------------------ */
 
-/* The root of each pixel of the ground along the border, 2 nx + 2 ny of them
+/* The root of each pixel of the background along the border, 2 nx + 2 ny of them
  * (corners twice); -1 where there is a cell. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
                                               __global int *roots, int nx, int ny, int stride, int diagonal)
@@ -382,7 +379,7 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *roots, volatil
         atomic_xchg(&link[roots[k]], -1);
 }
 
-/* Ground that does not lead to a marked root becomes cell. Along x: words, along y:
+/* Background that does not lead to a marked root becomes cell. Along x: words, along y:
  * pairs of rows, from first_pair on: a block's node is in either, so a work-item
  * has both. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny, int stride,
@@ -394,16 +391,16 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
     if (word * 32 >= nx)
         return;
     for (int k = 0; k < 2; k++) {
-        uint ground = word_at(mask, nx, ny, stride, word, y0 + k, 0);
+        uint background = word_at(mask, nx, ny, stride, word, y0 + k, 0);
 
         /* Run by run: a run has one root. */
-        while (ground != 0) {
-            const uint first = ground & (0 - ground), run = ground & ~(ground + first);
+        while (background != 0) {
+            const uint first = background & (0 - background), run = background & ~(background + first);
             const int node = node_of(mask, nx, ny, stride, word * 32 + lowest(first), y0 + k, 0, diagonal);
 
             if (root_of(link, node) >= 0)
                 filled[k] |= run;
-            ground &= ~run;
+            background &= ~run;
         }
     }
     for (int k = 0; k < 2; k++)
@@ -424,7 +421,7 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const int *link, __global uint *
     if (get_local_id(0) == 0)
         sum = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = 0; k < PER_ITEM; k++) {
+    for (uint k = 0; k < CC_PER_ITEM; k++) {
         const uint i = base + k * GROUP;
 
         mine += i < n && link[i] == (int)i;
@@ -441,10 +438,10 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
 {
     __local uint sums[2][GROUP];
     const uint me = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
-    const uint base = chunk * CHUNK + me * PER_ITEM;
+    const uint base = chunk * CHUNK + me * CC_PER_ITEM;
     uint mine = 0, roots = 0, from = 0;
 
-    for (uint k = 0; k < PER_ITEM; k++)
+    for (uint k = 0; k < CC_PER_ITEM; k++)
         if (base + k < n && link[base + k] == (int)(base + k)) {
             roots |= 1u << k;
             mine++;
@@ -458,7 +455,7 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
     }
     int label = (int)(before[chunk] + sums[from][me] - mine);
 
-    for (uint k = 0; k < PER_ITEM; k++)
+    for (uint k = 0; k < CC_PER_ITEM; k++)
         if (roots >> k & 1)
             link[base + k] = ~++label;
 }
@@ -510,17 +507,14 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
 
 /* --- measuring --------------------------------------------------------------------- */
 
-/* A row of the table of regions; sums are 64 bits, the low half first. */
-enum { SUM_Y, SUM_X = 2, SUM_GREY = 4, AREA = 6, Y0, X0, Y1, X1, COLUMNS };
-
 __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
 {
     const uint row = (uint)get_global_id(0);
 
     if (row >= rows)
         return;
-    for (int k = 0; k < COLUMNS; k++)
-        table[row * COLUMNS + k] = k == Y0 || k == X0 ? ~0u : 0;
+    for (int k = 0; k < CC_COLUMNS; k++)
+        table[row * CC_COLUMNS + k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
 }
 
 /* 64 bits without 64-bit atomics: whoever makes the low half wrap carries. */
@@ -537,37 +531,37 @@ static void add_wide(volatile __global uint *sum, ulong value)
 static void add_to_table(volatile __global uint *table, uint label, uint area, ulong sum_y, ulong sum_x,
                          uint sum_grey, uint y0, uint x0, uint y1, uint x1)
 {
-    volatile __global uint *const row = table + label * COLUMNS;
+    volatile __global uint *const row = table + label * CC_COLUMNS;
 
-    add_wide(&row[SUM_Y], sum_y);
-    add_wide(&row[SUM_X], sum_x);
-    add_wide(&row[SUM_GREY], sum_grey);
-    atomic_add(&row[AREA], area);
-    atomic_min(&row[Y0], y0);
-    atomic_min(&row[X0], x0);
-    atomic_max(&row[Y1], y1);
-    atomic_max(&row[X1], x1);
+    add_wide(&row[CC_SUM_Y], sum_y);
+    add_wide(&row[CC_SUM_X], sum_x);
+    add_wide(&row[CC_SUM_GREY], sum_grey);
+    atomic_add(&row[CC_AREA], area);
+    atomic_min(&row[CC_Y0], y0);
+    atomic_min(&row[CC_X0], x0);
+    atomic_max(&row[CC_Y1], y1);
+    atomic_max(&row[CC_X1], x1);
 }
 
-/* Regions of the tile of GROUP x TILE pixels that a work-group has, in local memory:
+/* Regions of the tile of GROUP x CC_TILE pixels that a work-group has, in local memory:
  * sums of coordinates count from its corner, so that all fit 32 bits. A region has
  * the place of its label modulo PLACES; if another has taken it, its pixels go to the table. */
 #define PLACES 64
 
 /* Adds the regions of rows from first_row on to the table; along x: pixels, along y:
- * stretches of TILE rows. A work-item goes down its column, and adds once for every
+ * stretches of CC_TILE rows. A work-item goes down its column, and adds once for every
  * stretch of one region. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
                                          volatile __global uint *table, int nx, int first_row, int end_row)
 {
-    volatile __local uint owner[PLACES], part[PLACES][COLUMNS];
+    volatile __local uint owner[PLACES], part[PLACES][CC_COLUMNS];
     const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
-    const int y0 = first_row + (int)get_global_id(1) * TILE, end = min(y0 + TILE, end_row);
+    const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = min(y0 + CC_TILE, end_row);
 
     for (int p = me; p < PLACES; p += GROUP) {
         owner[p] = 0;
-        for (int k = 0; k < COLUMNS; k++)
-            part[p][k] = k == Y0 || k == X0 ? ~0u : 0;
+        for (int k = 0; k < CC_COLUMNS; k++)
+            part[p][k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int y = y0, from = y0; x < nx && y < end; from = y) {
@@ -587,21 +581,21 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                          (uint)x + 1);
             continue;
         }
-        atomic_add(&part[p][SUM_Y], sum);
-        atomic_add(&part[p][SUM_X], (uint)me * n);
-        atomic_add(&part[p][SUM_GREY], grey);
-        atomic_add(&part[p][AREA], n);
-        atomic_min(&part[p][Y0], (uint)from);
-        atomic_min(&part[p][X0], (uint)x);
-        atomic_max(&part[p][Y1], (uint)y);
-        atomic_max(&part[p][X1], (uint)x + 1);
+        atomic_add(&part[p][CC_SUM_Y], sum);
+        atomic_add(&part[p][CC_SUM_X], (uint)me * n);
+        atomic_add(&part[p][CC_SUM_GREY], grey);
+        atomic_add(&part[p][CC_AREA], n);
+        atomic_min(&part[p][CC_Y0], (uint)from);
+        atomic_min(&part[p][CC_X0], (uint)x);
+        atomic_max(&part[p][CC_Y1], (uint)y);
+        atomic_max(&part[p][CC_X1], (uint)x + 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int p = me; p < PLACES; p += GROUP)
         if (owner[p] != 0)
-            add_to_table(table, owner[p], part[p][AREA], (ulong)y0 * part[p][AREA] + part[p][SUM_Y],
-                         (ulong)x0 * part[p][AREA] + part[p][SUM_X], part[p][SUM_GREY], part[p][Y0], part[p][X0],
-                         part[p][Y1], part[p][X1]);
+            add_to_table(table, owner[p], part[p][CC_AREA], (ulong)y0 * part[p][CC_AREA] + part[p][CC_SUM_Y],
+                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY], part[p][CC_Y0], part[p][CC_X0],
+                         part[p][CC_Y1], part[p][CC_X1]);
 }
 
 /* labels[i] becomes now[labels[i]]; now[0] is 0. */
@@ -672,11 +666,11 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     up[i] = d2[i] == 0 ? -1 : cc_highest(d2, nx, ny, x, y, neighbours);
 }
 
-/* Where the way up from each pixel ends, -1 on the ground. */
-__kernel GROUP_ATTRIBUTE void cc_summits(__global const int *up, __global int *summits, uint first, uint end)
+/* The regional maximum that each pixel leads up to, -1 on the background. */
+__kernel GROUP_ATTRIBUTE void cc_maxima(__global const int *up, __global int *maxima, uint first, uint end)
 {
     const uint i = first + (uint)get_global_id(0);
 
     if (i < end)
-        summits[i] = root_of(up, (int)i);
+        maxima[i] = root_of(up, (int)i);
 }

@@ -28,17 +28,13 @@
 #define PIXEL uchar
 #define PIXEL8 uchar8
 #endif
-#include "app/analysis/common/core.h"
+#include "app/analysis/volume/core.h"
+#include "app/analysis/volume/layout.h"
 #include "opencl/kernels/union_find.h"
 
-#define TX 32                             /* a tile; rows of it are numbered z * TY + y */
-#define TY 8
-#define TZ 8
 #define TX_LOG 5
 #define TY_LOG 3
-#define ROWS (TY * TZ)
-#define CHUNK 128                         /* words whose bits are counted together */
-#define PER_ITEM 16                       /* voxels of a work-item that paints */
+#define ROWS (VOL_TY * VOL_TZ)            /* of a tile; they are numbered z * VOL_TY + y */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
 /* Eight bits of the mask; along x: bytes of a row, along y: rows. pixels: from row 0
@@ -56,11 +52,13 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
     if ((nx & 7) == 0 && n == 8) {
         const PIXEL8 v = *(__global const PIXEL8 *)from;
 
-        bits = (v.s0 < threshold) | (v.s1 < threshold) << 1 | (v.s2 < threshold) << 2 | (v.s3 < threshold) << 3 |
-               (v.s4 < threshold) << 4 | (v.s5 < threshold) << 5 | (v.s6 < threshold) << 6 | (v.s7 < threshold) << 7;
+        const PIXEL each[8] = { v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7 };
+
+        for (int k = 0; k < 8; k++)
+            bits |= (uint)!vol_is_membrane(each[k], threshold) << k;
     } else {
         for (int k = 0; k < n; k++)
-            bits |= (uint)(from[k] < threshold) << k;
+            bits |= (uint)!vol_is_membrane(from[k], threshold) << k;
     }
     mask[(first_row + row) * 4 * stride + at] = (uchar)bits;
 }
@@ -73,12 +71,6 @@ static int run_start(uint word, int x)
     const uint gaps = ~word & ((1u << x) - 1);
 
     return gaps != 0 ? 32 - (int)clz(gaps) : 0;
-}
-
-/* The first bits of the runs of ones. */
-static uint starts_of(uint word)
-{
-    return word & ~(word << 1);
 }
 
 static int lowest(uint word)
@@ -96,20 +88,20 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
                                         __global int *link, __global int *first, int room, int nx, int ny, int nz,
                                         int stride, int first_layer, int z_before, int z_all, int through, int blocks)
 {
-    volatile __local int node[1 + TX * ROWS];
+    volatile __local int node[1 + VOL_TX * ROWS];
     __local uint rows[ROWS];
     volatile __local int parts, some, gaps;
     __local int base;
     const int me = (int)get_local_id(0);
-    const int x0 = (int)get_group_id(0) * TX, y0 = (int)get_group_id(1) * TY;
-    const int z0 = ((int)get_group_id(2) + first_layer) * TZ;
+    const int x0 = (int)get_group_id(0) * VOL_TX, y0 = (int)get_group_id(1) * VOL_TY;
+    const int z0 = ((int)get_group_id(2) + first_layer) * VOL_TZ;
     const int right = nx - 1 - x0;        /* the bit of the border, if < 32 */
 
     if (me == 0)
         parts = some = gaps = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int row = me; row < ROWS; row += GROUP) {
-        const int y = y0 + (row & (TY - 1)), z = z0 + (row >> TY_LOG);
+        const int y = y0 + (row & (VOL_TY - 1)), z = z0 + (row >> TY_LOG);
         const uint word = y < ny && z < nz ? mask[((size_t)z * ny + y) * stride + get_group_id(0)] : 0;
 
         rows[row] = word;
@@ -124,22 +116,22 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     const int plain = blocks && (!some || (!gaps && through)), bytes = plain ? 0 : 4 * ROWS;
 
     for (int k = me; k < bytes; k += GROUP) {
-        const int row = k >> 2, y = y0 + (row & (TY - 1)), z = z_before + z0 + (row >> TY_LOG);
+        const int row = k >> 2, y = y0 + (row & (VOL_TY - 1)), z = z_before + z0 + (row >> TY_LOG);
         const uint word = rows[row];
-        const int edge = y == 0 || y == ny - 1 || (through && (z == 0 || z == z_all - 1));
-        const int last = right < TX && word >> right & 1 ? run_start(word, right) : -1;
+        const int edge = vol_is_border_row(y, z, ny, z_all, through);
+        const int last = right < VOL_TX && word >> right & 1 ? run_start(word, right) : -1;
 
-        for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+        for (uint left = (uint)vol_starts(word, 0) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
             const int x = lowest(left);
 
-            node[1 + 32 * row + x] = edge || x == last || x0 + x == 0 ? 0 : 1 + 32 * row + x;
+            node[1 + 32 * row + x] = vol_is_border_run(edge, x0 + x, x == last ? nx : 0, nx) ? 0 : 1 + 32 * row + x;
         }
     }
     if (me == 0)
         node[0] = 0;
     if (me == 0 && plain)
-        node[1] = x0 == 0 || right < TX || y0 == 0 || y0 + TY == ny || z_before + z0 == 0 ||
-                  z_before + z0 + TZ == z_all ? 0 : 1;
+        node[1] = x0 == 0 || right < VOL_TX || y0 == 0 || y0 + VOL_TY == ny || z_before + z0 == 0 ||
+                  z_before + z0 + VOL_TZ == z_all ? 0 : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     /* With the row above and the row before. (Two calls instead of a loop come out wrong
      * with PoCL 3.1.) Once for each stretch that two rows share. */
@@ -147,9 +139,9 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         const int row = k >> 2;
 
         for (int d = 0; d < 2; d++) {
-            const int other = d == 0 ? row - 1 : row - TY;
-            const int there = d == 0 ? (row & (TY - 1)) > 0 : through && row >= TY;
-            uint left = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
+            const int other = d == 0 ? row - 1 : row - VOL_TY;
+            const int there = d == 0 ? (row & (VOL_TY - 1)) > 0 : through && row >= VOL_TY;
+            uint left = there ? (uint)vol_starts(rows[row] & rows[other], 0) & (0xffu << 8 * (k & 3)) : 0;
 
             for (; left != 0; left &= left - 1) {
                 const int x = lowest(left);
@@ -162,7 +154,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Roots get numbers, which are < 0 as no link is. */
     for (int k = me; k < (plain ? some : bytes); k += GROUP)
-        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+        for (uint left = (uint)vol_starts(rows[k >> 2], 0) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
             const int i = 1 + 32 * (k >> 2) + lowest(left);
 
             if (node[i] == i)
@@ -174,8 +166,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     if (me + x0 + y0 + z0 == 0)
         link[0] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int k = me; k < TX * ROWS; k += GROUP) {
-        const int row = k >> TX_LOG, x = k & (TX - 1), y = y0 + (row & (TY - 1)), z = z0 + (row >> TY_LOG);
+    for (int k = me; k < VOL_TX * ROWS; k += GROUP) {
+        const int row = k >> TX_LOG, x = k & (VOL_TX - 1), y = y0 + (row & (VOL_TY - 1)), z = z0 + (row >> TY_LOG);
         const size_t at = ((size_t)z * ny + y) * nx + x0 + x;
         int part = -1;
 
@@ -222,7 +214,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
     if (y >= ny)
         return;
     const uint here = word_of(mask, ny, stride, tile, y, z);
-    const int above = (y & (TY - 1)) > 0, before = through && (z & (TZ - 1)) > 0;
+    const int above = (y & (VOL_TY - 1)) > 0, before = through && (z & (VOL_TZ - 1)) > 0;
 
     for (int d = 0; d < 3; d++) {
         const int dx = d == 0, dy = d == 1, dz = d == 2;
@@ -235,7 +227,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
         if (d == 0)
             both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
         else
-            both = starts_of(here & word_of(mask, ny, stride, tile, y - dy, z - dz));
+            both = (uint)vol_starts(here & word_of(mask, ny, stride, tile, y - dy, z - dz), 0);
         if (both != 0 && above) {
             const uint up = word_of(mask, ny, stride, tile, y - 1, z);
 
@@ -251,7 +243,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
         for (; both != 0; both &= both - 1) {
             const size_t i = ((size_t)z * ny + y) * nx + 32 * tile + lowest(both);
 
-            unite(link, plane[i], plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
+            uf_union_shared(link, plane[i], plane[i - dx - (dy ? nx : 0) - (dz ? (size_t)nx * ny : 0)]);
         }
     }
 }
@@ -299,7 +291,7 @@ __kernel GROUP_ATTRIBUTE void vol_mark(__global const int *least, __global const
         atomic_or(&mask[least[p] >> 5], 1u << (least[p] & 31));
 }
 
-/* Bits in CHUNK words, a work-item each. */
+/* Bits in VOL_CHUNK words, a work-item each. */
 __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words, int chunks)
 {
     const int chunk = (int)get_global_id(0);
@@ -307,7 +299,7 @@ __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int 
 
     if (chunk >= chunks)
         return;
-    for (uint i = chunk * CHUNK; i < min(words, (uint)(chunk + 1) * CHUNK); i++)
+    for (uint i = chunk * VOL_CHUNK; i < min(words, (uint)(chunk + 1) * VOL_CHUNK); i++)
         sum += popcount(mask[i]);
     counts[chunk] = (int)sum;
 }
@@ -358,7 +350,7 @@ __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const
         given[p] = numbers >= 0 ? ~0 : outside;
         return;
     }
-    const int at = least[root[p]], chunk = at / (32 * CHUNK);
+    const int at = least[root[p]], chunk = at / (32 * VOL_CHUNK);
 
     if (numbers >= 0) {
         given[p] = ~(1 + numbers + at);
@@ -366,7 +358,7 @@ __kernel GROUP_ATTRIBUTE void vol_give(__global const int *least, __global const
     }
     int label = counts[chunk] + 1 + (int)popcount(mask[at >> 5] & ((1u << (at & 31)) - 1));
 
-    for (int word = chunk * CHUNK; word < at >> 5; word++)
+    for (int word = chunk * VOL_CHUNK; word < at >> 5; word++)
         label += (int)popcount(mask[word]);
     given[p] = label;
 }
@@ -378,13 +370,13 @@ __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int 
 {
     volatile __local int sums[2];
     const int me = (int)get_local_id(0);
-    const uint base = first + (uint)get_group_id(0) * GROUP * PER_ITEM + me;
+    const uint base = first + (uint)get_group_id(0) * GROUP * VOL_PER_ITEM + me;
     int membrane = 0, out = 0;
 
     if (me < 2)
         sums[me] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = 0; k < PER_ITEM; k++) {
+    for (uint k = 0; k < VOL_PER_ITEM; k++) {
         const uint i = base + k * GROUP;
 
         if (i < end) {

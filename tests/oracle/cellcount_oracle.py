@@ -1,7 +1,7 @@
 """cellcount by other means: numpy, scipy.ndimage and scikit-image. The split
 has no library function of its own; it is written from its description
 (docs/analyses/cellcount.md), by sorting pixels and flooding, where the program
-follows pointers and merges summits."""
+follows pointers and merges maxima."""
 import numpy as np
 from scipy import ndimage
 from skimage import measure
@@ -48,10 +48,10 @@ def squared_distance(mask):
 
 def split(mask, connectivity):
     """Pixels from the highest down (squared distance, then raster order). One
-    with no higher neighbour is a summit; else it belongs to the basin of its
-    highest neighbour. Where two basins meet is a pass; passes are taken from
-    the highest down (then by the summits' indices), and join the two unless
-    the lower summit rises enough above the pass (apart)."""
+    with no higher neighbour is a maximum; else it belongs to the basin of its
+    highest neighbour. Where two basins meet is a saddle; saddles are taken from
+    the highest down (then by the maxima' indices), and join the two unless
+    the lower maximum rises enough above the saddle (apart)."""
     d2 = squared_distance(mask)
     height, width = mask.shape
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)
@@ -59,7 +59,7 @@ def split(mask, connectivity):
     flat = d2.ravel()
     order = sorted(np.flatnonzero(mask.ravel()).tolist(), key=lambda i: (-flat[i], i))
     rank = {i: k for k, i in enumerate(order)}
-    basin, passes = {}, {}
+    basin, saddles = {}, {}
 
     def neighbours(i):
         y, x = divmod(i, width)
@@ -72,14 +72,14 @@ def split(mask, connectivity):
         for j in higher:
             if basin[j] != basin[i]:
                 pair = (min(basin[i], basin[j]), max(basin[i], basin[j]))
-                passes[pair] = max(passes.get(pair, 0), int(flat[i]))
+                saddles[pair] = max(saddles.get(pair, 0), int(flat[i]))
     owner = {s: s for s in set(basin.values())}
 
     def find(s):
         while owner[s] != s:
             s = owner[s]
         return s
-    for (a, b), d in sorted(passes.items(), key=lambda p: (-p[1], p[0])):
+    for (a, b), d in sorted(saddles.items(), key=lambda p: (-p[1], p[0])):
         a, b = find(a), find(b)
         high, low = (a, b) if rank[a] < rank[b] else (b, a)
         if a != b and not apart(int(flat[low]), d):
@@ -91,10 +91,10 @@ def split(mask, connectivity):
     return out.reshape(mask.shape)
 
 
-def apart(summit, d2):
-    """sqrt(summit) - sqrt(d2) >= 3/4, and d2 < 9/10 summit."""
-    rise = 16 * (summit - d2) - 9
-    return rise >= 0 and rise * rise >= 576 * d2 and 10 * d2 < 9 * summit
+def apart(maximum, d2):
+    """sqrt(maximum) - sqrt(d2) >= 3/4, and d2 < 9/10 maximum."""
+    rise = 16 * (maximum - d2) - 9
+    return rise >= 0 and rise * rise >= 576 * d2 and 10 * d2 < 9 * maximum
 
 
 class Answer:
@@ -107,7 +107,7 @@ def analyse(picture, parameters):
     threshold = otsu(image) if p["threshold"] == "otsu" else p["threshold"]
     mask = image >= threshold if p["polarity"] == "bright" else image < threshold
     if p["fill_holes"]:
-        # The ground is connected the other way.
+        # The background has the other connectivity.
         mask = ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
         labels = split(mask, p["connectivity"])

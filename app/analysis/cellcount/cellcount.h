@@ -34,7 +34,7 @@ typedef struct cc_params {
 typedef enum cc_phase {
     CC_HISTOGRAM,      /* for Otsu */
     CC_MASK,           /* pixels to bits */
-    CC_HOLES,          /* components of the ground, by bands */
+    CC_HOLES,          /* components of the background, by bands */
     CC_HOLE_SEAMS,
     CC_FILL,           /* what is not connected with the border becomes cell */
     CC_BANDS,          /* components of the cells, by bands */
@@ -43,8 +43,8 @@ typedef enum cc_phase {
     CC_DISTANCE_X,
     CC_DISTANCE_Y,
     CC_ASCEND,         /* each pixel points to its highest neighbour */
-    CC_SUMMITS,        /* and then to where that leads */
-    CC_PASSES,         /* the highest ways between summits; then summits are joined */
+    CC_MAXIMA,         /* and then to the regional maximum it leads to */
+    CC_SADDLES,        /* the highest between each two maxima; then maxima are joined */
     CC_CLEAR,
     CC_FIRST,          /* the first pixel of each part */
     CC_ROOTS,          /* points to it from everywhere */
@@ -142,8 +142,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's
- * component in its strip (CC_PARTS comes next) or its summit (CC_PASSES), -1 on
- * the ground. NULL without memory. */
+ * component in its strip (CC_PARTS comes next) or its maximum (CC_SADDLES), -1 on
+ * the background. NULL without memory. */
 int32_t *cc_host_roots(void *worker);
 /* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
 void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows);

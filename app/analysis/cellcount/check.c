@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/check.h"
 
 /* --- the table ------------------------------------------------------------------------ */
@@ -75,7 +76,7 @@ static const char *row_fault(const cc_params *p, const wu_item *item, size_t i, 
         return fault;
     if (!centroid_fits(r->cy, r->area, r->y0, r->y1) || !centroid_fits(r->cx, r->area, r->x0, r->x1))
         return "region_centroid: not a centre of so many pixels in region_bbox";
-    if (r->border != (r->y0 == 0 || r->x0 == 0 || r->y1 == item->ny || r->x1 == item->nx))
+    if (r->border != (cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1, (uint32_t)r->y1, item->nx, item->ny) != 0))
         return "region_border: does not go with region_bbox";
     if (r->border && p->exclude_border)
         return "region_border: regions at the border are excluded";

@@ -18,11 +18,11 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_DISTANCE_X] = &cc_distance_x,
     [CC_DISTANCE_Y] = &cc_distance_y,
     [CC_ASCEND] = &cc_ascend,
-    [CC_SUMMITS] = &cc_summits,
-    [CC_PASSES] = &cc_ways,
+    [CC_MAXIMA] = &cc_maxima,
+    [CC_SADDLES] = &cc_find_saddles,
     [CC_CLEAR] = &cc_clear,
     [CC_FIRST] = &cc_first,
-    [CC_ROOTS] = &cc_ids,     /* plane[summit] is the first pixel of its part */
+    [CC_ROOTS] = &cc_ids,     /* plane[maximum] is the first pixel of its part */
     [CC_PARTS] = &cc_parts,
     [CC_IDS] = &cc_ids,
     [CC_STRIPS] = &cc_strips,
@@ -54,8 +54,8 @@ static size_t phase_tasks(const cc_worker *w, cc_phase phase)
         return p->split ? edt_tasks(&w->edt, phase - CC_DISTANCE_X) : 0;
     case CC_BYTES:
     case CC_ASCEND:
-    case CC_SUMMITS:
-    case CC_PASSES:
+    case CC_MAXIMA:
+    case CC_SADDLES:
     case CC_CLEAR:
     case CC_FIRST:
     case CC_ROOTS:
@@ -166,7 +166,7 @@ static void cpu_close(void **worker)
         free(w->scratch[t].label);
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
-        free(w->scratch[t].passes.list);
+        free(w->scratch[t].saddles.list);
     }
     free(w->scratch);
     free(w->picture.bits);

@@ -9,18 +9,18 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/edt.h"
 
-/* The way between two parts: their summits' indices, a < b, and the squared
- * distance at its lowest place. */
-typedef struct cc_pass {
+/* The saddle between two parts: their regional maxima's indices, a < b, and its
+ * squared distance to the background. */
+typedef struct cc_saddle {
     int32_t a, b;
     uint32_t d2;
-} cc_pass;
+} cc_saddle;
 
-/* Passes, as many as there are; a growing list. */
-typedef struct cc_passes {
-    cc_pass *list;
+/* Saddles, as many as there are; a growing list. */
+typedef struct cc_saddles {
+    cc_saddle *list;
     size_t n, room;
-} cc_passes;
+} cc_saddles;
 
 /* How much more than it should a function may write into a row of labels. */
 enum { CC_PAD = 8 };
@@ -32,7 +32,7 @@ typedef struct cc_scratch {
     unsigned char *label;      /* lab_scratch_bytes */
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
-    cc_passes passes;
+    cc_saddles saddles;
     bool no_memory;
 } cc_scratch;
 
@@ -45,10 +45,10 @@ typedef struct cc_worker {
     lab_picture picture;       /* of the cells; starts: the state's plane */
     int32_t *plane;            /* the state's */
     uint8_t *bytes;            /* split: the mask */
-    int32_t *up;               /* split: where each pixel leads, -1 on the ground; then its id */
+    int32_t *up;               /* split: where each pixel leads, -1 on the background; then its id */
     edt_job edt;
     uint32_t threshold;
-    int32_t outside;           /* root of the ground that touches the border; -1: none does */
+    int32_t outside;           /* root of the background that touches the border; -1: none does */
     int32_t *end;              /* [bands]: of the ids that each band took */
     int32_t *first;            /* [bands + 1]: regions before each band */
     uint32_t *areas;           /* [regions]: area, BORDER where it touches the border; then new labels */
@@ -83,6 +83,6 @@ extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
     cc_renumber, cc_paint, cc_measuring;
 /* cellcount_split.c: from bits to parts */
-extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_ascend, cc_summits, cc_ways, cc_clear, cc_first;
+extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_ascend, cc_maxima, cc_find_saddles, cc_clear, cc_first;
 
 #endif

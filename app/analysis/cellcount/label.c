@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 
 /* In an area, which is at most 2^30. */
@@ -187,7 +188,7 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
             uint32_t *const area = &w->areas[label_of(w, &g) - 1];
 
             __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
-            if (y == 0 || y + 1 == w->ny || g.a == 0 || g.b == w->nx)
+            if (cc_at_border(g.a, y, g.b, y + 1, w->nx, w->ny))
                 __atomic_fetch_or(area, BORDER, __ATOMIC_RELAXED);
         }
 }

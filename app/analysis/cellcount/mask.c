@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "app/analysis/common/bits.h"
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 
 /* --- pixels to bits ------------------------------------------------------------- */
@@ -41,17 +42,17 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
         for (size_t i = 0; i < w->picture.stride; i++) {
             const unsigned n = w->nx - i * 64 < 64 ? (unsigned)(w->nx - i * 64) : 64;
-            const uint64_t dark = an_bits_below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
+            const uint64_t below = an_bits_below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
 
-            words[i] = w->params->bright ? ~dark & ~(uint64_t)0 >> (64 - n) : dark;
+            words[i] = cc_cells(below, n, w->params->bright);
         }
     }
 }
 
 /* --- holes ---------------------------------------------------------------------- */
 
-/* The ground is connected the other way: 4 where cells are 8, and the reverse. */
-static lab_picture ground(const cc_worker *w)
+/* The background has the other connectivity: 4 where cells have 8, and the reverse. */
+static lab_picture background(const cc_worker *w)
 {
     lab_picture p = w->picture;
 
@@ -62,7 +63,7 @@ static lab_picture ground(const cc_worker *w)
 
 static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = ground(w);
+    const lab_picture p = background(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -71,17 +72,17 @@ static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = ground(w);
+    const lab_picture p = background(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
     lab_seam(&p, y0, s->label);
 }
 
-/* Makes one component of all ground at the border. */
+/* Makes one component of all background at the border. */
 static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 {
-    const lab_picture p = ground(w);
+    const lab_picture p = background(w);
     uint32_t *const edges = w->scratch[0].edges;
 
     (void)err;
@@ -92,7 +93,7 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
         for (size_t k = 0; k < runs; k++) {
             const int32_t id = p.starts[(size_t)y * w->nx + edges[2 * k]];
 
-            if (y > 0 && y + 1 < w->ny && edges[2 * k] > 0 && edges[2 * k + 1] < w->nx)
+            if (!cc_at_border(edges[2 * k], y, edges[2 * k + 1], y + 1, w->nx, w->ny))
                 continue;
             if (w->outside < 0)
                 w->outside = uf_find(p.ids, id);
@@ -118,7 +119,7 @@ static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
 
 static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const lab_picture p = ground(w);
+    const lab_picture p = background(w);
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);

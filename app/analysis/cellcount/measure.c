@@ -38,7 +38,7 @@ static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint32_t x, const uint32_t *sums,
                                cc_region *table)
 {
-    /* The ground's is table[0]: to count it costs less than to tell it apart. */
+    /* The background's is table[0]: to count it costs less than to tell it apart. */
     add_run(&table[row[a]], y, a, x, sums[x] - sums[a]);
     return x;
 }

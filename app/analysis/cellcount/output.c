@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/cellcount/core.h"
 
 /* --- the arrays ------------------------------------------------------------------- */
 
@@ -26,7 +27,7 @@ static void fill_table(const an_task *task, size_t item_index, const cc_region *
         centroid[2 * i] = (double)r->sum_y / (double)r->area;
         centroid[2 * i + 1] = (double)r->sum_x / (double)r->area;
         mean[i] = (double)r->sum_grey / (double)r->area;
-        border[i] = r->y0 == 0 || r->x0 == 0 || r->y1 == task->item->ny || r->x1 == task->item->nx;
+        border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, task->item->nx, task->item->ny) != 0;
     }
 }
 

@@ -96,9 +96,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t regions = most_regions(p, item);
     const uint64_t n = (uint64_t)item->nx * item->ny;
     /* bits and ids; the threads' tables; another plane with a split or a device;
-     * with a split also bytes and, at worst, the passes */
+     * with a split also bytes and, at worst, the saddles */
     const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4
-                        + (p->split ? n * (1 + 4 + 2 * sizeof(cc_pass)) : n * 4);
+                        + (p->split ? n * (1 + 4 + 2 * sizeof(cc_saddle)) : n * 4);
 
     (void)err;
     out->units = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;

@@ -1,6 +1,6 @@
 /*
  * cellcount on the CPU: separating cells that touch. Every pixel leads up the distance
- * map to a summit; the ways between summits say which of them are cells.
+ * map to a regional maximum; the saddles between maxima say which of them are cells.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,24 +9,24 @@
 #include "app/analysis/cellcount/cpu.h"
 
 /* Appends; false without memory. */
-static bool passes_add(cc_passes *p, int32_t a, int32_t b, uint32_t d2)
+static bool saddles_add(cc_saddles *p, int32_t a, int32_t b, uint32_t d2)
 {
     if (p->n == p->room) {
         const size_t room = p->room == 0 ? 1024 : 2 * p->room;
-        cc_pass *const list = realloc(p->list, room * sizeof *list);
+        cc_saddle *const list = realloc(p->list, room * sizeof *list);
 
         if (list == NULL)
             return false;
         p->list = list;
         p->room = room;
     }
-    p->list[p->n++] = (cc_pass){ a < b ? a : b, a < b ? b : a, d2 };
+    p->list[p->n++] = (cc_saddle){ a < b ? a : b, a < b ? b : a, d2 };
     return true;
 }
 
 static int by_pair(const void *va, const void *vb)
 {
-    const cc_pass *const a = va, *const b = vb;
+    const cc_saddle *const a = va, *const b = vb;
 
     if (a->a != b->a)
         return a->a < b->a ? -1 : 1;
@@ -37,7 +37,7 @@ static int by_pair(const void *va, const void *vb)
 
 static int by_height(const void *va, const void *vb)
 {
-    const cc_pass *const a = va, *const b = vb;
+    const cc_saddle *const a = va, *const b = vb;
 
     if (a->d2 != b->d2)
         return a->d2 > b->d2 ? -1 : 1;
@@ -45,7 +45,7 @@ static int by_height(const void *va, const void *vb)
 }
 
 /* Sorts, and leaves the highest of each pair. */
-static void passes_merge(cc_passes *p)
+static void saddles_merge(cc_saddles *p)
 {
     size_t kept = 0;
 
@@ -57,7 +57,7 @@ static void passes_merge(cc_passes *p)
     p->n = kept;
 }
 
-static int32_t summit_of(int32_t *up, int32_t i)
+static int32_t maximum_of(int32_t *up, int32_t i)
 {
     while (up[i] != i) {
         up[i] = up[up[i]];
@@ -66,15 +66,15 @@ static int32_t summit_of(int32_t *up, int32_t i)
     return i;
 }
 
-/* From the highest pass down, a summit that does not rise enough above the way
- * to a higher one becomes part of it.
- * up[summit] becomes the summit it is joined with. */
-static void join_summits(cc_passes *p, const uint32_t *d2, int32_t *up)
+/* From the highest saddle down, a maximum that does not rise enough above the one
+ * to a higher maximum becomes part of that.
+ * up[maximum] becomes the maximum it is joined with. */
+static void merge_maxima(cc_saddles *p, const uint32_t *d2, int32_t *up)
 {
     if (p->n > 0)
         qsort(p->list, p->n, sizeof *p->list, by_height);
     for (size_t i = 0; i < p->n; i++) {
-        const int32_t a = summit_of(up, p->list[i].a), b = summit_of(up, p->list[i].b);
+        const int32_t a = maximum_of(up, p->list[i].a), b = maximum_of(up, p->list[i].b);
         const bool a_higher = cc_higher(d2[a], a, d2[b], b);
         const int32_t low = a_higher ? b : a, high = a_higher ? a : b;
 
@@ -142,7 +142,7 @@ static int32_t follow(int32_t *up, int32_t i)
     return end;
 }
 
-static void summits_band(cc_worker *w, size_t band, cc_scratch *s)
+static void maxima_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
@@ -153,13 +153,13 @@ static void summits_band(cc_worker *w, size_t band, cc_scratch *s)
             follow(w->up, (int32_t)i);
 }
 
-/* The pass from pixel i to its neighbour j, if they belong to two summits. */
-static bool add_pass(const cc_worker *w, cc_passes *p, size_t i, size_t j)
+/* The saddle from pixel i to its neighbour j, if they belong to two maxima. */
+static bool add_saddle(const cc_worker *w, cc_saddles *p, size_t i, size_t j)
 {
     const uint32_t *const d2 = (const uint32_t *)w->plane;
     const int32_t a = w->up[i], b = w->up[j];
     const uint32_t low = d2[i] < d2[j] ? d2[i] : d2[j];
-    cc_pass *const last = p->n > 0 ? &p->list[p->n - 1] : NULL;
+    cc_saddle *const last = p->n > 0 ? &p->list[p->n - 1] : NULL;
 
     if (a == b || b < 0)
         return true;
@@ -167,14 +167,14 @@ static bool add_pass(const cc_worker *w, cc_passes *p, size_t i, size_t j)
         last->d2 = low > last->d2 ? low : last->d2;
         return true;
     }
-    return passes_add(p, a, b, low);
+    return saddles_add(p, a, b, low);
 }
 
-/* Passes between the rows of a band, and to the row after it. */
-static void passes_band(cc_worker *w, size_t band, cc_scratch *s)
+/* Saddles between the rows of a band, and to the row after it. */
+static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const bool diagonal = w->params->diagonal;
-    const size_t nx = w->nx, before = s->passes.n;
+    const size_t nx = w->nx, before = s->saddles.n;
     uint32_t y0, y1;
     bool good = true;
 
@@ -186,38 +186,38 @@ static void passes_band(cc_worker *w, size_t band, cc_scratch *s)
             if (w->up[i] < 0)
                 continue;
             if (x + 1 < nx)
-                good &= add_pass(w, &s->passes, i, i + 1);
+                good &= add_saddle(w, &s->saddles, i, i + 1);
             if (y + 1 == w->ny)
                 continue;
-            good &= add_pass(w, &s->passes, i, i + nx);
+            good &= add_saddle(w, &s->saddles, i, i + nx);
             if (diagonal && x > 0)
-                good &= add_pass(w, &s->passes, i, i + nx - 1);
+                good &= add_saddle(w, &s->saddles, i, i + nx - 1);
             if (diagonal && x + 1 < nx)
-                good &= add_pass(w, &s->passes, i, i + nx + 1);
+                good &= add_saddle(w, &s->saddles, i, i + nx + 1);
         }
-    /* Many passes twice: not for long. */
-    if (s->passes.n > 2 * before)
-        passes_merge(&s->passes);
+    /* Many saddles twice: not for long. */
+    if (s->saddles.n > 2 * before)
+        saddles_merge(&s->saddles);
     s->no_memory |= !good;
 }
 
-static tc_status end_passes(cc_worker *w, tc_err *err)
+static tc_status end_saddles(cc_worker *w, tc_err *err)
 {
-    cc_passes all = { 0 };
+    cc_saddles all = { 0 };
 
     for (unsigned t = 0; t < w->task->threads; t++) {
-        cc_passes *const p = &w->scratch[t].passes;
+        cc_saddles *const p = &w->scratch[t].saddles;
 
         for (size_t i = 0; i < p->n; i++)
-            if (!passes_add(&all, p->list[i].a, p->list[i].b, p->list[i].d2)) {
+            if (!saddles_add(&all, p->list[i].a, p->list[i].b, p->list[i].d2)) {
                 free(all.list);
                 return tc_no_memory(err, "the cells");
             }
         free(p->list);
         memset(p, 0, sizeof *p);
     }
-    passes_merge(&all);
-    join_summits(&all, (const uint32_t *)w->plane, w->up);
+    saddles_merge(&all);
+    merge_maxima(&all, (const uint32_t *)w->plane, w->up);
     free(all.list);
     return TC_OK;
 }
@@ -232,7 +232,7 @@ static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
         w->plane[i] = INT32_MAX;
 }
 
-/* plane[summit] becomes the first of the pixels that lead there. */
+/* plane[maximum] becomes the first of the pixels that lead there. */
 static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -256,7 +256,7 @@ const cc_work cc_bytes = { bytes_band, NULL };
 const cc_work cc_distance_x = { distance_x, NULL };
 const cc_work cc_distance_y = { distance_y, NULL };
 const cc_work cc_ascend = { ascend_band, NULL };
-const cc_work cc_summits = { summits_band, NULL };
-const cc_work cc_ways = { passes_band, end_passes };
+const cc_work cc_maxima = { maxima_band, NULL };
+const cc_work cc_find_saddles = { saddles_band, end_saddles };
 const cc_work cc_clear = { clear_band, NULL };
 const cc_work cc_first = { first_band, NULL };

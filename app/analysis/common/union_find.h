@@ -1,10 +1,11 @@
 /*
- * Union-find over numbers from 0. The root of a set is its smallest number, so
- * whatever the order of the unions, and whoever does them, the sets and their
+ * Union-find over numbers from 0, for C and OpenCL C. The root of a set is its smallest
+ * number, so whatever the order of the unions, and whoever does them, the sets and their
  * roots are the same.
  *
- * nodes[i] holds ~parent, a negative number; a root is its own parent. Values
- * >= 0 are the caller's, to put something where a root was.
+ * A node holds its link; a root's is to itself. In C a link is ~parent, a negative
+ * number: values >= 0 are the caller's, to put something where a root was. On a device
+ * it is the parent.
  *
  * The plain functions are for one thread at a time; the shared ones may run on
  * several threads at once, among themselves. A union only ever links a root to
@@ -13,9 +14,32 @@
 #ifndef AN_UNION_FIND_H
 #define AN_UNION_FIND_H
 
-#include <stdint.h>
+#include "app/analysis/common/core.h"
 
-static inline int32_t uf_find(int32_t *nodes, int32_t i)
+#ifdef __OPENCL_VERSION__
+
+#define UF_LINK(parent) (parent)
+typedef volatile __global tc_i32 *uf_nodes;
+
+/* A link that others may change. */
+TC_INLINE tc_i32 uf_load(uf_nodes at)
+{
+    return atomic_or(at, 0);
+}
+
+/* Puts `now` in the place of `was`. Returns what is there: `was`, or else nothing has
+ * happened. */
+TC_INLINE tc_i32 uf_replace(uf_nodes at, tc_i32 was, tc_i32 now)
+{
+    return atomic_cmpxchg(at, was, now);
+}
+
+#else
+
+#define UF_LINK(parent) (~(parent))
+typedef int32_t *uf_nodes;
+
+TC_INLINE int32_t uf_find(int32_t *nodes, int32_t i)
 {
     int32_t parent = ~nodes[i];
 
@@ -30,7 +54,7 @@ static inline int32_t uf_find(int32_t *nodes, int32_t i)
 }
 
 /* a and b are roots. Returns the root of the union. */
-static inline int32_t uf_link(int32_t *nodes, int32_t a, int32_t b)
+TC_INLINE int32_t uf_link(int32_t *nodes, int32_t a, int32_t b)
 {
     if (a < b) {
         nodes[b] = ~a;
@@ -40,50 +64,58 @@ static inline int32_t uf_link(int32_t *nodes, int32_t a, int32_t b)
     return b;
 }
 
-static inline int32_t uf_load(const int32_t *at)
+TC_INLINE int32_t uf_load(const int32_t *at)
 {
     return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-static inline void uf_store(int32_t *at, int32_t value)
+TC_INLINE void uf_store(int32_t *at, int32_t value)
 {
     __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
-static inline int32_t uf_find_shared(const int32_t *nodes, int32_t i)
+TC_INLINE int32_t uf_replace(int32_t *at, int32_t was, int32_t now)
 {
-    for (;;) {
-        const int32_t parent = ~uf_load(&nodes[i]);
-
-        if (parent == i)
-            return i;
-        i = parent;
-    }
+    __atomic_compare_exchange_n(at, &was, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return was;
 }
 
-static inline void uf_union_shared(int32_t *nodes, int32_t a, int32_t b)
+#endif
+
+TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 {
-    for (;;) {
-        int32_t expected;
+    tc_i32 parent = UF_LINK(uf_load(&nodes[i]));
 
-        a = uf_find_shared(nodes, a);
-        b = uf_find_shared(nodes, b);
-        if (a == b)
-            return;
-        if (a < b) {
-            const int32_t t = a;
+    while (parent != i) {
+        i = parent;
+        parent = UF_LINK(uf_load(&nodes[i]));
+    }
+    return i;
+}
 
-            a = b;
-            b = t;
+/* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
+ * gets a root as its parent. Only the larger node climbs: two that have the same root
+ * meet there and don't read it, as all work-items would. Each round goes on with a
+ * smaller node, so it ends, however threads take turns. */
+TC_INLINE void uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
+{
+    while (a != b) {
+        const tc_i32 larger = a > b ? a : b;
+        tc_i32 smaller = a > b ? b : a, parent = UF_LINK(uf_load(&nodes[larger]));
+
+        if (parent == larger) {
+            smaller = uf_find_shared(nodes, smaller);
+            parent = UF_LINK(uf_replace(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
+            if (parent == larger)
+                return;
         }
-        expected = ~a;
-        if (__atomic_compare_exchange_n(&nodes[a], &expected, ~b, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            return;
+        a = parent;
+        b = smaller;
     }
 }
 
 /* uf_union_shared for numbers many of which have the same parent already. */
-static inline void uf_join_shared(int32_t *nodes, int32_t a, int32_t b)
+TC_INLINE void uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     if (a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]))
         uf_union_shared(nodes, a, b);

@@ -52,9 +52,7 @@ static inline size_t start_of(uint64_t word, uint64_t below, size_t i, size_t op
 
 bool vol_border_row(const vol_stack *s, size_t row)
 {
-    const size_t y = row % s->ny, z = row / s->ny;
-
-    return y == 0 || y + 1 == s->ny || (s->through && (z == 0 || z + 1 == s->nz));
+    return vol_is_border_row((uint32_t)(row % s->ny), (uint32_t)(row / s->ny), s->ny, s->nz, s->through) != 0;
 }
 
 static void read_line(const vol_stack *s, size_t row, line *l)
@@ -89,7 +87,7 @@ static void plant(const vol_stack *s, const line *l)
     for (size_t i = 0; !l->border && i < s->stride; i++) {
         const uint64_t word = l->words[i];
 
-        for (uint64_t starts = word & ~(word << 1 | before); starts != 0; starts &= starts - 1) {
+        for (uint64_t starts = vol_starts(word, before); starts != 0; starts &= starts - 1) {
             const size_t start = 64 * i + (size_t)__builtin_ctzll(starts);
 
             if (start == l->last)
@@ -110,7 +108,7 @@ static void overlaps(const vol_stack *s, const line *a, const line *b, uint64_t 
     for (size_t i = 0; i < s->stride; i++) {
         const uint64_t both = a->words[i] & b->words[i];
 
-        at[i] = both & ~(both << 1 | before);
+        at[i] = vol_starts(both, before);
         before = both >> 63;
     }
 }

@@ -21,7 +21,7 @@ static bool is_membrane(const vol_repair *r, size_t at)
 {
     const uint32_t v = r->pixels->u8 != NULL ? r->pixels->u8[at] : r->pixels->u16[at];
 
-    return v >= (uint32_t)r->params->membrane;
+    return vol_is_membrane(v, (uint32_t)r->params->membrane);
 }
 
 /* blurred: 2^-15. */

@@ -18,6 +18,7 @@
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/gauss.h"
 #include "app/analysis/common/label.h"
+#include "app/analysis/volume/core.h"
 
 /* Membrane before a repair's blur, which a repair's threshold refers to. */
 enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
@@ -120,7 +121,7 @@ bool vol_border_row(const vol_stack *s, size_t row);
 /* The node of the run [a, b) of a row; border: vol_border_row. */
 static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint32_t a, uint32_t b)
 {
-    return border || a == 0 || b == s->nx ? 0 : (int32_t)(row * s->nx + a + 1);
+    return vol_is_border_run(border, a, b, s->nx) ? 0 : (int32_t)(row * s->nx + a + 1);
 }
 
 /* --- tables ------------------------------------------------------------------------ */

@@ -1,0 +1,17 @@
+/*
+ * What the host and the kernels of cellcount agree on.
+ */
+#ifndef AN_CELLCOUNT_LAYOUT_H
+#define AN_CELLCOUNT_LAYOUT_H
+
+/* Pixels of a tile's side: a word of the mask. */
+#define CC_TILE 32
+/* Nodes of a work-item where roots are counted and numbered. */
+#define CC_PER_ITEM 16
+
+/* A row of the table of regions; sums are 64 bits, the low half first. */
+enum {
+    CC_SUM_Y = 0, CC_SUM_X = 2, CC_SUM_GREY = 4, CC_AREA = 6, CC_Y0, CC_X0, CC_Y1, CC_X1, CC_COLUMNS
+};
+
+#endif
