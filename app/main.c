@@ -140,10 +140,9 @@ static tc_status run_command(const command *c, tc_err *err)
         o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
         fprintf(stderr, "texcell: going on with the CPU: the OpenCL driver failed: %s\n", driver_fault_before());
     }
-    if (st == TC_OK)
-        st = bw_init(&seam, err);
     if (st != TC_OK)
         return st;
+    bw_init(&seam);
     checkpoint = beside(c, "checkpoint");
     spool = beside(c, "spool");
     o.checkpoint = checkpoint;
@@ -309,13 +308,13 @@ static tc_status task(int argc, char **argv, tc_err *err)
 {
     command c = defaults;
     int n_words = 0;
-    tc_status st = bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every }, err);
+    tc_status st;
 
     c.is_task = true;
-    if (st == TC_OK && !bw_has_client() && argc > 1 && argv[1][0] != '-')
+    bw_init(&(bw_options){ .checkpoint_every = c.checkpoint_every });
+    if (!bw_has_client() && argc > 1 && argv[1][0] != '-')
         return tc_fail(err, TC_USAGE, "unknown command \"%.64s\"", argv[1]);
-    if (st == TC_OK)
-        st = read_command(argc, argv, &c, &n_words, err);
+    st = read_command(argc, argv, &c, &n_words, err);
     if (st == TC_OK && n_words > 0)
         st = tc_fail(err, TC_USAGE, "\"%.64s\" is one argument too many", argv[1]);
     if (st == TC_OK && !bw_has_client() && access("workunit", R_OK) != 0)

@@ -1,5 +1,4 @@
 #include "opencl/device.h"
-#include "opencl/fault.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -270,11 +269,11 @@ tc_status ocl_wish_parse(const char *spec, ocl_wish *wish, tc_err *err)
     return TC_OK;
 }
 
-const char *ocl_float_refusal(const ocl_info *info, bool waive_rounding)
+const char *ocl_float_refusal(const ocl_info *info)
 {
     if (!(info->single_fp & CL_FP_DENORM))
         return "it has no denormal numbers, which this analysis needs";
-    if (!(info->single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) && !waive_rounding)
+    if (!(info->single_fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT))
         return "its division is not correctly rounded, which this analysis needs";
     return NULL;
 }
@@ -284,7 +283,7 @@ static const char *refusal_of(const ocl_info *info, const ocl_wish *wish)
 {
     if (info->refusal[0] != '\0')
         return info->refusal;
-    return wish->floats ? ocl_float_refusal(info, wish->waive_rounding) : NULL;
+    return wish->floats ? ocl_float_refusal(info) : NULL;
 }
 
 /* 3 GPU, 2 accelerator, 1 anything else. What says that it is a CPU is one,
@@ -463,7 +462,7 @@ tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device *
         return tc_no_memory(err, "an OpenCL device");
     d->api = *api;
     d->info = *info;
-    d->memory_limit = ocl_fault_memory(info->global_bytes / 2);
+    d->memory_limit = info->global_bytes / 2;
     d->context = api->clCreateContext(properties, 1, &info->id, NULL, NULL, &code);
     if (d->context == NULL || code != CL_SUCCESS) {
         status = ocl_fail(d, "clCreateContext", code, err);

@@ -61,8 +61,6 @@ typedef struct ocl_wish {
     int opencl_index;          /* gpu_opencl_dev_index, -1 if not given */
     int device_number;         /* gpu_device_num, -1 if not given */
     bool floats;               /* the analysis computes with fp32 (see ocl_float_refusal) */
-    bool waive_rounding;       /* for tests under Oclgrind only, which divides correctly but
-                                  does not say so; never for a task of a client */
 } ocl_wish;
 
 /* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
@@ -81,7 +79,7 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
 /* Why a usable device cannot do exact fp32 arithmetic (correctly rounded
  * division and square root, denormals); NULL if it can. Analyses in integers
  * don't ask. */
-const char *ocl_float_refusal(const ocl_info *info, bool waive_rounding);
+const char *ocl_float_refusal(const ocl_info *info);
 
 /*
  * Chooses from the list; *chosen becomes an index into it. Pure.

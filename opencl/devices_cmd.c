@@ -20,7 +20,7 @@ static void print_device(FILE *out, const ocl_info *info)
                                                       : "other type",
             info->compute_units, info->clock_mhz, (unsigned long long)(info->global_bytes >> 20),
             (unsigned long long)(info->local_bytes >> 10));
-    const char *no_floats = ocl_float_refusal(info, false);
+    const char *no_floats = ocl_float_refusal(info);
     if (info->refusal[0] != '\0')
         fprintf(out, "     not usable: %s\n", info->refusal);
     else if (no_floats != NULL)

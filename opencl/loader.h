@@ -5,7 +5,7 @@
  * (libOpenCL.so.1, OpenCL.dll) is opened when it is wanted, so that one
  * executable runs on machines with and without it. Every OpenCL call of the
  * program goes through an ocl_api, which is also how tests put another
- * implementation in its place (fault.h, or a table of their own).
+ * implementation in its place (that library, or a table of their own).
  */
 #ifndef OCL_LOADER_H
 #define OCL_LOADER_H
@@ -121,10 +121,9 @@ typedef struct ocl_api {
 } ocl_api;
 
 /*
- * Fills *api. An OpenCL that is in the process already (one that was preloaded,
- * as Oclgrind does it) comes first, then the library named by the environment
- * variable TEXCELL_OPENCL_LIBRARY, then the system's. Where the fault shim is
- * asked for by its environment variables it is put in between (fault.h).
+ * Fills *api. The library named by the environment variable TEXCELL_OPENCL_LIBRARY comes
+ * first, then an OpenCL that is in the process already (one that was preloaded, as
+ * Oclgrind does it), then the system's.
  * TC_DEVICE: this machine has no OpenCL, or one older than 1.2; *api is zeroed.
  */
 tc_status ocl_load(ocl_api *api, tc_err *err);

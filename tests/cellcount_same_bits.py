@@ -56,7 +56,7 @@ def bytes_of(unit, device, threads, memory=None):
         os.remove(result)
     env = dict(os.environ)
     if memory:
-        env["TEXCELL_TEST_CL_MEMORY"] = str(memory)
+        env.update(tap.opencl_hooks(memory=memory))
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--threads", str(threads),
                    "--checkpoint-every", "0.05", "--quiet"], env=env)
     if run.returncode != 0:

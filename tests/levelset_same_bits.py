@@ -98,7 +98,7 @@ def oclgrind(folder):
         out = os.path.join(folder, "g")
         for title, options in WATCH.items():
             run = tap.run(["oclgrind"] + options + [ls.STATE_OF, unit, "0", "opencl", "1", out],
-                          env=dict(os.environ, TEXCELL_TEST_WAIVE="1"))
+                          env=dict(os.environ, **tap.opencl_hooks(rounds=1)))
             got = open(out, "rb").read() if run.returncode == 0 else None
             tap.ok(run.stderr.strip() == "" and got is not None and got == want,
                    "Oclgrind finds no %s, and the same bits: %s" % (title, name), run.stderr[:3000])
@@ -115,7 +115,7 @@ def too_large(folder, missing):
     for device in ("cpu", "opencl"):
         out = os.path.join(folder, device + ".npz")
         run = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device],
-                      env=dict(os.environ, TEXCELL_TEST_CL_MEMORY=str(2 << 20)))
+                      env=dict(os.environ, **tap.opencl_hooks(memory=2 << 20)))
         results.append((run, open(out, "rb").read() if run.returncode == 0 else None))
     said = results[1][0].stderr
     tap.ok("the CPU does this item" in said and " MiB" in said and "phi" in said,

@@ -159,13 +159,13 @@ def faults():
     workunit.write(unit, "glcm", parameters, [workunit.item("a", [picture(30, 30, 4)]),
                                               workunit.item("b", [picture(20, 25, 5)])])
     texcell(unit, good, "cpu")
-    r = texcell(unit, out, "opencl", env=dict(ENV, TEXCELL_TEST_CL_COUNT=COUNT))
+    r = texcell(unit, out, "opencl", env=dict(ENV, **tap.opencl_hooks(count=COUNT)))
     calls, left = (int(n) for n in content(COUNT).split())
     tap.ok(r.returncode == 0 and left == 0 and calls > 100, "an undisturbed run leaves no OpenCL object", said(r))
     bad, fell_back, refused = [], 0, 0
     step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "100")))
     for spec in [str(k) for k in range(1, calls + 1, step)] + ["%d+" % k for k in range(1, calls + 1, 7 * step)]:
-        env = dict(ENV, TEXCELL_TEST_CL_FAIL=spec, TEXCELL_TEST_CL_COUNT=COUNT)
+        env = dict(ENV, **tap.opencl_hooks(fail=spec, count=COUNT))
         r = texcell(unit, out, "opencl", env=env)
         left = int(content(COUNT).split()[1])
         # Where releasing itself is made to fail, the object stays.

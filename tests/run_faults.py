@@ -62,7 +62,7 @@ class Place:
 
     def interrupted(self, polls, *options):
         env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls))
-        return self.run(*options, env=env)
+        return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
     def right(self, title, p):
         good = p.returncode == DONE and os.path.exists(self.out) and self.bytes() == self.expected

@@ -11,6 +11,7 @@ SRC = os.environ.get("TEXCELL_SRC", os.path.join(os.path.dirname(__file__), ".."
 BUILD = os.environ.get("TEXCELL_BUILD", os.path.join(SRC, "build"))
 DATA = os.environ.get("TEXCELL_DATA", os.path.join(SRC, "..", "shared", "data"))
 TEXCELL = os.path.join(BUILD, "texcell")
+TEXCELL_TEST = os.path.join(BUILD, "tests", "texcell_test")     # the same with tests/hooks/seam_hooks.c
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
@@ -72,6 +73,13 @@ def run(argv, timeout=600, **kw):
     """Runs a program to its end; text output, no exception on failure."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True, timeout=timeout, **kw)
+
+
+def opencl_hooks(**hooks):
+    """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
+    memory, rounds."""
+    return dict({"TEXCELL_TEST_CL_" + name.upper(): str(value) for name, value in hooks.items()},
+                TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
 
 
 def data(name):

@@ -62,7 +62,7 @@ JOBS = {
 
 def bytes_of(unit, device, threads, memory=None):
     result = os.path.join(FOLDER, "r.npz")
-    env = {"TEXCELL_TEST_CL_MEMORY": str(memory)} if memory else {}
+    env = tap.opencl_hooks(memory=memory) if memory else {}
     run = volume_check.texcell(unit, result, threads, device, **env)
     if run.returncode != 0:
         tap.note("exit %d: %s" % (run.returncode, run.stderr))
@@ -131,7 +131,7 @@ def oclgrind():
     for parameters, bits, memory in (('{"membrane":110}', "8", None), ('{"membrane":30000,"mode":"slices"}', "16", None),
                                      ('{"membrane":110}', "8", "9000"),
                                      ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None)):
-        env = dict(os.environ, **({"TEXCELL_TEST_CL_MEMORY": memory} if memory else {}))
+        env = dict(os.environ, **(tap.opencl_hooks(memory=memory) if memory else {}))
         # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
         watched = [] if "repair" in parameters else ["--uninitialized"]
         run = tap.run(["oclgrind", "--data-races", "--check-api"] + watched +

@@ -11,11 +11,10 @@ import tap
 # work unit is the project's business, and in the page one sentence.
 SOURCES = ["app/*.c", "app/base/*.c", "wrapper/*.c", "wrapper/*.cpp", "opencl/backends.c", "opencl/device.c", "opencl/loader.c",
            "opencl/program.c", "opencl/selftest_cl.c", "opencl/work.c", "app/analysis/selftest.c"]
-# Said at a command line only, and of tests' variables.
+# Said at a command line only.
 NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one work unit", "no result is named",
                "the same command goes on from here", "devices: takes no arguments", "selftest: takes only",
-               "unknown command", "no BOINC client has started", "is not a whole number from 1 on",
-               "interrupted by TEXCELL_TEST", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
+               "unknown command", "no BOINC client has started", "\\033[K", "stands alone", "nothing to do", "standard output: cannot",
                "%s: error: %s"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL

@@ -80,7 +80,7 @@ def crossing():
     write(unit, "voting", {"radius": 9}, [item("a", [blobs((700, 700), 9, 250)])])
     whole = bytes_of(unit, "cpu", "--threads", "1")
     devices = {"cpu": ("cpu", ENV), "opencl": ("opencl", ENV),
-               "slabs": ("opencl", dict(ENV, TEXCELL_TEST_CL_MEMORY="3000000"))}
+               "slabs": ("opencl", dict(ENV, **tap.opencl_hooks(memory=3000000)))}
     for first, second in (("opencl", "cpu"), ("cpu", "opencl"), ("opencl", "slabs"), ("slabs", "cpu")):
         if os.path.exists(mixed):
             os.remove(mixed)
@@ -110,7 +110,7 @@ def oclgrind():
                         ("slabs", '{"radius":2,"sigma":0.5}', "5", "70", "1", "8", "0"),
                         ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
                         ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
-        memory = {"TEXCELL_TEST_CL_MEMORY": "46000"} if name == "slabs" else {}
+        memory = tap.opencl_hooks(memory=46000) if name == "slabs" else {}
         r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args,
                     env=dict(ENV, **memory))
         if "ASan runtime does not come first" in r.stderr:
@@ -120,10 +120,10 @@ def oclgrind():
                "clean under Oclgrind: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
 
 
-def counted(command, **more):
+def counted(command, **hooks):
     """What was run; its calls of OpenCL that can fail, and the objects left over."""
     count = path("count")
-    r = tap.run(command, env=dict(ENV, TEXCELL_TEST_CL_COUNT=count, **more))
+    r = tap.run(command, env=dict(ENV, **tap.opencl_hooks(count=count, **hooks)))
     with open(count) as file:
         calls, left = (int(n) for n in file.read().split())
     return r, calls, left
@@ -133,7 +133,7 @@ def failing_calls():
     """A device that fails leaves an error and no OpenCL object (some of the calls;
     the last is the wait on closing, of no consequence). While devices are being
     listed, another one may take its place. Whole and in slabs."""
-    for name, memory in (("whole", {}), ("in slabs", {"TEXCELL_TEST_CL_MEMORY": "230000"})):
+    for name, memory in (("whole", {}), ("in slabs", {"memory": 230000})):
         args = [TRY, "voting", '{"radius":3,"sigma":1}', "40", "300", "1", "8", "0"]
         whole, calls, left = counted(args, **memory)
         if whole.returncode != 0:
@@ -142,7 +142,7 @@ def failing_calls():
         listing = counted([tap.TEXCELL, "devices"])[1]
         wrong = []
         for n in range(3, calls, 7):
-            r, _, left = counted(args, TEXCELL_TEST_CL_FAIL=str(n), **memory)
+            r, _, left = counted(args, fail=n, **memory)
             fails = r.returncode == 2 and "CL_" in r.stderr
             if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
                 wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
@@ -161,7 +161,7 @@ def slabs():
         expected = bytes_of(unit, "cpu")
         for size in (1 << 30,) + sizes:
             r, calls, _ = counted([tap.TEXCELL, "run", unit, "-o", path("r.npz"), "--device", "opencl",
-                                   "--gpu-slice-ms", "5000"], TEXCELL_TEST_CL_MEMORY=str(size))
+                                   "--gpu-slice-ms", "5000"], memory=size)
             if r.returncode != 0:
                 tap.ok("no OpenCL" in r.stderr, "%s: there is a device" % name, r.stderr)
                 return

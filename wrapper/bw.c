@@ -46,7 +46,7 @@ static void catch_signals(void)
     }
 }
 
-tc_status bw_init(const bw_options *options, tc_err *err)
+void bw_init(const bw_options *options)
 {
     catch_signals();
 #ifdef BW_WITH_BOINC
@@ -56,7 +56,7 @@ tc_status bw_init(const bw_options *options, tc_err *err)
             side = boinc;
     }
 #endif
-    return side->init(options, err);
+    side->init(options);
 }
 
 bool bw_has_client(void)

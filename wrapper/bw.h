@@ -22,14 +22,6 @@
  *  - When it answers BW_ABORT: bw_exit_on_request at once.
  *  - After BW_QUIT or BW_ABORT never call bw_finish: the client would take
  *    the job for done.
- *
- * For tests, a program by itself (never a task of a client) reads these
- * environment variables in bw_init; each is a whole number from 1 on:
- *   TEXCELL_TEST_QUIT_AFTER_POLLS=N        the N-th bw_poll answers BW_QUIT
- *   TEXCELL_TEST_KILL_AFTER_POLLS=N        the N-th bw_poll kills the process
- *                                          as a power cut would
- *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint
- *                                          answers true, whatever the clock says
  */
 #ifndef BW_H
 #define BW_H
@@ -72,10 +64,9 @@ typedef enum bw_request {
 /* Starts the conversation with the client, or without one catches SIGINT,
  * SIGTERM and SIGHUP and starts the checkpoint clock. Call it once, before any
  * thread is made and any file read. With a client, stderr is the task's and
- * stdout leads nowhere, as the client set them. TC_USAGE for an odd test
- * variable. Under a client whose runtime does not start, it ends the process
+ * stdout leads nowhere, as the client set them. Under a client whose runtime does not start, it ends the process
  * for a while instead of returning. */
-tc_status bw_init(const bw_options *options, tc_err *err);
+void bw_init(const bw_options *options);
 /* True when this process is a task of a BOINC client. */
 bool bw_has_client(void);
 /* Resolves a logical file name to a physical one; the caller frees *path.

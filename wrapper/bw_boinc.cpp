@@ -59,7 +59,7 @@ void boinc_side_temporary_exit(int delay, const char *reason)
 double kept_cpu_time;
 time_t retry_at; // after a checkpoint that failed; 0: none did
 
-tc_status boinc_side_init(const bw_options *, tc_err *)
+void boinc_side_init(const bw_options *)
 {
     BOINC_OPTIONS o;
     memset(&o, 0, sizeof o);
@@ -74,7 +74,6 @@ tc_status boinc_side_init(const bw_options *, tc_err *)
     APP_INIT_DATA data;
     boinc_get_init_data(data);
     kept_cpu_time = data.wu_cpu_time;
-    return TC_OK;
 }
 
 tc_status boinc_side_resolve(const char *logical, char **path, tc_err *err)

@@ -1,7 +1,4 @@
-/* The side without a client: the clock tells when to checkpoint, and tests can
- * interrupt at an exact point (the variables are described in bw.h). */
-#include <errno.h>
-#include <signal.h>
+/* The side without a client: the clock tells when to checkpoint. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,38 +10,13 @@ static const double default_checkpoint_seconds = 60;
 static struct {
     double checkpoint_every;   /* seconds */
     double last_checkpoint;    /* seconds of the monotonic clock */
-    unsigned long polls, checkpoint_calls;
-    unsigned long quit_after_polls, kill_after_polls, checkpoint_every_calls; /* 0: off */
 } null;
 
-/* A whole number >= 1 from the environment; 0 when the variable is not set. */
-static tc_status test_number(const char *name, unsigned long *number, tc_err *err)
+static void null_init(const bw_options *options)
 {
-    const char *const text = getenv(name);
-    *number = 0;
-    if (!text || !*text)
-        return TC_OK;
-    char *end;
-    errno = 0;
-    const unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || value == 0)
-        return tc_fail(err, TC_USAGE, "%s: %s is not a whole number from 1 on", name, text);
-    *number = value;
-    return TC_OK;
-}
-
-static tc_status null_init(const bw_options *options, tc_err *err)
-{
-    memset(&null, 0, sizeof null);
     null.checkpoint_every =
         options->checkpoint_every > 0 ? options->checkpoint_every : default_checkpoint_seconds;
     null.last_checkpoint = tc_seconds();
-    tc_status s = test_number("TEXCELL_TEST_QUIT_AFTER_POLLS", &null.quit_after_polls, err);
-    if (s == TC_OK)
-        s = test_number("TEXCELL_TEST_KILL_AFTER_POLLS", &null.kill_after_polls, err);
-    if (s == TC_OK)
-        s = test_number("TEXCELL_TEST_CHECKPOINT_EVERY_CALLS", &null.checkpoint_every_calls, err);
-    return s;
 }
 
 static tc_status null_resolve(const char *logical, char **path, tc_err *err)
@@ -74,8 +46,6 @@ static void null_fraction_done(double fraction)
 
 static bool null_time_to_checkpoint(void)
 {
-    if (null.checkpoint_every_calls)
-        return ++null.checkpoint_calls % null.checkpoint_every_calls == 0;
     return tc_seconds() - null.last_checkpoint >= null.checkpoint_every;
 }
 
@@ -90,15 +60,8 @@ static void null_critical(void)
 
 static bw_request null_poll(const char **why)
 {
-    null.polls++;
-#ifdef SIGKILL
-    if (null.polls == null.kill_after_polls)
-        raise(SIGKILL);
-#endif
-    if (null.polls != null.quit_after_polls)
-        return BW_GO_ON;
-    *why = "interrupted by TEXCELL_TEST_QUIT_AFTER_POLLS";
-    return BW_QUIT;
+    (void)why;
+    return BW_GO_ON;           /* bw_poll looks at the signals */
 }
 
 static void leave(int code)

@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct bw_side {
     bool has_client;
-    tc_status (*init)(const bw_options *options, tc_err *err);
+    void (*init)(const bw_options *options);
     tc_status (*resolve)(const char *logical, char **path, tc_err *err);
     int (*ncpus)(void);
     void (*get_gpu)(bw_gpu *gpu);

@@ -1,6 +1,6 @@
 /*
- * glcm_cpu.c with parts left out, to see what each part costs. Every copy is
- * that very file; a macro ends take_features early.
+ * glcm's cpu.c with parts left out, to see what each part costs. Every copy is
+ * that very file, compiled behind a header with a macro that ends take_features early.
  */
 #ifndef GLCM_BENCH_H
 #define GLCM_BENCH_H

@@ -3,6 +3,7 @@
  * told of one (TEXCELL_OPENCL_LIBRARY names this library). While the file that
  * GPU_SHIM_LOST names is there, the GPU is lost: no launch succeeds. While that of
  * GPU_SHIM_CRASH is there, the driver crashes in every launch.
+ * GPU_SHIM_MEMORY is the memory that it has, in bytes.
  */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
@@ -26,10 +27,15 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
 {
     static const cl_device_type type = CL_DEVICE_TYPE_GPU;
     static const char vendor[] = "NVIDIA Corporation";
+    const char *const memory = getenv("GPU_SHIM_MEMORY");
     REAL(clGetDeviceInfo);
     const void *const answer = what == CL_DEVICE_TYPE ? (const void *)&type : what == CL_DEVICE_VENDOR ? vendor : NULL;
     const size_t length = what == CL_DEVICE_TYPE ? sizeof type : sizeof vendor;
 
+    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && memory != NULL && value != NULL && size == sizeof(cl_ulong)) {
+        *(cl_ulong *)value = strtoull(memory, NULL, 10);
+        return CL_SUCCESS;
+    }
     if (answer == NULL)
         return real(device, what, size, value, needed);
     if (needed != NULL)

@@ -119,7 +119,7 @@ def does_without(server):
     unit, result = os.path.join(WORK, "large.zip"), os.path.join(WORK, "large.npz")
     workunit.write(unit, "levelset", {"target": 150, "epsilon": 60, "iterations": 5, "init": {"type": "ball", "r": 9,
                    "cx": 50, "cy": 50, "cz": 10}}, [workunit.item("a", [np.full((100, 100), 150, np.uint8)] * 20)])
-    memory = {"TEXCELL_TEST_CL_MEMORY": str(2 << 20)}
+    memory = {"GPU_SHIM_MEMORY": str(4 << 20)}
     if tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu"]).returncode != 0:
         raise RuntimeError("texcell run: levelset")
     with a_client("small", server, [("w2", unit)], gpu="NVIDIA", environment=memory, ncpus=0.1) as client:

@@ -25,7 +25,7 @@ def make(title, name, *configure_options):
             return subprocess.call(argv, cwd=folder, stdout=f, stderr=subprocess.STDOUT, env=env) == 0
         good = os.path.exists(os.path.join(folder, "Makefile")) or \
             command(os.path.join(source, "configure"), "--without-boinc", "--enable-werror", *configure_options)
-        good = good and command("make", "-j" + jobs, "all")
+        good = good and command("make", "-j" + jobs, "all", "tests/texcell_test")
     with open(log, errors="replace") as f:
         tail = "".join(f.readlines()[-40:])
     return folder if tap.ok(good, "%s: it builds" % title, tail) else None

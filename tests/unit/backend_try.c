@@ -30,7 +30,6 @@ int main(int argc, char **argv)
     };
 
     wish.floats = a->uses_floats;
-    wish.waive_rounding = true;
     st = ocl_device_find(&wish, &device, &err);
     if (st == TC_OK)
         st = an_selftest_crc(a, &test, a->cpu, NULL, 1, &cpu, &err);

@@ -1,7 +1,7 @@
 /*
  * The OpenCL backend's common part on real devices, for opencl_common.py:
  *   opencl_try list
- *   opencl_try selftest DEVICE [floats] [waive]
+ *   opencl_try selftest DEVICE [floats]
  *   opencl_try broken DEVICE      a program that does not compile
  *   opencl_try race DEVICE        a program with a data race, for Oclgrind to find
  * The exit code is that of the program's status.
@@ -53,10 +53,7 @@ static tc_status on_device(int argc, char **argv, tc_err *err)
     tc_status status = ocl_wish_parse(argv[2], &wish, err);
     if (status != TC_OK)
         return status;
-    for (int i = 3; i < argc; i++) {
-        wish.floats |= strcmp(argv[i], "floats") == 0;
-        wish.waive_rounding |= strcmp(argv[i], "waive") == 0;
-    }
+    wish.floats = argc > 3 && strcmp(argv[3], "floats") == 0;
     status = ocl_device_find(&wish, &device, err);
     if (status != TC_OK || device == NULL)
         return status;

@@ -319,13 +319,11 @@ static void test_capabilities(void **state)
     assert_string_equal(refusal_with(&d, "OpenCL 2.1"), "");
 
     ocl_info info = {.single_fp = CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT};
-    assert_null(ocl_float_refusal(&info, false));
+    assert_null(ocl_float_refusal(&info));
     info.single_fp = CL_FP_DENORM;
-    assert_non_null(ocl_float_refusal(&info, false));
-    assert_null(ocl_float_refusal(&info, true));
+    assert_non_null(ocl_float_refusal(&info));
     info.single_fp = CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    assert_non_null(ocl_float_refusal(&info, false));
-    assert_non_null(ocl_float_refusal(&info, true));   /* denormals are never waived */
+    assert_non_null(ocl_float_refusal(&info));
 }
 
 static void test_no_device(void **state)

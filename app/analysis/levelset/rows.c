@@ -1,6 +1,5 @@
 #include "app/analysis/levelset/rows.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/levelset/core.h"
@@ -168,14 +167,9 @@ static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_app
 
 const ls_simd *ls_simd_best(void)
 {
-    const ls_simd *const known[] = { &avx512, &avx2, &sse2, &scalar };
-    const bool have[] = { __builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx2"), true, true };
-    const char *const wish = getenv("TEXCELL_TEST_SIMD");
-
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (have[i] && (wish == NULL || strcmp(wish, known[i]->name) == 0))
-            return known[i];
-    return &scalar;
+    if (__builtin_cpu_supports("avx512f"))
+        return &avx512;
+    return __builtin_cpu_supports("avx2") ? &avx2 : &sse2;
 }
 
 #else

@@ -48,8 +48,7 @@ typedef struct ls_simd {
 
 size_t ls_scratch_floats(uint32_t nx, uint32_t ny);    /* of a box of nx * ny * any */
 
-/* The widest that this processor has. The environment variable
- * TEXCELL_TEST_SIMD names another ("scalar", "sse2", "avx2", "avx512"). */
+/* The widest that this processor has; narrower ones hang on it. */
 const ls_simd *ls_simd_best(void);
 /* The widest, from `best` down, whose vectors fit into rows of w voxels. */
 const ls_simd *ls_simd_fit(const ls_simd *best, uint32_t w);

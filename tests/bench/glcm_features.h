@@ -1,3 +1,4 @@
+/* In front of glcm's cpu.c (the compiler's -include): the features too; no statistics, no maps. */
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 #include "tests/bench/glcm_bench.h"
@@ -9,5 +10,3 @@
         return;                                                                       \
     } while (0)
 #define glcm_cpu glcm_cpu_features
-
-#include "app/analysis/glcm/cpu.c"   /* NOLINT(bugprone-suspicious-include): that is the point */

@@ -1,0 +1,180 @@
+/*
+ * An OpenCL library between a program and the real one, for tests: calls that fail on
+ * demand, devices that are smaller or round otherwise than they are. The program
+ * loads it where TEXCELL_OPENCL_LIBRARY names it; it passes calls on to an OpenCL that
+ * is in the process already (Oclgrind), or to the system's.
+ *
+ *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
+ *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
+ *                              had been lost
+ *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, and how many objects were made
+ *                              but not released; written anew at each call, since how the
+ *                              process ends is its own business
+ *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
+ *   TEXCELL_TEST_CL_ROUNDS=1   devices say that they divide correctly; Oclgrind does, but
+ *                              does not say so
+ *
+ * Calls that can fail are all but the releases, counted over the process in the
+ * order they are made. A call made to fail is not passed on. The error is
+ * CL_MEM_OBJECT_ALLOCATION_FAILURE where memory is created,
+ * CL_BUILD_PROGRAM_FAILURE for a build and CL_OUT_OF_RESOURCES elsewhere.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opencl/loader.h"
+
+static struct {
+    ocl_api real;              /* but for clGetDeviceInfo, which is ours */
+    cl_int(CL_API_CALL *get_device_info)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    bool forever;              /* "N+" */
+    unsigned long long fail_at;            /* 0: never */
+    unsigned long long memory;             /* 0: as it is */
+    int count_file;            /* -1: none */
+    atomic_ullong calls;
+    atomic_llong live;         /* objects made and not released */
+} hooks;
+
+static void give_up(const char *what)
+{
+    fprintf(stderr, "opencl_hooks: %s\n", what);
+    _exit(99);
+}
+
+static void *find(void *library, const char *name)
+{
+    void *const function = dlsym(library, name);
+
+    if (function == NULL)
+        give_up(name);
+    return function;
+}
+
+static unsigned long long number(const char *name, bool *plus)
+{
+    const char *const text = getenv(name);
+    char *end;
+    unsigned long long n;
+
+    if (text == NULL)
+        return 0;
+    n = strtoull(text, &end, 10);
+    *plus = *end == '+';
+    if (n == 0 || end[*plus] != '\0')
+        give_up(name);
+    return n;
+}
+
+static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, size_t size, void *value, size_t *length)
+{
+    const cl_int code = hooks.get_device_info(of, what, size, value, length);
+
+    if (code != CL_SUCCESS || value == NULL)
+        return code;
+    if (what == CL_DEVICE_GLOBAL_MEM_SIZE && hooks.memory != 0 && *(cl_ulong *)value > 2 * hooks.memory)
+        *(cl_ulong *)value = 2 * hooks.memory;
+    if (what == CL_DEVICE_SINGLE_FP_CONFIG && getenv("TEXCELL_TEST_CL_ROUNDS") != NULL)
+        *(cl_device_fp_config *)value |= CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    return code;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    void *const process = dlopen(NULL, RTLD_NOW);
+    void *library = process != NULL && dlsym(process, "clGetPlatformIDs") != NULL ? process : NULL;
+    const char *const count = getenv("TEXCELL_TEST_CL_COUNT");
+    bool ignored;
+
+    if (library == NULL)
+        library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        give_up("no libOpenCL.so.1");
+#define FIND_STATUS(name, parameters, arguments) *(void **)&hooks.real.name = find(library, #name);
+#define FIND_OBJECT(type, name, parameters, arguments) FIND_STATUS(name, , )
+    OCL_CALLS(FIND_STATUS, FIND_STATUS, FIND_OBJECT, FIND_STATUS)
+    hooks.get_device_info = hooks.real.clGetDeviceInfo;
+    hooks.real.clGetDeviceInfo = get_device_info;
+    hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
+    hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
+    hooks.count_file = count == NULL ? -1 : open(count, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+static void write_count(void)
+{
+    char text[64];
+
+    if (hooks.count_file < 0)
+        return;
+    snprintf(text, sizeof text, "%20llu %20lld\n", (unsigned long long)hooks.calls, (long long)hooks.live);
+    if (pwrite(hooks.count_file, text, strlen(text), 0) < 0)
+        give_up("the count cannot be written");
+}
+
+/* Counts one call; true if it is to fail. */
+static bool strike(void)
+{
+    const unsigned long long call = ++hooks.calls;
+
+    write_count();
+    return hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at);
+}
+
+static void count_object(int more)
+{
+    hooks.live += more;
+    write_count();
+}
+
+static cl_int error_for(const char *name)
+{
+    if (strcmp(name, "clCreateBuffer") == 0)
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (strcmp(name, "clBuildProgram") == 0)
+        return CL_BUILD_PROGRAM_FAILURE;
+    return CL_OUT_OF_RESOURCES;
+}
+
+#define HOOK_STATUS(name, parameters, arguments)                                      \
+    cl_int CL_API_CALL name parameters                                                \
+    {                                                                                 \
+        if (strike())                                                                 \
+            return error_for(#name);                                                  \
+        return hooks.real.name arguments;                                             \
+    }
+#define HOOK_ENQUEUE(name, parameters, arguments)                                     \
+    cl_int CL_API_CALL name parameters                                                \
+    {                                                                                 \
+        if (strike())                                                                 \
+            return error_for(#name);                                                  \
+        const cl_int code = hooks.real.name arguments;                                \
+        if (code == CL_SUCCESS && event != NULL)                                      \
+            count_object(1);                                                          \
+        return code;                                                                  \
+    }
+#define HOOK_OBJECT(type, name, parameters, arguments)                                \
+    type CL_API_CALL name parameters                                                  \
+    {                                                                                 \
+        if (strike()) {                                                               \
+            if (status != NULL)                                                       \
+                *status = error_for(#name);                                           \
+            return NULL;                                                              \
+        }                                                                             \
+        type const object = hooks.real.name arguments;                                \
+        if (object != NULL)                                                           \
+            count_object(1);                                                          \
+        return object;                                                                \
+    }
+#define HOOK_RELEASE(name, parameters, arguments)                                     \
+    cl_int CL_API_CALL name parameters                                                \
+    {                                                                                 \
+        count_object(-1);                                                             \
+        return hooks.real.name arguments;                                             \
+    }
+OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)

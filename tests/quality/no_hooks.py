@@ -1,0 +1,29 @@
+"""What tests drive programs by is in none that is installed, and no test or bench is made
+of a product's source file by including it."""
+import glob
+import os
+import re
+
+import tap
+
+HOOK = b"TEXCELL_TEST"
+
+
+def main():
+    for program in (tap.TEXCELL, tap.TEXCELL_WU, tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE):
+        if os.path.exists(program):
+            with open(program, "rb") as f:
+                tap.ok(HOOK not in f.read(), "no hook of a test in " + os.path.basename(program))
+    with open(tap.TEXCELL_TEST, "rb") as f:
+        tap.ok(HOOK in f.read(), "the test's own program has some: the look finds them")
+    product = [f for top in ("app", "opencl", "wrapper", "workunits", "validator")
+               for f in glob.glob(os.path.join(tap.SRC, top, "**", "*.*"), recursive=True)]
+    named = [f for f in product if f.endswith((".c", ".h", ".cpp", ".cl", ".inc")) and HOOK in open(f, "rb").read()]
+    tap.ok(len(product) > 100 and not named, "nor in a source of the product", named)
+    tests = glob.glob(os.path.join(tap.SRC, "tests", "**", "*.[ch]"), recursive=True)
+    included = ["%s: %s" % (f, x) for f in tests for x in re.findall(r'#\s*include\s*"(.*\.c)"', open(f).read())]
+    tap.ok(len(tests) > 20 and not included, "no .c file is included", "\n".join(included))
+    tap.done()
+
+
+main()
