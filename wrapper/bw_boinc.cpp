@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <string>
 
 #include <fcntl.h>
@@ -57,7 +56,7 @@ void boinc_side_temporary_exit(int delay, const char *reason)
 
 // CPU time of the task, all its runs together, as of its last checkpoint.
 double kept_cpu_time;
-time_t retry_at; // after a checkpoint that failed; 0: none did
+double retry_at; // of tc_seconds, after a checkpoint that failed; 0: none did
 
 void boinc_side_init(const bw_options *)
 {
@@ -121,7 +120,7 @@ void boinc_side_fraction_done(double fraction)
 
 bool boinc_side_time_to_checkpoint(void)
 {
-    if (retry_at && time(nullptr) < retry_at)
+    if (tc_seconds() < retry_at)
         return false;
     return boinc_time_to_checkpoint() != 0;
 }
@@ -137,7 +136,7 @@ void boinc_side_checkpoint_completed(void)
 // begun; until a checkpoint is completed it finds that it is time for one.
 void boinc_side_checkpoint_failed(void)
 {
-    retry_at = time(nullptr) + 60;
+    retry_at = tc_seconds() + 60;
     boinc_end_critical_section();
 }
 

@@ -21,6 +21,29 @@
 #include "tests/unit/scratch.h"
 #include "wrapper/bw.h"
 
+/* What both clocks are ahead of the true ones by, in seconds; the linker's --wrap puts
+ * these between the seam and its clocks. */
+static double steady_ahead, wall_ahead;
+
+double __real_tc_seconds(void);
+double __wrap_tc_seconds(void);
+
+double __wrap_tc_seconds(void)
+{
+    return __real_tc_seconds() + steady_ahead;
+}
+
+time_t __real_time(time_t *to);
+time_t __wrap_time(time_t *to);
+
+time_t __wrap_time(time_t *to)
+{
+    const time_t now = __real_time(NULL) + (time_t)wall_ahead;
+    if (to)
+        *to = now;
+    return now;
+}
+
 /* In the child cmocka is out of reach: say what failed, exit with a code that
  * no test expects. */
 enum { CHILD_FAILED = 99 };
@@ -236,11 +259,19 @@ static const char slot_file[] =
     "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n"
     "<gpu_type>intel_gpu</gpu_type>\n<gpu_device_num>2</gpu_device_num>\n"
     "<gpu_opencl_dev_index>1</gpu_opencl_dev_index>\n<gpu_usage>1</gpu_usage>\n"
-    "<ncpus>3.900000</ncpus>\n<checkpoint_period>60</checkpoint_period>\n</app_init_data>\n";
+    "<ncpus>3.900000</ncpus>\n<checkpoint_period>%d</checkpoint_period>\n</app_init_data>\n";
+static int slot_period = 60;      /* seconds */
+
+static void make_slot(void)
+{
+    char text[sizeof slot_file + 16];
+    snprintf(text, sizeof text, slot_file, slot_period);
+    write_text("init_data.xml", text);
+}
 
 static void command_in_a_slot(void)
 {
-    write_text("init_data.xml", slot_file);
+    make_slot();
     start(0);
     CHECK(access("boinc_lockfile", F_OK) != 0);
     CHECK(access("stderr.txt", F_OK) != 0);
@@ -269,7 +300,7 @@ static void test_no_client(void **state)
  * slot's files. */
 static void start_in_a_slot(void)
 {
-    write_text("init_data.xml", slot_file);
+    make_slot();
     write_text("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
     const bw_options options = { .standalone_command = false };
     bw_init(&options);
@@ -290,6 +321,22 @@ static void reads_the_slot(void)
     CHECK(gpu.opencl_index == 1 && gpu.device_number == 2);
     CHECK(bw_poll() == BW_GO_ON);
     CHECK(!bw_time_to_checkpoint());
+}
+
+/* The disk is full, and meanwhile someone sets the clock back by a day. */
+static void task_tries_its_checkpoint_again(void)
+{
+    start_in_a_slot();
+    for (int i = 0; i < 100 && !bw_time_to_checkpoint(); i++)
+        sleep_ms(100);
+    bw_checkpoint_failed();
+    CHECK(!bw_time_to_checkpoint());
+    wall_ahead -= 24 * 3600;
+    steady_ahead += 59;
+    CHECK(!bw_time_to_checkpoint());
+    steady_ahead += 2;
+    CHECK(bw_time_to_checkpoint());
+    bw_checkpoint_completed();
 }
 
 static void task_leaves_for_a_while(void)
@@ -324,6 +371,10 @@ static void test_slot(void **state)
     (void)state;
     assert_exits(reads_the_slot, 0);
     remove_folder(folder);
+    slot_period = 1;
+    assert_exits(task_tries_its_checkpoint_again, 0);
+    remove_folder(folder);
+    slot_period = 60;
     assert_exits(task_leaves_for_a_while, 0);
     assert_file_is("boinc_temporary_exit", "90\nthe device is busy\n");
     remove_folder(folder);

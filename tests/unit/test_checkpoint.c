@@ -525,10 +525,18 @@ static void keeps_others_out(void **state)
 static void refuses_links_and_folders(void **state)
 {
     fixture *f = *state;
-    char *victim = join_path(f->folder, "victim");
+    char *victim = join_path(f->folder, "victim"), *temporary = malloc(strlen(f->checkpoint) + sizeof ".tmp");
     spool *s = NULL;
+    struct stat info;
 
     write_file(victim, "precious", 8);
+    sprintf(temporary, "%s.tmp", f->checkpoint);
+    MUST(symlink(victim, temporary) == 0);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+    MUST(stat(victim, &info) == 0);
+    assert_int_equal(info.st_size, 8);
+    remove(temporary);
+    free(temporary);
     MUST(symlink(victim, f->spool) == 0);
     assert_int_equal(spool_open(f->spool, &s, &err), TC_IO);
     assert_null(s);
