@@ -193,7 +193,8 @@ def bad_archives():
         yield "truncated at " + what, GOOD[:keep], TRUNCATED
     yield "a front half cut out", GOOD[:40] + GOOD[len(GOOD) // 2:], TRUNCATED
     yield "an end record that lists too many members", counted(GOOD, 9), "damaged: it should have 9 members, but has 2"
-    yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), "damaged: its list of members"
+    yield "an end record that hides a member", counted(unit(more=[("hidden.txt", b"x")]), 2), \
+        "damaged: it should have 2 members, but has 3"
     yield "an end record that counts 65535 members", counted(GOOD, 65535), "damaged: it should have 65535 members, but has 2"
     yield "an end record that lists 2^40 members", zip64_bomb(), "more than 1048576 members"
     yield "a list of members that is zeros", GOOD[:directory(GOOD)[0]] + \

@@ -28,6 +28,9 @@ class Member:
         self.descriptor = False     # sizes and CRC follow the data
         self.local_size = None
         self.disk_method = None     # method as written
+        self.version = 20           # needed to unpack it
+        self.attributes = 0         # "external": Unix's are in the upper half
+        self.local_flags = None     # in the header in front of the data
 
     def bytes(self):
         if self.packed is not None:
@@ -42,7 +45,7 @@ def is_float(data):
     return data[:6] == b"\x93NUMPY" and (b"'<f" in data[:64])
 
 
-def archive(members, comment=b"", front=b"", behind=b"", count=None):
+def archive(members, comment=b"", front=b"", behind=b"", count=None, before_list=b""):
     """The bytes of a ZIP."""
     out, directory = bytearray(front), bytearray()
     for m in members:
@@ -55,17 +58,52 @@ def archive(members, comment=b"", front=b"", behind=b"", count=None):
         name = m.name if isinstance(m.name, bytes) else m.name.encode()
         local = m.local_name.encode() if m.local_name is not None else name
         numbers = (0, 0, 0) if m.descriptor else (crc, len(packed), m.local_size if m.local_size is not None else size)
-        out += struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, flags, method, DOS_TIME, DOS_DATE, *numbers, len(local),
+        local_flags = flags if m.local_flags is None else m.local_flags
+        out += struct.pack("<IHHHHHIIIHH", 0x04034b50, m.version, local_flags, method, DOS_TIME, DOS_DATE, *numbers, len(local),
                            len(m.local_extra)) + local + m.local_extra + packed
         if m.descriptor:
             out += struct.pack("<IIII", 0x08074b50, crc, len(packed), size)
-        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, flags, method, DOS_TIME, DOS_DATE, crc,
-                                 len(packed), size, len(name), len(m.extra), len(m.comment), 0, 0, 0, at)
+        directory += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, m.version, flags, method, DOS_TIME, DOS_DATE, crc,
+                                 len(packed), size, len(name), len(m.extra), len(m.comment), 0, 0, m.attributes, at)
         directory += name + m.extra + m.comment
+    out += before_list
     start = len(out)
     n = len(members) if count is None else count
     return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, n, n, len(directory), start,
                                                len(comment)) + comment + behind)
+
+
+def deflated(data):
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+def two_lists(members, others, place):
+    """A ZIP with two lists of members: `members`, to which a ZIP64 record leads, and
+    `others`, to which the end record leads. The first says that its last member goes
+    on to its end, and hides the rest: "comment" behind its entry, or "tail" of its data."""
+    first = archive(members)
+    start, end = struct.unpack_from("<I", first, len(first) - 6)[0], len(first) - 22
+    data, listed = first[:start], bytearray(first[start:end])
+    second = archive(others)
+    split, last = struct.unpack_from("<I", second, len(second) - 6)[0], len(second) - 22
+    body, directory = second[:split], bytearray(second[split:last])
+    at = 0
+    while at < len(directory):     # the second list's members lie behind the first's
+        n, x, c = struct.unpack_from("<HHH", directory, at + 28)
+        struct.pack_into("<I", directory, at + 42, struct.unpack_from("<I", directory, at + 42)[0] + len(data))
+        at += 46 + n + x + c
+    at = listed.rindex(b"PK\1\2")
+    packed, = struct.unpack_from("<I", listed, at + 20)
+    struct.pack_into("<I", listed, at + 20, packed + len(body))
+    begin = len(data) + len(body)
+    record = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, len(members), len(members), len(listed), begin)
+    locator = struct.pack("<IIQI", 0x07064b50, 0, begin + len(listed), 1)
+    if place == "comment":
+        struct.pack_into("<H", listed, at + 32, len(record + locator + directory))
+    out = data + body + listed + record + locator
+    return bytes(out + directory + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(others), len(others), len(directory),
+                                               len(out), 0))
 
 
 def npy(array, descr=None, fortran=False, shape=None, version=b"\x01\x00", text=None):

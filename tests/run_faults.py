@@ -143,11 +143,19 @@ def changed_unit(place):
     os.rename(place.unit, place.path("aside"))
     shutil.copy(other.unit, place.unit)
     p = live.wait()
-    refused("another work unit during a run", p, BAD_INPUT, "the file has changed since it was checked")
-    tap.ok(not os.path.exists(place.out), "no result from it", place.files())
     os.rename(place.path("aside"), place.unit)
+    place.right("another work unit under its name during a run: the result of the one that was checked", p)
+    live = Live(place)
+    with open(place.unit, "r+b") as f:
+        f.seek(len(good) // 2)
+        f.write(bytes(len(good) // 3))
+    p = live.wait()
+    refused("a work unit that is written to during a run", p, BAD_INPUT, "corrupt")
+    tap.ok(not os.path.exists(place.out), "no result from it", place.files())
+    with open(place.unit, "wb") as f:
+        f.write(good)
     p = place.run()
-    tap.ok("going on from the checkpoint" in p.stderr, "with the first one back it goes on", p.stderr)
+    tap.ok("going on from the checkpoint" in p.stderr, "with the first bytes back it goes on", p.stderr)
     place.right("and gives its result", p)
 
 

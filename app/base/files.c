@@ -35,6 +35,57 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     }
 }
 
+/* What the name itself is to blame for. All else (no descriptors, no memory, a
+ * disk or a server that does not answer) may be mended in a minute. */
+static bool name_is_bad(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
+}
+
+tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
+{
+    tc_status result = TC_OK;
+    struct stat st;
+
+    *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (*fd < 0 && errno == ENXIO)
+        return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
+    if (*fd < 0)
+        return tc_fail(err, name_is_bad(errno) ? TC_BAD_INPUT : TC_TRY_LATER, "%s: cannot open: %s", path,
+                       strerror(errno));
+    if (fstat(*fd, &st) != 0)
+        result = tc_fail(err, TC_TRY_LATER, "%s: cannot open: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        result = tc_fail(err, TC_BAD_INPUT, "%s: %s", path,
+                         S_ISDIR(st.st_mode) ? "is a folder, not a file" : "not a regular file");
+    if (result == TC_OK) {
+        *size = (uint64_t)st.st_size;
+        return TC_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    return result;
+}
+
+tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got, tc_err *err)
+{
+    char *p = data;
+
+    *got = 0;
+    while (*got < n) {
+        const ssize_t done = pread(fd, p + *got, n - *got, (off_t)(at + *got));
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return tc_fail(err, TC_TRY_LATER, "%s: cannot be read now: %s", shown, strerror(errno));
+        if (done == 0)
+            break;
+        *got += (size_t)done;
+    }
+    return TC_OK;
+}
+
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
 {
     const char *p = data;

@@ -18,6 +18,15 @@
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
+/* Opens a regular file for reading; anything else could block or have no end.
+ * TC_BAD_INPUT: there is none of this name. TC_TRY_LATER: it is no fault of the
+ * name or of the file that it cannot be opened now. */
+tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err);
+
+/* Reads from offset `at` on; *got is less than n only where the file ends.
+ * TC_TRY_LATER, naming `shown`: the system cannot read it now. */
+tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t n, size_t *got, tc_err *err);
+
 /* Writes all n bytes from offset `at` on, however many calls it takes; errno
  * says why not. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     wu_npz_reader *r = NULL;
     tc_err err = { "" };
     fuzz_file_open(&file, data, size);
-    if (wu_npz_open(file.path, 1 << 22, &r, &err) == TC_OK) {
+    if (wu_npz_open(file.path, &(wu_npz_limits){ .array_bytes = 1 << 22 }, &r, &err) == TC_OK) {
         if (!json_is_object(wu_npz_json(r)))
             abort();
         for (size_t i = 0; i < wu_npz_count(r); i++)

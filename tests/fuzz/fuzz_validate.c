@@ -73,7 +73,7 @@ static size_t unit_of(const char *path, size_t other)
     char crc[16];
     size_t found = other;
 
-    if (wu_npz_open(path, 0, &r, NULL) != TC_OK)
+    if (wu_npz_open(path, NULL, &r, NULL) != TC_OK)
         return other;
     for (size_t i = 0; i < n_units; i++) {
         const json_t *const claimed = json_object_get(json_object_get(wu_npz_json(r), "workunit"), "crc32");

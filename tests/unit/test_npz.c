@@ -181,7 +181,7 @@ static void writes_and_reads(void **state)
     void *data = NULL;
     write_sample(f->path);
     assert_int_equal(count_files(f->folder), 1);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(wu_npz_count(r), 9);
     assert_string_equal(json_string_value(json_object_get(wu_npz_json(r), "format")), "test");
     static const struct { const char *name; wu_dtype dtype; const void *data; size_t n; } all[] = {
@@ -219,7 +219,7 @@ static void streams(void **state)
     unsigned char buf[8];
     size_t total = 0;
     write_sample(f->path);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     const size_t index = (size_t)wu_npz_find(r, "f64s");
     assert_int_equal(wu_npz_stream_open(r, index, &one, &err), TC_OK);
     assert_int_equal(wu_npz_stream_read(one, buf, 5, &err), TC_OK);
@@ -412,7 +412,7 @@ static tc_status read_header(const fixture *f, const char *text, size_t data)
     zip_add(zip, "x.npy", npy, 10 + n + data);
     zipClose(zip, NULL);
     free(npy);
-    const tc_status st = wu_npz_open(f->path, 0, &r, &err);
+    const tc_status st = wu_npz_open(f->path, NULL, &r, &err);
     wu_npz_reader_close(&r);
     return st;
 }
@@ -485,7 +485,7 @@ static void refuses_what_is_no_npy(void **state)
         zip_add(zip, "x.npy", bad[i].data, bad[i].n);
         zip_add(zip, "result.json", "{}", 2);
         zipClose(zip, NULL);
-        assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_BAD_INPUT);
+        assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_BAD_INPUT);
         assert_null(r);
     }
 }
@@ -501,7 +501,7 @@ static tc_status open_members(const fixture *f, const char *const *names, const 
     for (; *names != NULL; names++)
         zip_add(zip, *names, npy, sizeof npy - 1);
     zipClose(zip, NULL);
-    const tc_status st = wu_npz_open(f->path, 0, &r, &err);
+    const tc_status st = wu_npz_open(f->path, NULL, &r, &err);
     wu_npz_reader_close(&r);
     return st;
 }
@@ -541,9 +541,9 @@ static void limits_arrays(void **state)
     const fixture *f = *state;
     wu_npz_reader *r = NULL;
     write_sample(f->path);
-    assert_int_equal(wu_npz_open(f->path, sizeof f64s, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s }, &r, &err), TC_OK);
     wu_npz_reader_close(&r);
-    assert_int_equal(wu_npz_open(f->path, sizeof f64s - 1, &r, &err), TC_BAD_INPUT);
+    assert_int_equal(wu_npz_open(f->path, &(wu_npz_limits){ .array_bytes = sizeof f64s - 1 }, &r, &err), TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "f64s.npy\": larger than the limit"));
 }
 
@@ -559,7 +559,7 @@ static void notices_changed_data(void **state)
     assert_non_null(at);
     at[17] ^= 4;
     write_file(f->path, b.data, b.n);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(wu_npz_load(r, (size_t)wu_npz_find(r, "f64s"), &data, &err), TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "f64s.npy\" is corrupt: its CRC is wrong"));
     assert_null(data);
@@ -578,13 +578,13 @@ static void survives_damage(void **state)
     for (size_t n = 0; n < b.n; n++) {
         wu_npz_reader *r = NULL;
         write_file(f->path, b.data, n);
-        assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_BAD_INPUT);
+        assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_BAD_INPUT);
     }
     for (size_t i = 0; i < b.n; i++) {
         wu_npz_reader *r = NULL;
         b.data[i] ^= 0x11;
         write_file(f->path, b.data, b.n);
-        if (wu_npz_open(f->path, 0, &r, &err) == TC_OK) {
+        if (wu_npz_open(f->path, NULL, &r, &err) == TC_OK) {
             for (size_t k = 0; k < wu_npz_count(r); k++) {
                 void *data = NULL;
                 if (wu_npz_load(r, k, &data, &err) == TC_OK)
@@ -614,7 +614,7 @@ static void takes_many_arrays(void **state)
         add(w, name, WU_F32, 0, 1, 1, 0, &value);
     }
     assert_int_equal(wu_npz_close(&w, &err), TC_OK);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(wu_npz_count(r), N);
     float *value = NULL;
     assert_int_equal(wu_npz_find(r, "map_65999"), 65999);
@@ -630,7 +630,7 @@ static void takes_many_arrays(void **state)
 static int list_file(const char *path)
 {
     wu_npz_reader *r = NULL;
-    if (wu_npz_open(path, 0, &r, &err) != TC_OK) {
+    if (wu_npz_open(path, NULL, &r, &err) != TC_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

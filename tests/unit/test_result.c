@@ -175,7 +175,7 @@ static void puts_items_together(void **state)
     const double rows[6][2] = { { 0, 1 }, { 100, 101 }, { 102, 103 }, { 200, 201 }, { 202, 203 }, { 204, 205 } };
     assert_int_equal(write_result(f), TC_OK);
     assert_int_equal(count_files(f->folder), 1);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(wu_npz_count(r), 6);
     for (size_t i = 0; i < 6; i++)
         assert_string_equal(wu_npz_info(r, i)->name, order[i]);
@@ -356,7 +356,7 @@ static void refuses_wrong_constants(void **state)
     /* Without constants there is still a result; without memory for the parameters not. */
     wu_npz_reader *r = NULL;
     assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err), TC_OK);
-    assert_int_equal(wu_npz_open(f->path, 0, &r, &err), TC_OK);
+    assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
     wu_npz_reader_close(&r);
     assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, source, f, &err), TC_NO_MEMORY);

@@ -114,10 +114,10 @@ static tc_status compare_results(comparison *c, tc_err *err)
 tc_status val_compare(const char *a, const char *b, tc_err *err)
 {
     comparison c = { .path = { a, b } };
-    tc_status st = wu_npz_open(a, 0, &c.r[0], err);
+    tc_status st = wu_npz_open(a, NULL, &c.r[0], err);
 
     if (st == TC_OK)
-        st = wu_npz_open(b, 0, &c.r[1], err);
+        st = wu_npz_open(b, NULL, &c.r[1], err);
     for (int side = 0; side < 2 && st == TC_OK; side++) {
         c.block[side] = malloc(BLOCK);
         if (c.block[side] == NULL)

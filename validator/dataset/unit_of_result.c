@@ -132,7 +132,7 @@ tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
 {
     wu_npz_reader *r = NULL;
     reading in = { .path = result };
-    tc_status st = wu_npz_open(result, 0, &r, err);
+    tc_status st = wu_npz_open(result, &(wu_npz_limits){ .canonical = true }, &r, err);
 
     *out = (an_unit){ .job = NULL };
     if (st != TC_OK)

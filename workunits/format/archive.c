@@ -1,114 +1,104 @@
 #include "workunits/format/archive.h"
 
-#include <errno.h>
-#include <minizip/unzip.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
+
+#include "app/base/files.h"
 
 /* deflate's best case is 258 bytes out of two bits; FORMAT.md and png_io.c
  * use the same bound. */
 #define MAX_DEFLATE_RATIO 1032u
 
-enum { CHUNK = 1 << 16, FLAG_ENCRYPTED = 0x0001, FLAG_STRONG_ENCRYPTION = 0x0040,
-       FLAG_MASKED_DIRECTORY = 0x2000,
-       LOCAL_HEADER = 30,           /* bytes before a member's data, without name and extra field */
-       DIRECTORY_ENTRY = 46,        /* bytes of an entry without its name, extra field and comment */
-       END_RECORD = 22,             /* without the comment */
-       ZIP64_END = 56 + 20,         /* in front of it, for many members */
-       COUNT_UNKNOWN = 0xffff };    /* minizip writes this count for any larger one */
+enum {
+    CHUNK = 1 << 16,
+    FLAG_ENCRYPTED = 0x0001, FLAG_DESCRIPTOR = 0x0008, FLAG_STRONG_ENCRYPTION = 0x0040, FLAG_MASKED_DIRECTORY = 0x2000,
+    PLAIN_VERSION = 20,          /* needed to unpack what texcell writes */
+    LOCAL_HEADER = 30,           /* bytes before a member's data, without name and extra field */
+    ENTRY = 46,                  /* bytes of an entry in the list, without name, extra field and comment */
+    SHARED = 26,                 /* bytes that both have: from 4 on in the first, from 6 on in the second */
+    END_RECORD = 22,             /* without the comment */
+    END64 = 56, LOCATOR = 20,    /* in front of it, for many members */
+    MAX_COMMENT = 0xffff,
+    COUNT_UNKNOWN = 0xffff       /* this count stands for any larger one */
+};
 
 struct wu_unzip {
     const wu_archive *archive;
-    unzFile zip;
+    z_stream z;
     bool in_member;
     size_t index;            /* of the member being read */
-    uint64_t done;           /* bytes of it read so far */
+    uint64_t done;           /* bytes of it unpacked so far */
+    uint64_t taken;          /* of its packed bytes read so far */
+    bool ended;              /* the deflate stream has */
+    uint32_t crc;            /* of the bytes unpacked so far */
+    unsigned char packed[CHUNK];
 };
-
-/* --- text for messages -------------------------------------------------------- */
-
-wu_quoted wu_quote(const char *text)
-{
-    wu_quoted q;
-    const size_t room = sizeof q.text - 4;
-    size_t n = 0;
-    for (; text[n] != '\0' && n < room; n++) {
-        const char c = text[n];
-        q.text[n] = (char)(c >= 0x20 && c < 0x7f ? c : '?');
-    }
-    memcpy(q.text + n, text[n] != '\0' ? "..." : "", text[n] != '\0' ? 4 : 1);
-    return q;
-}
 
 /* --- the file as a whole ------------------------------------------------------- */
 
-/* Opens a regular file; anything else could block or have no end. */
-static tc_status open_regular(const char *path, FILE **out, uint64_t *size, tc_err *err)
+static tc_status crc_of(int fd, const char *path, uint32_t *crc, uint64_t *size, tc_err *err)
 {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot open: %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode))
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a folder, not a file", path);
-    if (!S_ISREG(st.st_mode))
-        return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
-    *out = fopen(path, "rb");
-    if (*out == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot open: %s", path, strerror(errno));
-    *size = (uint64_t)st.st_size;
-    return TC_OK;
+    unsigned char *const buf = malloc(CHUNK);
+    tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
+    size_t got = 1;
+    *crc = (uint32_t)crc32(0, NULL, 0);
+    for (*size = 0; st == TC_OK && got > 0; *size += got) {
+        st = tc_read_at(fd, path, *size, buf, CHUNK, &got, err);
+        *crc = (uint32_t)crc32(*crc, buf, (uInt)got);
+    }
+    free(buf);
+    return st;
 }
 
 tc_status wu_file_crc(const char *path, uint32_t *crc, uint64_t *size, tc_err *err)
 {
-    unsigned char *buf = NULL;
-    FILE *file = NULL;
-    uint64_t expected = 0, total = 0;
-    uLong sum = crc32(0, NULL, 0);
-    tc_status st = open_regular(path, &file, &expected, err);
+    int fd;
+    tc_status st = tc_open_regular(path, &fd, size, err);
     if (st != TC_OK)
         return st;
-    buf = malloc(CHUNK);
-    if (buf == NULL) {
-        st = tc_no_memory(err, "a read buffer");
-        goto cleanup;
-    }
-    for (size_t n; (n = fread(buf, 1, CHUNK, file)) > 0; total += n)
-        sum = crc32(sum, buf, (uInt)n);
-    if (ferror(file))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: cannot read: %s", path, strerror(errno));
-    *crc = (uint32_t)sum;
-    *size = total;
-cleanup:
-    free(buf);
-    (void)fclose(file);
+    st = crc_of(fd, path, crc, size, err);
+    close(fd);
     return st;
 }
 
-/* What minizip would not say or not notice about the file as a whole. */
-static tc_status check_head(const char *path, uint64_t *size, tc_err *err)
+tc_status wu_archive_crc(const wu_archive *a, uint32_t *crc, uint64_t *size, tc_err *err)
+{
+    return crc_of(a->fd, a->path, crc, size, err);
+}
+
+static tc_status changed(const wu_archive *a, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
+}
+
+/* Exactly n bytes, which the file had when it was opened. */
+static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, tc_err *err)
+{
+    size_t got;
+    const tc_status st = tc_read_at(a->fd, a->path, at, buf, n, &got, err);
+    return st == TC_OK && got < n ? changed(a, err) : st;
+}
+
+static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
-    FILE *file = NULL;
-    tc_status st = open_regular(path, &file, size, err);
+    size_t n;
+    const tc_status st = tc_read_at(a->fd, a->path, 0, head, sizeof head, &n, err);
     if (st != TC_OK)
         return st;
-    const size_t n = fread(head, 1, sizeof head, file);
-    const int failed = ferror(file), saved = errno;
-    (void)fclose(file);
-    if (failed)
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot read: %s", path, strerror(saved));
     if (n == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", a->path);
     if (n == 4 && memcmp(head, "PK\5\6", 4) == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive has no members", path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive has no members", a->path);
     if (n < 4 || memcmp(head, "PK\3\4", 4) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: not a ZIP archive", path);
-    if (*size > WU_MAX_ARCHIVE)
-        return tc_fail(err, TC_BAD_INPUT, "%s: larger than 4 GiB", path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: not a ZIP archive", a->path);
+    if (a->file_size > WU_MAX_ARCHIVE)
+        return tc_fail(err, TC_BAD_INPUT, "%s: larger than 4 GiB", a->path);
     return TC_OK;
 }
 
@@ -120,30 +110,72 @@ static uint64_t little_endian(const unsigned char *p, unsigned n)
     return value;
 }
 
-/* The end record and its comment must be the last thing in the file: minizip
- * overlooks a few missing bytes, and anything that follows. *list_end is where
- * the list of members has to end: at the end record, or at the ZIP64 one. */
-static tc_status check_end(const char *path, uint64_t comment, uint64_t *list_end, tc_err *err)
+/* Where the list of members stands, by the records at the end of the file. */
+typedef struct directory {
+    uint64_t begin, end;     /* in the file */
+    uint64_t count;
+    bool is_plain;           /* as texcell writes them, if the count is `count` */
+    bool has_zip64;
+} directory;
+
+/* The ZIP64 end record and its locator, directly in front of an end record at
+ * `at`. Some readers look for them by the locator, some by their place, some only if a
+ * number did not fit: so all of them must agree. */
+static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
-    enum { LOCATOR = 20, RECORD = 22 };
-    unsigned char tail[LOCATOR + RECORD];
-    const unsigned char *record = tail + LOCATOR;
-    FILE *file = NULL;
-    uint64_t size = 0;
-    bool good = false;
-    tc_status st = open_regular(path, &file, &size, err);
-    if (st != TC_OK)
-        return st;
-    if (size >= sizeof tail + comment &&
-        fseeko(file, (off_t)(size - comment - sizeof tail), SEEK_SET) == 0 &&
-        fread(tail, 1, sizeof tail, file) == sizeof tail)
-        good = memcmp(record, "PK\5\6", 4) == 0 && little_endian(record + 20, 2) == comment;
-    (void)fclose(file);
-    if (!good)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not end where "
-                       "its last record ends", path);
-    *list_end = memcmp(tail, "PK\6\7", 4) == 0 ? little_endian(tail + 8, 8) : size - comment - RECORD;
-    return TC_OK;
+    const unsigned char *const record = tail, *const locator = tail + END64, *const end = locator + LOCATOR;
+    const uint64_t count = little_endian(record + 32, 8), old_count = little_endian(end + 10, 2);
+    const uint64_t size = little_endian(record + 40, 8), begin = little_endian(record + 48, 8);
+    const uint64_t here = at - LOCATOR - END64;
+    if (little_endian(locator + 4, 4) != 0 || little_endian(locator + 8, 8) != here ||
+        little_endian(locator + 16, 4) != 1)
+        return false;
+    if (memcmp(record, "PK\6\6", 4) != 0 || little_endian(record + 4, 8) != END64 - 12 ||
+        little_endian(record + 16, 8) != 0 || little_endian(record + 24, 8) != count)
+        return false;
+    if (old_count != COUNT_UNKNOWN && old_count != count)
+        return false;
+    if (little_endian(end + 12, 4) != size || little_endian(end + 16, 4) != begin || begin + size != here)
+        return false;
+    *d = (directory){ .begin = begin, .end = here, .count = count, .has_zip64 = true };
+    return true;
+}
+
+/* tail: bytes END64 + LOCATOR before the end record, which is at `at`; `comment`
+ * bytes follow it. Where there is less in front of it, there are zeros. */
+static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, directory *d)
+{
+    const unsigned char *const end = tail + END64 + LOCATOR;
+    const uint64_t size = little_endian(end + 12, 4), begin = little_endian(end + 16, 4);
+    if (little_endian(end + 4, 4) != 0 || little_endian(end + 20, 2) != comment ||
+        little_endian(end + 8, 2) != little_endian(end + 10, 2))
+        return false;
+    if (memcmp(tail + END64, "PK\6\7", 4) == 0)
+        return read_zip64(tail, at, d);
+    *d = (directory){ .begin = begin, .end = at, .count = little_endian(end + 8, 2) };
+    return begin + size == at;
+}
+
+/* Finds the end record: the last one in the file, as everyone takes it. It and its comment
+ * must be the last thing there is. */
+static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
+{
+    enum { BEFORE = END64 + LOCATOR, MOST = BEFORE + END_RECORD + MAX_COMMENT };
+    unsigned char *const tail = calloc(1, BEFORE + MOST);
+    if (tail == NULL)
+        return tc_no_memory(err, "the end of an archive");
+    const size_t n = a->file_size < MOST ? (size_t)a->file_size : MOST;
+    unsigned char *const read = tail + BEFORE;  /* zeros before the file's begin */
+    tc_status st = read_at(a, a->file_size - n, read, n, err);
+    size_t at = n < END_RECORD ? 0 : n - END_RECORD;
+    while (at > 0 && memcmp(read + at, "PK\5\6", 4) != 0)
+        at--;
+    if (st == TC_OK && (at == 0 || !read_end(read + at - BEFORE, a->file_size - n + at, n - at - END_RECORD, d)))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: it does not end where its last "
+                     "record ends, or that does not tell its list of members", a->path);
+    d->is_plain = n - at == END_RECORD;
+    free(tail);
+    return st;
 }
 
 /* --- the list of members ---------------------------------------------------------- */
@@ -179,107 +211,200 @@ static const char *name_fault(const char *name, size_t length)
     return NULL;
 }
 
-/* Why a member cannot be read, or NULL. */
-static const char *member_fault(const unz_file_info64 *info)
+/* A member's entry in the list. */
+typedef struct entry {
+    unsigned char bytes[ENTRY + WU_MAX_MEMBER_NAME + 1];    /* with the name, and a NUL */
+    unsigned version, flags, method;
+    uint32_t crc;
+    uint64_t packed, size, name, extra, comment, offset;
+} entry;
+
+static void parse_entry(entry *e)
 {
-    if (info->uncompressed_size > WU_MAX_ARCHIVE || info->compressed_size > WU_MAX_ARCHIVE)
-        return "it is larger than 4 GiB";
-    if (info->flag & (FLAG_ENCRYPTED | FLAG_STRONG_ENCRYPTION | FLAG_MASKED_DIRECTORY))
-        return "it is encrypted";
-    if (info->compression_method != 0 && info->compression_method != Z_DEFLATED)
-        return "its compression method is neither store nor deflate";
-    if (info->compression_method == 0 && info->compressed_size != info->uncompressed_size)
-        return "it is stored, but its two sizes differ";
-    if (info->uncompressed_size / MAX_DEFLATE_RATIO > info->compressed_size)
-        return "it claims to unpack to more bytes than deflate can hold";
-    return NULL;
+    const unsigned char *const p = e->bytes;
+    e->version = (unsigned)little_endian(p + 6, 2);
+    e->flags = (unsigned)little_endian(p + 8, 2);
+    e->method = (unsigned)little_endian(p + 10, 2);
+    e->crc = (uint32_t)little_endian(p + 16, 4);
+    e->packed = little_endian(p + 20, 4);
+    e->size = little_endian(p + 24, 4);
+    e->name = little_endian(p + 28, 2);
+    e->extra = little_endian(p + 30, 2);
+    e->comment = little_endian(p + 32, 2);
+    e->offset = little_endian(p + 42, 4);
 }
 
-/* *packed is the sum of the packed sizes so far, *next the place in the file
- * where the entry after this one must be. */
-static tc_status add_member(wu_archive *a, unzFile zip, uint64_t *packed, uint64_t *next, tc_err *err)
+/* Why a member cannot be read, or NULL. */
+static const char *member_fault(const entry *e)
 {
-    char name[WU_MAX_MEMBER_NAME + 2];
-    unz_file_info64 info;
-    unz64_file_pos pos;
-    memset(name, 0, sizeof name);
-    if (unzGetCurrentFileInfo64(zip, &info, name, sizeof name - 1, NULL, 0, NULL, 0) != UNZ_OK ||
-        unzGetFilePos64(zip, &pos) != UNZ_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
-    const char *fault = name_fault(name, info.size_filename);
-    if (fault == NULL)
-        fault = member_fault(&info);
-    if (fault == NULL && info.compressed_size > a->file_size - *packed)
-        fault = "it overlaps another member, or the file is cut short";
-    const bool is_folder = fault == NULL && name[info.size_filename - 1] == '/';
-    if (is_folder && info.uncompressed_size != 0)
-        fault = "it is a folder with data";
-    if (fault != NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path,
-                       wu_quote(name).text, fault);
-    *packed += info.compressed_size;
-    wu_member *m = &a->members[a->n];
-    m->name = strdup(name);
-    if (m->name == NULL)
-        return tc_no_memory(err, "the list of members");
-    m->is_folder = is_folder;
-    m->size = info.uncompressed_size;
-    m->crc = (uint32_t)info.crc;
-    m->directory_pos = pos.pos_in_zip_directory;
-    m->directory_index = pos.num_of_file;
-    *next = pos.pos_in_zip_directory + DIRECTORY_ENTRY + info.size_filename + info.size_file_extra +
-            info.size_file_comment;
-    a->plain_size += LOCAL_HEADER + DIRECTORY_ENTRY + 2 * info.size_filename + info.compressed_size;
-    a->n++;
+    const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
+    if (e->size > WU_MAX_ARCHIVE || e->packed > WU_MAX_ARCHIVE)
+        return "it is larger than 4 GiB";
+    if (e->flags & (FLAG_ENCRYPTED | FLAG_STRONG_ENCRYPTION | FLAG_MASKED_DIRECTORY))
+        return "it is encrypted";
+    if (e->method != 0 && e->method != Z_DEFLATED)
+        return "its compression method is neither store nor deflate";
+    if (e->method == 0 && e->packed != e->size)
+        return "it is stored, but its two sizes differ";
+    if (e->size / MAX_DEFLATE_RATIO > e->packed)
+        return "it claims to unpack to more bytes than deflate can hold";
+    return is_folder && e->size != 0 ? "it is a folder with data" : NULL;
+}
+
+/* What is being listed. */
+typedef struct listing {
+    wu_archive *a;
+    directory d;
+    size_t room;             /* for so many members */
+    uint64_t at;             /* of the next entry */
+    uint64_t packed;         /* the sum of the packed sizes so far */
+    uint64_t next;           /* where the next member begins, if all is plain */
+} listing;
+
+static tc_status bad_list(const wu_archive *a, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
+}
+
+/* Reads the entry at l->at, and goes past it. */
+static tc_status next_entry(listing *l, entry *e, tc_err *err)
+{
+    const uint64_t left = l->d.end - l->at, most = sizeof e->bytes - 1;
+    memset(e->bytes, 0, sizeof e->bytes);
+    const tc_status st = read_at(l->a, l->at, e->bytes, (size_t)(left < most ? left : most), err);
+    if (st != TC_OK)
+        return st;
+    parse_entry(e);
+    if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 || e->name + e->extra + e->comment > left - ENTRY)
+        return bad_list(l->a, err);
+    l->at += ENTRY + e->name + e->extra + e->comment;
+    e->bytes[ENTRY + (e->name < WU_MAX_MEMBER_NAME ? e->name : WU_MAX_MEMBER_NAME)] = '\0';
     return TC_OK;
 }
 
-static tc_status too_many(const wu_archive *a, tc_err *err)
+/* Whether a size or CRC in front of the data says what the list says. */
+static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path, (unsigned long long)WU_MAX_MEMBERS);
+    const uint64_t here = little_endian(local, 4);
+    return here == listed || (here == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
+}
+
+/* Reads the header in front of a member's data, and finds these. Tools differ in
+ * what they write here; *is_plain: as texcell does, without a difference to the list. */
+static tc_status read_local(const listing *l, const entry *e, uint64_t *data, bool *is_plain, tc_err *err)
+{
+    unsigned char local[LOCAL_HEADER + WU_MAX_MEMBER_NAME];
+    const char *const name = (const char *)e->bytes + ENTRY;
+    uint64_t extra = 0;
+    bool good = e->offset < l->d.begin && l->d.begin - e->offset >= LOCAL_HEADER + e->name;
+    if (good) {
+        const tc_status st = read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err);
+        if (st != TC_OK)
+            return st;
+        extra = little_endian(local + 28, 2);
+        *data = e->offset + LOCAL_HEADER + e->name + extra;
+        /* Sizes in a ZIP64 field are not looked at: those of the list count. */
+        const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX && little_endian(local + 22, 4) == UINT32_MAX;
+        good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
+               (little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 && same_number(e, local + 14, e->crc) &&
+               (elsewhere || (same_number(e, local + 18, e->packed) && same_number(e, local + 22, e->size))) &&
+               little_endian(local + 26, 2) == e->name && memcmp(local + LOCAL_HEADER, name, e->name) == 0;
+    }
+    if (!good)
+        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: its header and the list of members disagree",
+                       l->a->path, wu_quote(name).text);
+    if (*data > l->d.begin || e->packed > l->d.begin - *data)
+        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: it does not end before the list of members",
+                       l->a->path, wu_quote(name).text);
+    *is_plain = e->offset == l->next && extra + e->extra + e->comment == 0 && memcmp(local + 4, e->bytes + 6, SHARED) == 0;
+    return TC_OK;
+}
+
+/* Whether the entry has nothing in it that another program could see otherwise: no
+ * flags, no volumes, and by its attributes (Unix ones, where there are any) no
+ * link, folder or device. */
+static bool has_plain_fields(const entry *e)
+{
+    const uint64_t attributes = little_endian(e->bytes + 38, 4), type = attributes >> 28;
+    return e->version == PLAIN_VERSION && e->flags == 0 && little_endian(e->bytes + 34, 2) == 0 &&
+           (type == 0 || type == 8) && (attributes & 0xffff) == 0;
 }
 
 /* Room for one more member; the directory's own count is only a claim, so the
  * list grows with what was really found. */
-static tc_status reserve_member(wu_archive *a, size_t *room, tc_err *err)
+static tc_status reserve_member(listing *l, tc_err *err)
 {
-    if (a->n < *room)
+    if (l->a->n < l->room)
         return TC_OK;
-    const size_t more = *room == 0 ? 64 : *room * 2;
-    wu_member *members = realloc(a->members, more * sizeof *members);
+    const size_t more = l->room == 0 ? 64 : l->room * 2;
+    wu_member *members = realloc(l->a->members, more * sizeof *members);
     if (members == NULL)
         return tc_no_memory(err, "the list of members");
-    a->members = members;
-    *room = more;
+    l->a->members = members;
+    l->room = more;
+    return TC_OK;
+}
+
+static tc_status add_member(listing *l, tc_err *err)
+{
+    wu_archive *const a = l->a;
+    entry e;
+    uint64_t data = 0;
+    bool is_plain = false;
+    tc_status st = next_entry(l, &e, err);
+    if (st != TC_OK)
+        return st;
+    const char *const name = (const char *)e.bytes + ENTRY;
+    const char *fault = name_fault(name, e.name);
+    if (fault == NULL)
+        fault = member_fault(&e);
+    if (fault == NULL && e.packed > a->file_size - l->packed)
+        fault = "it overlaps another member, or the file is cut short";
+    if (fault != NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is refused: %s", a->path, wu_quote(name).text, fault);
+    st = read_local(l, &e, &data, &is_plain, err);
+    if (st == TC_OK)
+        st = reserve_member(l, err);
+    if (st != TC_OK)
+        return st;
+    wu_member *const m = &a->members[a->n];
+    *m = (wu_member){ .name = strdup(name), .is_folder = name[e.name - 1] == '/', .is_deflated = e.method != 0,
+                      .size = e.size, .crc = e.crc, .packed = e.packed, .data = data };
+    if (m->name == NULL)
+        return tc_no_memory(err, "the list of members");
+    a->n++;
+    l->packed += e.packed;
+    l->next = data + e.packed;
+    a->is_plain = a->is_plain && is_plain;
+    a->has_plain_fields = a->has_plain_fields && has_plain_fields(&e);
     return TC_OK;
 }
 
 /* Goes through the list to its very end, so that no member stays unseen that
  * other programs would find, whatever the count in the end record says. */
-static tc_status list_members(wu_archive *a, unzFile zip, tc_err *err)
+static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
 {
-    unz_global_info64 global;
-    size_t room = 0;
-    uint64_t packed = 0, next = 0, end = 0;
-    int rc = unzGetGlobalInfo64(zip, &global);
-    tc_status st = check_end(a->path, rc == UNZ_OK ? global.size_comment : 0, &end, err);
-    if (st == TC_OK && global.number_entry > WU_MAX_MEMBERS)
-        st = too_many(a, err);
-    while (st == TC_OK && rc == UNZ_OK && next < end) {
-        rc = a->n == 0 ? unzGoToFirstFile(zip) : unzGoToNextFile(zip);
-        if (rc != UNZ_OK)
-            break;
-        st = a->n < WU_MAX_MEMBERS ? reserve_member(a, &room, err) : too_many(a, err);
-        if (st == TC_OK)
-            st = add_member(a, zip, &packed, &next, err);
-    }
-    if (st == TC_OK && (rc != UNZ_OK || next != end))
-        st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu", a->path, a->n);
-    if (st == TC_OK && a->n != global.number_entry && !(global.number_entry == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN))
+    listing l = { .a = a };
+    tc_status st = find_directory(a, &l.d, err);
+    a->is_plain = a->has_plain_fields = true;
+    l.at = l.d.begin;
+    while (st == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
+        st = add_member(&l, err);
+    if (st == TC_OK && (l.d.count > max_members || a->n > max_members))
+        return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path, (unsigned long long)max_members);
+    if (st == TC_OK && a->n != l.d.count && !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
         st = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu", a->path,
-                     (unsigned long long)global.number_entry, a->n);
-    a->plain_size += END_RECORD + (a->n > COUNT_UNKNOWN ? ZIP64_END : 0);
+                     (unsigned long long)l.d.count, a->n);
+    a->is_plain = a->is_plain && l.next == l.d.begin && l.d.is_plain && l.d.has_zip64 == (a->n > COUNT_UNKNOWN);
     return st;
+}
+
+const char *wu_archive_untidy(const wu_archive *a)
+{
+    if (!a->is_plain)
+        return "holds more than its members: comments, extra fields or bytes between them, or what its headers say "
+               "is not what its list says";
+    return a->has_plain_fields ? NULL : "has a member with a version, flags or attributes that other programs may not take";
 }
 
 static int compare_names(const void *a, const void *b)
@@ -304,32 +429,21 @@ static tc_status sort_names(wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_archive_read(const char *path, wu_archive **out, tc_err *err)
+tc_status wu_archive_read(const char *path, uint64_t max_members, wu_archive **out, tc_err *err)
 {
-    unzFile zip = NULL;
-    uint64_t size = 0;
     *out = NULL;
-    tc_status st = check_head(path, &size, err);
-    if (st != TC_OK)
-        return st;
     wu_archive *a = calloc(1, sizeof *a);
-    if (a == NULL || (a->path = strdup(path)) == NULL) {
-        st = tc_no_memory(err, "an archive");
-        goto cleanup;
-    }
-    a->file_size = size;
-    zip = unzOpen64(path);
-    if (zip == NULL) {
-        st = tc_fail(err, TC_BAD_INPUT, "%s: the ZIP archive is truncated or damaged: no list of members at its end",
-                     path);
-        goto cleanup;
-    }
-    st = list_members(a, zip, err);
+    if (a == NULL)
+        return tc_no_memory(err, "an archive");
+    a->fd = -1;
+    a->path = strdup(path);
+    tc_status st = a->path == NULL ? tc_no_memory(err, "an archive") : tc_open_regular(path, &a->fd, &a->file_size, err);
+    if (st == TC_OK)
+        st = check_head(a, err);
+    if (st == TC_OK)
+        st = list_members(a, max_members, err);
     if (st == TC_OK)
         st = sort_names(a, err);
-cleanup:
-    if (zip != NULL)
-        unzClose(zip);
     if (st == TC_OK)
         *out = a;
     else
@@ -346,6 +460,8 @@ void wu_archive_destroy(wu_archive **archive)
         free(a->members[i].name);
     free(a->members);
     free(a->by_name);
+    if (a->fd >= 0)
+        close(a->fd);
     free(a->path);
     free(a);
     *archive = NULL;
@@ -370,100 +486,118 @@ long wu_archive_find(const wu_archive *a, const char *name)
 
 /* --- reading members -------------------------------------------------------------- */
 
-static tc_status changed(const wu_archive *a, tc_err *err)
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
+    char why[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: %s", z->archive->path,
+                   z->archive->members[z->index].name, why);
 }
 
 tc_status wu_unzip_open(const wu_archive *archive, wu_unzip **out, tc_err *err)
 {
-    uint64_t size = 0;
-    FILE *file = NULL;
+    struct stat now;
     *out = NULL;
-    tc_status st = open_regular(archive->path, &file, &size, err);
-    if (st != TC_OK)
-        return st;
-    (void)fclose(file);
-    if (size != archive->file_size)
+    if (fstat(archive->fd, &now) != 0 || (uint64_t)now.st_size != archive->file_size)
         return changed(archive, err);
     wu_unzip *z = calloc(1, sizeof *z);
-    if (z == NULL)
-        return tc_no_memory(err, "an archive");
-    z->archive = archive;
-    z->zip = unzOpen64(archive->path);
-    if (z->zip == NULL) {
-        wu_unzip_close(&z);
-        return changed(archive, err);
+    if (z == NULL || inflateInit2(&z->z, -MAX_WBITS) != Z_OK) {
+        free(z);
+        return tc_no_memory(err, "unpacking");
     }
+    z->archive = archive;
     *out = z;
     return TC_OK;
 }
 
-static void leave_member(wu_unzip *z)
+void wu_unzip_begin(wu_unzip *z, size_t index)
 {
-    if (z->in_member)
-        unzCloseCurrentFile(z->zip);
-    z->in_member = false;
-}
-
-tc_status wu_unzip_begin(wu_unzip *z, size_t index, tc_err *err)
-{
-    const wu_archive *a = z->archive;
-    const wu_member *m = &a->members[index];
-    unz64_file_pos pos = { .pos_in_zip_directory = m->directory_pos, .num_of_file = m->directory_index };
-    char name[WU_MAX_MEMBER_NAME + 2];
-    unz_file_info64 info;
-    leave_member(z);
-    memset(name, 0, sizeof name);
-    if (unzGoToFilePos64(z->zip, &pos) != UNZ_OK ||
-        unzGetCurrentFileInfo64(z->zip, &info, name, sizeof name - 1, NULL, 0, NULL, 0) != UNZ_OK ||
-        info.uncompressed_size != m->size || (uint32_t)info.crc != m->crc || strcmp(name, m->name) != 0)
-        return changed(a, err);
-    const int rc = unzOpenCurrentFile(z->zip);
-    if (rc == UNZ_INTERNALERROR || rc == Z_MEM_ERROR)
-        return tc_no_memory(err, "unpacking");
-    if (rc != UNZ_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: its header and the list of members disagree",
-                       a->path, m->name);
     z->in_member = true;
     z->index = index;
-    z->done = 0;
-    return TC_OK;
+    z->done = z->taken = 0;
+    z->ended = false;
+    z->crc = (uint32_t)crc32(0, NULL, 0);
+    z->z.avail_in = 0;
+    (void)inflateReset(&z->z);
 }
 
-static tc_status end_member(wu_unzip *z, tc_err *err)
+/* Unpacks up to n bytes; *got is less only where the stream ends. */
+static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got, tc_err *err)
 {
-    const wu_member *m = &z->archive->members[z->index];
+    int rc = Z_OK;
+    z->z.next_out = buf;
+    z->z.avail_out = (uInt)n;
+    while (!z->ended && z->z.avail_out > 0 && rc == Z_OK) {
+        if (z->z.avail_in == 0 && z->taken < m->packed) {
+            const uint64_t left = m->packed - z->taken;
+            const size_t part = left < CHUNK ? (size_t)left : CHUNK;
+            const tc_status st = read_at(z->archive, m->data + z->taken, z->packed, part, err);
+            if (st != TC_OK)
+                return st;
+            z->taken += part;
+            z->z.next_in = z->packed;
+            z->z.avail_in = (uInt)part;
+        }
+        rc = inflate(&z->z, Z_NO_FLUSH);
+        z->ended = rc == Z_STREAM_END;
+    }
+    *got = n - z->z.avail_out;
+    if (rc == Z_MEM_ERROR)
+        return tc_no_memory(err, "unpacking");
+    return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not unpack");
+}
+
+/* After the last byte: the stream ends here, too, with the last packed byte. */
+static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
+{
+    unsigned char more;
+    size_t got = 0;
+    tc_status st = TC_OK;
     z->in_member = false;
-    const int rc = unzCloseCurrentFile(z->zip);
     if (z->done != m->size)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: its data end after %llu of %llu bytes",
-                       z->archive->path, m->name, (unsigned long long)z->done,
+        return corrupt(z, err, "its data end after %llu of %llu bytes", (unsigned long long)z->done,
                        (unsigned long long)m->size);
-    if (rc != UNZ_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: its CRC is wrong",
-                       z->archive->path, m->name);
-    return TC_OK;
+    if (m->is_deflated)
+        st = inflate_some(z, m, &more, 1, &got, err);
+    if (st == TC_OK && (got > 0 || (m->is_deflated && (z->taken != m->packed || z->z.avail_in > 0))))
+        st = corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size);
+    if (st == TC_OK && z->crc != m->crc)
+        st = corrupt(z, err, "its CRC is wrong");
+    return st;
 }
 
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err)
 {
-    const unsigned largest = 1u << 30; /* minizip counts in int */
+    const size_t largest = (size_t)1 << 30; /* zlib counts in unsigned */
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
-    const int got = unzReadCurrentFile(z->zip, buf, n < largest ? (unsigned)n : largest);
-    if (got == 0)
-        return end_member(z, err);
-    if (got < 0) {
-        leave_member(z);
-        if (got == Z_MEM_ERROR)
-            return tc_no_memory(err, "unpacking");
-        return tc_fail(err, TC_BAD_INPUT, "%s: member \"%s\" is corrupt: it does not unpack",
-                       z->archive->path, z->archive->members[z->index].name);
+    const wu_member *const m = &z->archive->members[z->index];
+    const uint64_t left = m->size - z->done;
+    size_t part = n < largest ? n : largest, got = 0;
+    tc_status st = TC_OK;
+    part = left < part ? (size_t)left : part;
+    if (part > 0 && m->is_deflated) {
+        st = inflate_some(z, m, buf, part, &got, err);
+    } else if (part > 0) {
+        st = read_at(z->archive, m->data + z->done, buf, part, err);
+        got = st == TC_OK ? part : 0;
     }
-    z->done += (unsigned)got;
-    *n_read = (size_t)got;
+    if (st != TC_OK) {
+        z->in_member = false;
+        return st;
+    }
+    if (got == 0)
+        return end_member(z, m, err);
+    z->crc = (uint32_t)crc32(z->crc, buf, (uInt)got);
+    z->done += got;
+    *n_read = got;
     return TC_OK;
 }
 
@@ -485,80 +619,32 @@ void wu_unzip_close(wu_unzip **z)
 {
     if (*z == NULL)
         return;
-    leave_member(*z);
-    if ((*z)->zip != NULL)
-        unzClose((*z)->zip);
+    (void)inflateEnd(&(*z)->z);
     free(*z);
     *z = NULL;
 }
 
-/* --- JSON members -------------------------------------------------------------------- */
-
-/* An upper bound for the values in a JSON text. A parsed value takes up to a
- * few hundred bytes where its text took two, so they are counted first. */
-static uint64_t count_values(const char *text, size_t n)
-{
-    uint64_t count = 1;
-    bool in_string = false;
-    for (size_t i = 0; i < n; i++) {
-        const char c = text[i];
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == ',' || c == '[' || c == '{') {
-            count++;
-        }
-    }
-    return count;
-}
-
-static tc_status parse_json(const char *where, const char *name, const char *text, size_t n,
-                            json_t **out, tc_err *err)
-{
-    json_error_t fault;
-    if (count_values(text, n) > WU_MAX_JSON_VALUES)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: more than %llu values", where, name,
-                       (unsigned long long)WU_MAX_JSON_VALUES);
-    json_t *json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &fault);
-    if (json == NULL && json_error_code(&fault) == json_error_out_of_memory)
-        return tc_no_memory(err, name);
-    if (json == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name, fault.line,
-                       fault.column, wu_quote(fault.text).text);
-    if (!json_is_object(json)) {
-        json_decref(json);
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a JSON object", where, name);
-    }
-    *out = json;
-    return TC_OK;
-}
-
-tc_status wu_unzip_json(wu_unzip *z, size_t index, json_t **out, tc_err *err)
+tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values, json_t **out, tc_err *err)
 {
     const wu_archive *a = z->archive;
     const wu_member *m = &a->members[index];
     *out = NULL;
-    if (m->size > WU_MAX_JSON)
+    if (m->size > max_bytes)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: %llu bytes, more than the limit of %llu", a->path,
-                       m->name, (unsigned long long)m->size, (unsigned long long)WU_MAX_JSON);
-    tc_status st = wu_unzip_begin(z, index, err);
-    if (st != TC_OK)
-        return st;
+                       m->name, (unsigned long long)m->size, (unsigned long long)max_bytes);
     char *text = malloc((size_t)m->size + 1);
     if (text == NULL)
         return tc_no_memory(err, m->name);
     size_t total = 0, n = 0;
+    tc_status st;
+    wu_unzip_begin(z, index);
     do {
         /* The byte beyond the size makes the last read see the end. */
         st = wu_unzip_read(z, text + total, (size_t)m->size + 1 - total, &n, err);
         total += n;
     } while (st == TC_OK && n > 0);
     if (st == TC_OK)
-        st = parse_json(a->path, m->name, text, total, out, err);
+        st = wu_json_parse(a->path, m->name, text, total, max_values, out, err);
     free(text);
     return st;
 }

@@ -121,36 +121,43 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
 
 /* --- pictures -------------------------------------------------------------------------- */
 
+/* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
+typedef struct png_source {
+    wu_unzip *zip;
+    tc_status status;
+    tc_err err;
+} png_source;
+
 static long read_from_zip(void *user, void *buf, size_t n)
 {
+    png_source *const s = user;
     size_t got = 0;
-    return wu_unzip_read(user, buf, n, &got, NULL) == TC_OK ? (long)got : -1;
+    s->status = wu_unzip_read(s->zip, buf, n, &got, &s->err);
+    return s->status == TC_OK ? (long)got : -1;
 }
 
-/* Unpacks a member to its end, reading the PNG header on the way. A member
- * that is corrupt is reported as such rather than as a bad PNG. */
-static tc_status read_head(job_reader *r, size_t member, wu_png_info *head)
+/* After libpng was done with a member, having said `png`: reads it to its end. A member
+ * that is corrupt, or cannot be read, is reported as such rather than as a bad PNG. */
+static tc_status end_png(const png_source *s, size_t member, tc_status png, const tc_err *png_err, tc_err *err)
 {
-    const wu_archive *a = r->job->archive;
+    if (s->status != TC_OK)
+        return tc_fail(err, s->status, "%s", s->err.message);
+    if (png == TC_BAD_INPUT)
+        wu_unzip_begin(s->zip, member);
+    const tc_status st = png == TC_OK || png == TC_BAD_INPUT ? wu_unzip_drain(s->zip, err) : TC_OK;
+    return st == TC_OK && png != TC_OK ? tc_fail(err, png, "%s", png_err->message) : st;
+}
+
+/* Unpacks a member to its end, reading the PNG header on the way. */
+static tc_status read_head(const wu_archive *a, wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
+{
     const wu_member *m = &a->members[member];
+    png_source s = { .zip = zip };
     char what[TC_ERR_MAX];
     tc_err png_err = { "" };
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
-    tc_status st = wu_unzip_begin(r->zip, member, r->err);
-    if (st != TC_OK)
-        return st;
-    const tc_status png = wu_png_read_info(read_from_zip, r->zip, m->size, what, head, &png_err);
-    /* Draining a stream that has failed already gives no message of its own,
-     * so the member is started again. */
-    if (png != TC_OK) {
-        st = wu_unzip_begin(r->zip, member, r->err);
-        if (st != TC_OK)
-            return st;
-    }
-    st = wu_unzip_drain(r->zip, r->err);
-    if (st == TC_OK && png != TC_OK)
-        st = tc_fail(r->err, png, "%s", png_err.message);
-    return st;
+    wu_unzip_begin(zip, member);
+    return end_png(&s, member, wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err), &png_err, err);
 }
 
 /* Finds the member that a string names and reads its header once. *member_name
@@ -167,7 +174,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
     if (strcmp(name, JOB_JSON) == 0)
         return job_fail(r, place, "\"%s\" is not a picture", name);
     if (r->heads[member].width == 0) {
-        const tc_status st = read_head(r, (size_t)member, &r->heads[member]);
+        const tc_status st = read_head(r->job->archive, r->zip, (size_t)member, &r->heads[member], r->err);
         if (st != TC_OK)
             return st;
     }
@@ -457,7 +464,7 @@ static tc_status read_members(job_reader *r)
     r->used[member] = true;
     tc_status st = wu_unzip_open(a, &r->zip, r->err);
     if (st == TC_OK)
-        st = wu_unzip_json(r->zip, (size_t)member, &json, r->err);
+        st = wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err);
     if (st == TC_OK)
         st = read_job_json(r, json);
     if (st == TC_OK)
@@ -472,7 +479,7 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
     job_reader r = { .job = calloc(1, sizeof *r.job), .err = err };
     if (r.job == NULL)
         return tc_no_memory(err, "a work unit");
-    tc_status st = wu_archive_read(path, &r.job->archive, err);
+    tc_status st = wu_archive_read(path, WU_MAX_MEMBERS, &r.job->archive, err);
     if (st != TC_OK)
         goto cleanup;
     r.job->path = strdup(path);
@@ -482,7 +489,7 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
     }
     st = read_members(&r);
     if (st == TC_OK)
-        st = wu_file_crc(path, &r.job->file_crc, &r.job->file_size, err);
+        st = wu_archive_crc(r.job->archive, &r.job->file_crc, &r.job->file_size, err);
 cleanup:
     wu_unzip_close(&r.zip);
     free(r.heads);
@@ -528,15 +535,14 @@ static tc_status decode(const item_loader *l, const char *member, const wu_png_i
     const wu_archive *a = l->job->archive;
     const long index = wu_archive_find(a, member);
     char what[TC_ERR_MAX];
+    png_source s = { .zip = l->zip };
+    tc_err png_err = { "" };
     if (index < 0)
         return tc_fail(l->err, TC_INTERNAL, "%s: no member \"%s\"", a->path, member);
     snprintf(what, sizeof what, "%s: %s", a->path, member);
-    tc_status st = wu_unzip_begin(l->zip, (size_t)index, l->err);
-    if (st == TC_OK)
-        st = wu_png_read(read_from_zip, l->zip, a->members[index].size, what, expected, samples, l->err);
-    if (st == TC_OK)
-        st = wu_unzip_drain(l->zip, l->err);
-    return st;
+    wu_unzip_begin(l->zip, (size_t)index);
+    const tc_status png = wu_png_read(read_from_zip, &s, a->members[index].size, what, expected, samples, &png_err);
+    return end_png(&s, (size_t)index, png, &png_err, l->err);
 }
 
 /* RGB to grey in place: sample i is written where samples 3i.. were read. */
@@ -581,15 +587,11 @@ static tc_status mask_head(const item_loader *l, const char *member, wu_png_info
 {
     const wu_archive *a = l->job->archive;
     const long index = wu_archive_find(a, member);
-    char what[TC_ERR_MAX];
     if (index < 0)
         return tc_fail(l->err, TC_INTERNAL, "%s: no member \"%s\"", a->path, member);
-    snprintf(what, sizeof what, "%s: %s", a->path, member);
-    tc_status st = wu_unzip_begin(l->zip, (size_t)index, l->err);
-    if (st == TC_OK)
-        st = wu_png_read_info(read_from_zip, l->zip, a->members[index].size, what, head, l->err);
+    const tc_status st = read_head(a, l->zip, (size_t)index, head, l->err);
     if (st == TC_OK && (head->width != l->item->nx || head->height != l->item->ny || head->channels != 1))
-        st = tc_fail(l->err, TC_BAD_INPUT, "%s: the PNG's header has changed", what);
+        return tc_fail(l->err, TC_BAD_INPUT, "%s: %s: the PNG's header has changed", a->path, member);
     return st;
 }
 

@@ -14,9 +14,13 @@
 
 #include "app/base/files.h"
 #include "workunits/format/archive.h"
+#include "workunits/format/json_text.h"
 
 #define RESULT_JSON "result.json"
 #define NPY_SUFFIX ".npy"
+/* result.json has little but the items' names, of which 100,000 of 128 bytes are possible. */
+#define MAX_RESULT_JSON ((uint64_t)32 << 20)
+#define MAX_RESULT_VALUES ((uint64_t)1 << 19)
 #define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
 #define MAX_WIDTH 65536u         /* characters of a string element */
 
@@ -424,7 +428,7 @@ tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
 
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err)
 {
-    char *text = json_dumps(json, JSON_SORT_KEYS | JSON_INDENT(2));
+    char *text = wu_json_text(json, WU_JSON_LAYOUT);
     if (text == NULL)
         return tc_no_memory(err, name);
     const size_t n = strlen(text);
@@ -500,7 +504,7 @@ typedef struct npz_array {
 struct wu_npz_reader {
     wu_archive *archive;
     wu_unzip *idle;          /* for the next stream; NULL: it opens the file again */
-    uint64_t max_bytes;
+    wu_npz_limits limits;
     json_t *json;
     size_t n;
     npz_array *arrays;
@@ -534,9 +538,8 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
 {
     unsigned char prefix[NPY_PREFIX];
     char text[NPY_TEXT_MAX + 1];
-    tc_status st = wu_unzip_begin(r->idle, member, err);
-    if (st == TC_OK)
-        st = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
+    wu_unzip_begin(r->idle, member);
+    tc_status st = read_exactly(r, r->idle, member, prefix, sizeof prefix, err);
     if (st != TC_OK)
         return st;
     if (memcmp(prefix, npy_magic, 8) != 0)
@@ -556,7 +559,7 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     array->header = NPY_PREFIX + n;
     if (r->archive->members[member].size - array->header != array->bytes)
         return array_fault(r, member, err, "its size is not what its header says");
-    if (array->bytes > r->max_bytes)
+    if (array->bytes > r->limits.array_bytes)
         return array_fault(r, member, err, "larger than the limit for an array");
     return TC_OK;
 }
@@ -573,9 +576,6 @@ static size_t array_name_length(const char *member)
 static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
 {
     const wu_member *m = &r->archive->members[member];
-    r->array_of_member[member] = -1;
-    if (strcmp(m->name, RESULT_JSON) == 0)
-        return wu_unzip_json(r->idle, member, &r->json, err);
     const size_t length = m->is_folder ? 0 : array_name_length(m->name);
     if (length == 0)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
@@ -590,31 +590,53 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     return TC_OK;
 }
 
+/* result.json comes before the arrays: what has none, or one that is too large, is
+ * no result, however many members it has. */
 static tc_status read_members(wu_npz_reader *r, tc_err *err)
 {
-    const size_t n = r->archive->n;
-    r->arrays = calloc(n + 1, sizeof *r->arrays);
-    r->array_of_member = calloc(n + 1, sizeof *r->array_of_member);
+    const wu_archive *const a = r->archive;
+    const long json = wu_archive_find(a, RESULT_JSON);
+    const char *fault = r->limits.canonical ? wu_archive_untidy(a) : NULL;
+    if (json < 0 && wu_archive_find(a, "job.json") >= 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", a->path);
+    if (json < 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: no member \"" RESULT_JSON "\" in the archive", a->path);
+    if (fault == NULL && r->limits.canonical && json != 0)
+        fault = RESULT_JSON " is not its first member";
+    if (fault != NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", a->path, fault);
+    r->arrays = calloc(a->n, sizeof *r->arrays);
+    r->array_of_member = calloc(a->n, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
-    if (wu_archive_find(r->archive, "job.json") >= 0 && wu_archive_find(r->archive, RESULT_JSON) < 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", r->archive->path);
-    tc_status st = wu_unzip_open(r->archive, &r->idle, err);
-    for (size_t i = 0; i < n && st == TC_OK; i++)
-        st = read_member(r, i, err);
-    if (st == TC_OK && r->json == NULL)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: no member \"" RESULT_JSON "\" in the archive", r->archive->path);
+    tc_status st = wu_unzip_open(a, &r->idle, err);
+    if (st == TC_OK)
+        st = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json, err);
+    r->array_of_member[json] = -1;
+    for (size_t i = 0; i < a->n && st == TC_OK; i++)
+        if ((long)i != json)
+            st = read_member(r, i, err);
     return st;
 }
 
-tc_status wu_npz_open(const char *path, uint64_t max_bytes, wu_npz_reader **out, tc_err *err)
+/* The smaller one, if there are two. */
+static uint64_t limit(uint64_t given, uint64_t most)
 {
+    return given != 0 && given < most ? given : most;
+}
+
+tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out, tc_err *err)
+{
+    const wu_npz_limits given = limits != NULL ? *limits : (wu_npz_limits){ 0 };
     *out = NULL;
     wu_npz_reader *r = calloc(1, sizeof *r);
     if (r == NULL)
         return tc_no_memory(err, "a result");
-    r->max_bytes = max_bytes != 0 ? max_bytes : DEFAULT_MAX_BYTES;
-    tc_status st = wu_archive_read(path, &r->archive, err);
+    r->limits = (wu_npz_limits){ .array_bytes = limit(given.array_bytes, DEFAULT_MAX_BYTES),
+                                 .members = limit(given.members, WU_MAX_MEMBERS),
+                                 .json_bytes = limit(given.json_bytes, MAX_RESULT_JSON),
+                                 .canonical = given.canonical };
+    tc_status st = wu_archive_read(path, r->limits.members, &r->archive, err);
     if (st == TC_OK)
         st = read_members(r, err);
     if (st == TC_OK)
@@ -665,15 +687,6 @@ const json_t *wu_npz_json(const wu_npz_reader *r)
     return r->json;
 }
 
-const char *wu_npz_untidy(const wu_npz_reader *r)
-{
-    if (r->array_of_member[0] >= 0)
-        return RESULT_JSON " is not its first member";
-    if (r->archive->file_size != r->archive->plain_size)
-        return "holds more than its members: comments, extra fields or bytes between them";
-    return NULL;
-}
-
 /* --- reading arrays --------------------------------------------------------------------------- */
 
 struct wu_npz_stream {
@@ -696,10 +709,10 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
     r->idle = NULL;
     if (s->zip == NULL)
         st = wu_unzip_open(r->archive, &s->zip, err);
-    if (st == TC_OK)
-        st = wu_unzip_begin(s->zip, s->member, err);
-    if (st == TC_OK)
+    if (st == TC_OK) {
+        wu_unzip_begin(s->zip, s->member);
         st = read_exactly(r, s->zip, s->member, header, array->header, err);
+    }
     if (st == TC_OK)
         *out = s;
     else

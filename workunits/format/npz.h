@@ -10,6 +10,7 @@
 #define WU_NPZ_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "app/base/status.h"
@@ -61,11 +62,20 @@ void wu_npz_abort(wu_npz_writer **w);
 
 typedef struct wu_npz_reader wu_npz_reader;
 
+/* What a result may have. Zero: as much as any result. */
+typedef struct wu_npz_limits {
+    uint64_t array_bytes;            /* that one array may unpack to */
+    uint64_t members;
+    uint64_t json_bytes;             /* of result.json */
+    bool canonical;                  /* the file is as texcell writes one, whatever is in it: result.json is
+                                      * first, and there is nothing that another program could see otherwise
+                                      * (wu_archive_untidy) */
+} wu_npz_limits;
+
 /* Opens and checks the archive: entry names unique and plain, every .npy
- * header well-formed, sizes consistent, result.json parsed. max_bytes bounds
- * what one array may unpack to (0: the default of 4 GiB). Data are checked
- * (CRC) when they are read. */
-tc_status wu_npz_open(const char *path, uint64_t max_bytes, wu_npz_reader **out, tc_err *err);
+ * header well-formed, sizes consistent, result.json parsed. limits may be
+ * NULL. Data are checked (CRC) when they are read. */
+tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_reader **out, tc_err *err);
 void wu_npz_reader_close(wu_npz_reader **r);
 size_t wu_npz_count(const wu_npz_reader *r);
 const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
@@ -73,11 +83,6 @@ const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
 long wu_npz_find(const wu_npz_reader *r, const char *name);
 /* result.json; owned by the reader. */
 const json_t *wu_npz_json(const wu_npz_reader *r);
-/* What of the file texcell would not have written, whatever its arrays are, or
- * NULL: result.json must come first, and there must be nothing between and
- * behind the members (comments, extra fields, gaps: other programs may see
- * something there). */
-const char *wu_npz_untidy(const wu_npz_reader *r);
 /* Reads array `index` whole; *data is the caller's (free()). */
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 

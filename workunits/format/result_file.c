@@ -64,7 +64,7 @@ tc_status wu_load_strings(const wu_result_file *file, const char *name, char ***
 tc_status wu_result_file_open(const char *path, wu_result_file *out, tc_err *err)
 {
     *out = (wu_result_file){ .path = path };
-    tc_status status = wu_npz_open(path, 0, &out->npz, err);
+    tc_status status = wu_npz_open(path, NULL, &out->npz, err);
     if (status == TC_OK)
         status = wu_load_strings(out, "item_names", &out->item_names, &out->n_items, err);
     for (size_t i = 0; i < out->n_items && status == TC_OK; i++)

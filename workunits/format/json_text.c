@@ -1,0 +1,107 @@
+#include "workunits/format/json_text.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* jansson has one allocator for the whole program, and so does this: the one
+ * variable that is not const, and only ever set. */
+static atomic_bool starved;
+
+static void *take(size_t n)
+{
+    void *const memory = malloc(n);
+
+    if (memory == NULL)
+        atomic_store(&starved, true);
+    return memory;
+}
+
+bool wu_json_starved(void)
+{
+    return atomic_load(&starved);
+}
+
+tc_status wu_json_verdict(tc_status found, tc_err *err)
+{
+    if (!wu_json_starved() || (found != TC_OK && found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
+        return found;
+    return tc_no_memory(err, "JSON");
+}
+
+/* An upper bound for the values in a JSON text. A parsed value takes up to a
+ * few hundred bytes where its text took two, so they are counted first. */
+static uint64_t count_values(const char *text, size_t n)
+{
+    uint64_t count = 1;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        const char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == ',' || c == '[' || c == '{') {
+            count++;
+        }
+    }
+    return count;
+}
+
+tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n, uint64_t max_values,
+                        json_t **out, tc_err *err)
+{
+    json_error_t fault;
+    *out = NULL;
+    if (count_values(text, n) > max_values)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: more than %llu values", where, name,
+                       (unsigned long long)max_values);
+    json_set_alloc_funcs(take, free);
+    json_t *const json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &fault);
+    tc_status st = TC_OK;
+    if (wu_json_starved())
+        st = tc_no_memory(err, name);
+    else if (json == NULL)
+        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name, fault.line, fault.column,
+                     wu_quote(fault.text).text);
+    else if (!json_is_object(json))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a JSON object", where, name);
+    if (st == TC_OK)
+        *out = json;
+    else
+        json_decref(json);
+    return st;
+}
+
+char *wu_json_text(const json_t *json, size_t flags)
+{
+    json_set_alloc_funcs(take, free);
+    char *const text = json_dumps(json, flags);
+    if (text == NULL || !wu_json_starved())
+        return text;
+    free(text);
+    return NULL;
+}
+
+uint64_t wu_json_size(const json_t *json, size_t flags)
+{
+    json_set_alloc_funcs(take, free);
+    const size_t n = json_dumpb(json, NULL, 0, flags);
+    return wu_json_starved() ? 0 : n;
+}
+
+wu_quoted wu_quote(const char *text)
+{
+    wu_quoted q;
+    const size_t room = sizeof q.text - 4;
+    size_t n = 0;
+    for (; text[n] != '\0' && n < room; n++) {
+        const char c = text[n];
+        q.text[n] = (char)(c >= 0x20 && c < 0x7f ? c : '?');
+    }
+    memcpy(q.text + n, text[n] != '\0' ? "..." : "", text[n] != '\0' ? 4 : 1);
+    return q;
+}

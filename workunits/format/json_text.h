@@ -1,0 +1,42 @@
+/*
+ * JSON as text: parsed within limits, and written without loss. jansson
+ * forgets some allocations that fail: a string that is parsed then lacks
+ * characters, an object that is written lacks keys. So its memory comes from
+ * here, where failures are remembered.
+ */
+#ifndef WU_JSON_TEXT_H
+#define WU_JSON_TEXT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/base/status.h"
+
+/* Parses an object of at most `max_values` values, without duplicate keys. *out is the
+ * caller's. where, name: the file and the member, for messages; faults are given
+ * with line and column. */
+tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n, uint64_t max_values,
+                        json_t **out, tc_err *err);
+
+/* How a file's JSON is written. */
+#define WU_JSON_LAYOUT ((size_t)(JSON_SORT_KEYS | JSON_INDENT(2)))
+/* json_dumps, or NULL where memory ran out on the way. free(). */
+char *wu_json_text(const json_t *json, size_t flags);
+/* The bytes of that, or 0. */
+uint64_t wu_json_size(const json_t *json, size_t flags);
+
+/* Whether jansson has ever been refused memory, since the first of the calls above. */
+bool wu_json_starved(void);
+/* What a program found, unless jansson was refused memory on the way: then
+ * it is TC_NO_MEMORY, as JSON may have been misread, and no fault of a file. */
+tc_status wu_json_verdict(tc_status found, tc_err *err);
+
+/* Text from a file made fit for a message: control and non-ASCII bytes become
+ * '?', and long text is cut ("..."). Use: wu_quote(text).text. */
+typedef struct wu_quoted {
+    char text[132];
+} wu_quoted;
+wu_quoted wu_quote(const char *text);
+
+#endif
