@@ -159,10 +159,11 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
 
 json_t *an_json_of(const char *text)
 {
-    json_error_t fault;
-    json_t *const json = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &fault);
+    double number;
+    const bool word = is_word(text, &number) && strchr("[{", text[0]) == NULL && strcmp(text, "true") != 0 &&
+                      strcmp(text, "false") != 0;
 
-    return json != NULL || json_error_code(&fault) == json_error_out_of_memory ? json : json_string(text);
+    return word ? json_string(text) : json_loads(text, JSON_DECODE_ANY, NULL);
 }
 
 /* A whole number is one in JSON, too; 45.0 may also be written 45. */
@@ -344,16 +345,16 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
                          tc_err *err)
 {
     const int preset = keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
-    json_t *const more = preset >= 0 ? an_json_of(keys->presets[preset]) : NULL;
+    json_t *const copy = json_deep_copy(json);      /* which may lack something if there is no memory */
     tc_status st;
 
-    params->as_run = json_deep_copy(json);
-    if (params->as_run == NULL || (preset >= 0 && json_object_update_missing(params->as_run, more) != 0))
+    params->as_run = preset >= 0 ? an_json_of(keys->presets[preset]) : json_incref(copy);
+    if (!json_equal(copy, json) || (preset >= 0 && json_object_update(params->as_run, copy) != 0))
         st = tc_no_memory(err, "the parameters");
     else
         st = read_object(keys, params->as_run, params, where, err);
     if (st == TC_OK && preset >= 0)
         json_object_del(params->as_run, keys->key);
-    json_decref(more);
+    json_decref(copy);
     return st;
 }

@@ -66,7 +66,7 @@ typedef struct an_text {
 an_text an_value_in_words(const an_param *param);
 /* What the first of the keys must be for this one: `"disc" or "square"`. */
 an_text an_condition_in_words(const an_param *param, const an_param *keys);
-/* The JSON that a text says, or the text as a string if it is not JSON. The caller's; NULL: no memory. */
+/* The JSON that a text of a table says; a word is a string. The caller's; NULL: no memory. */
 json_t *an_json_of(const char *text);
 
 #endif

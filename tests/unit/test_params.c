@@ -520,6 +520,48 @@ static void holds_for_every_key(void **state)
     }
 }
 
+/* --- no memory -------------------------------------------------------------------- */
+
+static size_t until_failure;    /* allocations; 0: none fails */
+
+static void *fails_once(size_t size)
+{
+    return until_failure > 0 && --until_failure == 0 ? NULL : malloc(size);
+}
+
+/* Whichever allocation of jansson fails: no memory, and no parameter lost or called wrong. */
+static void survives_each_failure(const an_analysis *analysis, const char *text)
+{
+    json_t *const json = json_loads(text, 0, NULL);
+    bool failed = true;
+
+    assert_non_null(json);
+    for (size_t n = 1; failed; n++) {
+        void *params = NULL;
+        tc_status st;
+
+        until_failure = n;
+        st = an_parse(analysis, json, "F: p", &params, &err);
+        failed = until_failure == 0;
+        until_failure = 0;
+        if (st != (failed ? TC_NO_MEMORY : TC_OK))
+            fail_msg("%s, allocation %zu: %s", analysis->name, n, st == TC_OK ? "taken" : err.message);
+        an_params_free(analysis, &params);
+    }
+    json_decref(json);
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    json_set_alloc_funcs(fails_once, free);
+    for (size_t a = 0; an_table[a] != NULL; a++)
+        for (const an_selftest *test = an_table[a]->selftests; test->parameters != NULL; test++)
+            survives_each_failure(an_table[a], test->parameters);
+    survives_each_failure(&an_glcm, "{\"preset\":\"hcc\",\"range\":null}");
+    json_set_alloc_funcs(malloc, free);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +572,7 @@ int main(void)
         cmocka_unit_test(refuses),
         cmocka_unit_test(counts_long_lists),
         cmocka_unit_test(holds_for_every_key),
+        cmocka_unit_test(survives_no_memory),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }
