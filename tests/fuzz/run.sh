@@ -29,7 +29,7 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-common="app/base/status.c app/base/files.c workunits/format/archive.c workunits/format/job.c workunits/format/png_io.c workunits/format/npz.c workunits/format/result.c"
+common="app/base/status.c app/base/files.c workunits/format/archive.c workunits/format/job.c workunits/format/png_io.c workunits/format/npz.c workunits/format/result.c workunits/format/declared.c"
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99
