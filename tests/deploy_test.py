@@ -506,7 +506,7 @@ def test_submit(folder):
         ok(r.returncode == 1 and words in r.stderr and r.stderr.count("\n") == 1,
            "submit: refused: " + " ".join(arguments), r.stderr)
     r = submit(folder, "--analysis", "nothing", "--name", "ok", one)
-    ok(r.returncode == 1 and r.stderr.startswith("texcell-submit: error: pack: --analysis nothing: there is no such"),
+    ok(r.returncode == 1 and r.stderr.startswith('texcell-submit: error: there is no analysis "nothing"'),
        "submit: texcell-wu's refusal is passed on", r.stderr)
 
 

@@ -41,15 +41,22 @@ def validate(*args):
 
 # --- honest results --------------------------------------------------------------------
 
-def compute(unit, device):
+def compute(unit, device, *options):
     result = path("computed.npz")
     if os.path.exists(result):
         os.remove(result)
-    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--quiet"])
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", device, "--quiet", *options])
     return result if run.returncode == 0 else tap.note(run.stderr)
 
 
-def honest_ones(analysis, jobs, device):
+def same_file(file, result):
+    if file is None:
+        return False
+    with open(file, "rb") as f:
+        return f.read() == result.original
+
+
+def honest_ones(analysis, jobs, known, device):
     """Computes every job of an analysis; the results by job, and their units."""
     units, results = {}, {}
     for job, (parameters, items) in jobs.items():
@@ -63,12 +70,14 @@ def honest_ones(analysis, jobs, device):
         results[job] = forge.Result(saved)
         accept(name + ": the CPU's", units[job], saved)
         accept(name + ": written again by other means", units[job], save("again.npz", results[job].bytes()))
+        same = [n for n in (1, 3, 7) if same_file(compute(units[job], "cpu", "--threads", str(n)), results[job])]
+        tap.ok(same == [1, 3, 7], name + ": the same file from 1, 3 and 7 threads", same)
+        tap.ok(results[job].known_answer() == known[job], name + ": the known answer", results[job].known_answer())
         if device:
             made = compute(units[job], "opencl")
             if tap.ok(made is not None, name + ": computed with OpenCL"):
                 accept(name + ": OpenCL's", units[job], made)
-                with open(made, "rb") as f:
-                    tap.ok(f.read() == results[job].original, name + ": OpenCL's file is the CPU's, byte for byte")
+                tap.ok(same_file(made, results[job]), name + ": OpenCL's file is the CPU's, byte for byte")
     return units, results
 
 
@@ -407,7 +416,7 @@ def main():
     if not device:
         tap.skip("results of OpenCL", "no usable device")
     for analysis, of in analyses.each():
-        units, results = honest_ones(analysis, of.JOBS, device)
+        units, results = honest_ones(analysis, of.JOBS, of.KNOWN, device)
         forgeries(analysis, of.forgeries(), units, results)
     tap.done()
 

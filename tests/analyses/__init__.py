@@ -4,6 +4,8 @@ app/analysis/analyses.def the file NAME.py beside this one. All of these are wan
 JOBS           {title: (parameters, items)}: small honest work units with every kind of phase,
                pictures and stacks, whichever there are, at least two items in the first.
                They are computed on the CPU and on OpenCL, stopped at every step, validated
+KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
+               ever since and on every machine
 forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that
                job, and texcell-validate check refuses it with these words (a regular
                expression); reason None: nobody can know without computing it again
@@ -21,18 +23,26 @@ import re
 
 import tap
 
-WANTED = ("JOBS", "forgeries", "random_job", "memory_jobs", "SEEDS", "ESTIMATES", "DATA_SET")
+WANTED = ("JOBS", "KNOWN", "forgeries", "random_job", "memory_jobs", "SEEDS", "ESTIMATES", "DATA_SET")
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def names():
-    """As analyses.def lists them."""
+def listed():
+    """{name: "cpu" or "opencl"}, as analyses.def has them."""
     with open(os.path.join(tap.SRC, "app", "analysis", "analyses.def"), encoding="utf-8") as f:
         lines = [line for line in f if line.startswith("ANALYSIS")]
-    found = [re.match(r"ANALYSIS\(([a-z0-9_]+), (?:cpu|opencl)\)$", line) for line in lines]
+    found = [re.match(r"ANALYSIS\(([a-z0-9_]+), (cpu|opencl)\)$", line) for line in lines]
     if not lines or None in found:
         tap.bail("app/analysis/analyses.def has a line that is not like ANALYSIS(name, opencl)")
-    return [m.group(1) for m in found]
+    return dict(m.groups() for m in found)
+
+
+def names():
+    return list(listed())
+
+
+def has_opencl(name):
+    return listed()[name] == "opencl"
 
 
 def load(name):

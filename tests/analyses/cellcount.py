@@ -14,6 +14,9 @@ JOBS = {
 }
 
 
+KNOWN = {"labels": "b806d902", "plain": "91a98b91", "inner": "92c314c2"}
+
+
 def random_job(rng):
     return {"threshold": one_of(rng, "otsu", int(rng.integers(256))), "polarity": one_of(rng, "dark", "bright"),
             "connectivity": one_of(rng, 4, 8), "fill_holes": one_of(rng, True, False), "min_area": one_of(rng, 1, 1, 3, 10),

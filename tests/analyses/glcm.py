@@ -18,6 +18,9 @@ JOBS = {
 }
 
 
+KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "stack": "48228ccf"}
+
+
 def random_job(rng):
     roi = one_of(rng, {"type": "all"}, {"type": "disc", "r": int(rng.integers(12))}, {"type": "mask"},
                  {"type": "disc", "cx": 0, "cy": 0, "r": 3})

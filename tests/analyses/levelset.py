@@ -16,6 +16,9 @@ JOBS = {
 }
 
 
+KNOWN = {"plain": "bf308be0", "stopping": "6b3f2825", "stack": "70482df5"}
+
+
 def random_job(rng):
     stack, masks = one_of(rng, True, False), one_of(rng, True, False)
     ball = {"type": "ball", "cx": 2, "cy": 2, "r": 2.5, **({"cz": 1} if stack else {})}

@@ -13,6 +13,9 @@ JOBS = {
 }
 
 
+KNOWN = {"peaks": "a47ef9e5", "refined": "3cf6ccfe", "stack": "44f99993"}
+
+
 def random_job(rng):
     return {"radius": one_of(rng, 1, 2.5, 4, 7), "sigma": one_of(rng, 0, 1, 2), "polarity": one_of(rng, "dark", "bright"),
             "threshold": one_of(rng, "auto", 0, int(rng.integers(5000))), "refine": one_of(rng, True, False),

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+import analyses
 import tap
 from oracle import workunit
 
@@ -98,6 +99,17 @@ def data_set(w):
     w.step("export the data set", 0, "texcell-assimilate", "export", "--db", "d.sqlite", "-o", "tables")
 
 
+def each_analysis(w):
+    """Tiny jobs of every analysis: computed with threads, computed again by the validator."""
+    for name, of in analyses.each():
+        for i, (parameters, items) in enumerate(of.SEEDS):
+            unit, result = "%s_%d.zip" % (name, i), "%s_%d.npz" % (name, i)
+            workunit.write(w.path(unit), name, parameters, items)
+            w.step("run " + unit, 0, "texcell", "run", unit, "-o", result, "--device", "cpu", "--threads", 3)
+            w.step("verify " + result, 0, "texcell-validate", "verify", "--fraction", 1, unit, result)
+            w.step("export " + result, 0, "texcell-wu", "export", result, "--images", unit, "-o", "exported_" + unit)
+
+
 def bad(w):
     for unit in ("short", "flipped", "wrong", "missing"):
         w.step("refuse %s.zip" % unit, 2, "texcell", "run", unit + ".zip", "-o", "bad.npz", "--device", "cpu")
@@ -112,4 +124,5 @@ def bad(w):
 def run(w):
     make_files(w)
     good(w)
+    each_analysis(w)
     bad(w)

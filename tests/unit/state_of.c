@@ -106,6 +106,7 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
+    unsigned long more = 0;      /* steps, where a turn has got no further */
     tc_status st = r->analysis->plan(r->params, r->task.item, &r->task.plan, err);
     FILE *out;
 
@@ -118,9 +119,13 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
     if (st != TC_OK)
         return st;
     for (unsigned turn = 0; ; turn++) {
+        const an_state_head *const head = r->state;
+        const uint64_t before = head->units_done;
+
         st = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
         if (st == TC_OK)
-            st = do_steps(r, steps, &seconds, err);
+            st = do_steps(r, steps > 0 ? steps + more : 0, &seconds, err);
+        more = head->units_done > before ? 0 : more + 1;
         if (st == TC_MORE)
             st = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
         if (st != TC_MORE)

@@ -1,0 +1,99 @@
+"""The list of analyses stands once, in app/analysis/analyses.def: programs and tests have
+it from there, an analysis without its file in tests/analyses is not passed over in
+silence, and no file of the programs or of the build names analyses beside it."""
+import glob
+import os
+import re
+import shutil
+import sys
+
+import analyses
+import tap
+
+FOLDER = tap.scratch()
+
+
+def source(*names):
+    return os.path.join(tap.SRC, *names)
+
+
+def read(*names):
+    with open(source(*names), encoding="utf-8") as f:
+        return f.read()
+
+
+def programs(names):
+    r = tap.run([tap.TEXCELL, "selftest", "--device", "cpu"])
+    tap.ok(r.returncode == 0 and r.stdout.splitlines()[:len(names)] == [n + ": the CPU is right" for n in names],
+           "texcell selftest: known answers of every analysis, in the list's order", r.stdout + r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "nothing", "-o", os.path.join(FOLDER, "n.zip"), FOLDER])
+    tap.ok(r.returncode == 1 and ", ".join(names) in r.stderr, "texcell-wu pack knows all of them", r.stderr)
+
+
+def tests_of(line, name, text):
+    """What a test over each analysis says in a tree where analyses.def has one line more,
+    and tests/analyses one file more."""
+    tree = os.path.join(FOLDER, "tree")
+    shutil.rmtree(tree, True)
+    os.makedirs(os.path.join(tree, "app", "analysis"))
+    shutil.copytree(source("tests", "analyses"), os.path.join(tree, "tests", "analyses"))
+    with open(os.path.join(tree, "app", "analysis", "analyses.def"), "w") as f:
+        f.write(read("app", "analysis", "analyses.def") + line)
+    if text is not None:
+        with open(os.path.join(tree, "tests", "analyses", name + ".py"), "w") as f:
+            f.write(text)
+    path = os.pathsep.join([os.path.join(tree, "tests"), source("tests")])
+    return tap.run([sys.executable, "-c", "import analyses\nfor n, _ in analyses.each(): print(n)"],
+                   env=dict(os.environ, TEXCELL_SRC=tree, PYTHONPATH=path))
+
+
+def nothing_passed_over(names):
+    whole = "\n".join("%s = None" % what for what in analyses.WANTED)
+    r = tests_of("ANALYSIS(nova, cpu)\n", "nova", whole)
+    tap.ok(r.returncode == 0 and r.stdout.split() == names + ["nova"], "a new analysis is tested by having its file",
+           r.stdout + r.stderr)
+    for title, line, text, words in (
+            ("without its file", "ANALYSIS(nova, cpu)\n", None, "tests/analyses/nova.py is missing: analyses.def names nova"),
+            ("with a part missing", "ANALYSIS(nova, opencl)\n", whole.replace("SEEDS", "SEED"),
+             "tests/analyses/nova.py has no SEEDS"),
+            ("in a line of its own form", "ANALYSIS(nova,cpu) // mine\n", whole, "a line that is not like")):
+        r = tests_of(line, "nova", text)
+        tap.ok(r.returncode == 99 and r.stdout.startswith("Bail out! ") and words in r.stdout,
+               "an analysis %s ends the tests" % title, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
+
+
+def own(path, name):
+    """Whether a file is the analysis' own."""
+    return path.startswith("app/analysis/%s/" % name) or \
+        re.match(r"opencl/(kernels/)?%s[_.]" % name, path) is not None
+
+
+def no_other_list(names):
+    found = []
+    files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
+             for f in glob.glob(source(top, "**", "*"), recursive=True) if os.path.isfile(f)]
+    files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and not re.match("opencl/kernels/.*[.]c$", f)]
+    for f in files + ["configure.ac", "Makefile.am", "bootstrap"]:
+        if f in ("app/analysis/analyses.def", "app/analysis/analyses.inc"):
+            continue
+        named = [n for n in names if re.search(r"\b%s\b" % n, read(f)) and not own(f, n)]
+        if len(named) > 1:
+            found.append("%s names %s" % (f, ", ".join(named)))
+    tap.ok(len(files) > 150 and not found, "no file of the programs and of the build has another list", "\n".join(found))
+
+
+def main():
+    names = analyses.names()
+    programs(names)
+    nothing_passed_over(names)
+    no_other_list(names)
+    for name, _of in analyses.each():
+        tap.ok(os.path.exists(source("docs", "analyses", name + ".md")) and
+               "[`%s`](docs/analyses/%s.md)" % (name, name) in read("README.md"), name + ": a page, and its line in README.md")
+    units = [unit for _name, of in analyses.each() for unit in of.DATA_SET]
+    tap.ok(len(units) == len(set(units)), "units of the data set have names of their own", units)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Every analysis, stopped after each of its steps: the process ends, another one goes
+on from the checkpoint, and the result is the undisturbed run's, byte for byte. The
+clock is made to run, so that a step does the least that it can: no kind of phase is
+passed over. With an OpenCL device the state goes to and fro between it and the CPU."""
+import os
+import re
+import struct
+
+import analyses
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"))
+STATE_OF = os.path.join(tap.BUILD, "tests", "unit", "state_of")
+MOST = 400          # steps of a job: it is to be small
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def short_steps():
+    """The environment in which steps are short."""
+    library = path("short_steps.so")
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
+                    os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])
+    if not tap.ok(made.returncode == 0, "short_steps.c compiles", made.stderr):
+        tap.done()
+    return dict(ENV, LD_PRELOAD=library, ASAN_OPTIONS="verify_asan_link_order=0")
+
+
+def texcell(unit, threads, env, **more):
+    return tap.run([tap.TEXCELL_TEST, "run", unit, "-o", path("r.npz"), "--device", "cpu", "--threads", str(threads),
+                    "--quiet"], env=dict(env, **more))
+
+
+def result():
+    with open(path("r.npz"), "rb") as f:
+        data = f.read()
+    os.remove(path("r.npz"))
+    return data
+
+
+def position():
+    """Where the checkpoint says the job is: items that are done, units of the next."""
+    with open(path("r.npz.checkpoint"), "rb") as f:
+        data = f.read()
+    return struct.unpack_from("<Q", data, 40) + (struct.unpack_from("<Q", data, 80) if len(data) > 80 else (0,))
+
+
+def stopped_at_every_step(title, unit, env):
+    """At first after each step, later after two, three, ..."""
+    run = texcell(unit, 2, ENV)
+    if not tap.ok(run.returncode == 0, title + ": undisturbed", run.stderr):
+        return
+    expected = result()
+    stops, more, at = 0, 0, (0, 0)
+    while stops < MOST:
+        polls = 2 + more + stops // 15      # the second poll comes after a step
+        run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls))
+        if run.returncode != 3:
+            break
+        # What is not kept, as preparing, is done again by each process.
+        more, at = (0, position()) if position() > at else (more + 1, at)
+        stops += 1
+    same = run.returncode == 0 and result() == expected
+    tap.ok(same and stops > 2, "%s: stopped %d times, it gives the same bytes" % (title, stops),
+           "exit %d\n%s" % (run.returncode, run.stderr))
+
+
+def state(unit, devices, *steps):
+    run = tap.run([STATE_OF, unit, "0", devices, "2", path("state"), *steps], env=ENV, timeout=120)
+    if run.returncode != 0:
+        return run.stderr
+    with open(path("state"), "rb") as f:
+        return f.read()
+
+
+def handed_to_and_fro(title, unit):
+    """The state of the first item, bit for bit, when CPU and device take turns."""
+    alone, together = state(unit, "cpu"), state(unit, "cpu,opencl", "1")
+    tap.ok(isinstance(alone, bytes) and alone == together,
+           title + ": handed from the CPU to the device and back, the same state", "" if alone == together else together)
+
+
+def main():
+    env = short_steps()
+    device = "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"], env=ENV).stdout)
+    if not device:
+        tap.skip("to and fro between CPU and device", "no usable device")
+    for analysis, of in analyses.each():
+        for job, (parameters, items) in of.JOBS.items():
+            unit = workunit.write(path("u.zip"), analysis, parameters, items)
+            stopped_at_every_step("%s, %s" % (analysis, job), unit, env)
+        for i, (parameters, items) in enumerate(of.SEEDS if device and analyses.has_opencl(analysis) else []):
+            unit = workunit.write(path("u.zip"), analysis, parameters, items)
+            handed_to_and_fro("%s, tiny job %d" % (analysis, i), unit)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
