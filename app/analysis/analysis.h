@@ -80,7 +80,7 @@ typedef struct an_analysis {
     /* Whether this item suits the parameters (size, mask present, ...). */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* Fills the zeroed state for a new item. */
+    /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
     tc_status (*init)(const an_task *task, void *state, tc_err *err);
     /* From the final state to the item's arrays. Shared by both backends. */
     tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
@@ -130,6 +130,8 @@ void an_unit_free(an_unit *unit);
 tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
                       double deadline, tc_err *err);
 
+/* For init: zeros are the start. */
+tc_status an_starts_zeroed(const an_task *task, void *state, tc_err *err);
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 
 #define ANALYSIS(name, devices) extern const an_analysis an_##name;

@@ -186,6 +186,11 @@ unsigned __int128 glcm_log2_q80(uint64_t k);
 bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
                           int64_t feature[GLCM_FEATURES]);
 
+/* params.c */
+extern const an_param glcm_parameters[];
+tc_status glcm_derive_params(void *params, const char *where, tc_err *err);
+void glcm_clear_params(void *params);
+
 tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
                       wu_output *out, tc_err *err);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);

@@ -1,10 +1,8 @@
+/* glcm: what it may be told. */
 #include "app/analysis/glcm/glcm.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "app/analysis/selftest.h"
 
 const char *const glcm_feature_names[GLCM_FEATURES + 1] = {
     "asm", "contrast", "correlation", "variance", "idm",
@@ -51,7 +49,7 @@ static const an_param map_keys[] = {
     { .key = NULL }
 };
 
-static const an_param parameters[] = {
+const an_param glcm_parameters[] = {
     { "preset", AN_PRESET, .choices = presets, .presets = preset_values,
       .help = "hcc: as Help Conquer Cancer computed it, the defaults with a disc of radius 84 as ROI. A key beside it "
               "overrides what it says." },
@@ -146,7 +144,7 @@ static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_er
     return TC_OK;
 }
 
-static tc_status derive_params(void *params, const char *where, tc_err *err)
+tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
 {
     glcm_params *const p = params;
     const json_t *const roi = json_object_get(p->head.as_run, "roi");
@@ -172,105 +170,7 @@ static tc_status derive_params(void *params, const char *where, tc_err *err)
     return st;
 }
 
-static void clear_params(void *params)
+void glcm_clear_params(void *params)
 {
     free(((glcm_params *)params)->offsets);
 }
-
-static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
-{
-    const glcm_params *const p = params;
-    glcm_geometry g;
-
-    if (p->roi == GLCM_ROI_MASK && item->n_masks == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' roi is a mask", where);
-    if (p->roi != GLCM_ROI_MASK && item->n_masks > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask, but the parameters' roi is not "
-                       "{\"type\":\"mask\"}", where);
-    /* A disc that lies outside the picture is found here. */
-    if (glcm_geometry_plan(p, item, &g, NULL) != TC_OK)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the region of interest lies outside the picture", where);
-    return TC_OK;
-}
-
-/* --- plan, init -------------------------------------------------------------------- */
-
-size_t glcm_state_maps_at(const glcm_params *p)
-{
-    return sizeof(an_state_head) + p->n_levels * p->n_offsets * sizeof(glcm_stat);
-}
-
-static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
-{
-    const glcm_params *const p = params;
-    const uint64_t plane = (uint64_t)item->nx * item->ny;
-    const uint64_t voxels = plane * item->nz;
-    glcm_geometry g;
-    tc_status st = glcm_geometry_plan(p, item, &g, err);
-    uint64_t windows;
-
-    if (st != TC_OK)
-        return st;
-    windows = (uint64_t)(g.view[0].x1 - g.view[0].x0) * (uint64_t)(g.view[0].y1 - g.view[0].y0) * item->nz;
-    out->units = g.units;
-    out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
-    out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
-                      + plane * (2 * p->n_levels + 2) + ((uint64_t)8 << 20);
-    out->flops = (p->window == GLCM_WHOLE_ROI ? 45.0 : 1000.0)
-               * (double)windows * (double)(p->n_levels * p->n_offsets);
-    return TC_OK;
-}
-
-void glcm_stat_clear(glcm_stat *stat)
-{
-    memset(stat, 0, sizeof *stat);
-    for (int i = 0; i < GLCM_FEATURES; i++) {
-        stat->feature[i].min = INT64_MAX;
-        stat->feature[i].max = INT64_MIN;
-    }
-}
-
-static tc_status init(const an_task *task, void *state, tc_err *err)
-{
-    const glcm_params *const p = task->params;
-    glcm_stat *const stats = glcm_state_stats(state);
-    float *const maps = (float *)(void *)((unsigned char *)state + glcm_state_maps_at(p));
-    const size_t n = (task->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
-
-    (void)err;
-    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
-        glcm_stat_clear(&stats[i]);
-    for (size_t i = 0; i < n; i++)
-        maps[i] = __builtin_nanf("");
-    return TC_OK;
-}
-
-/* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
- * histograms fit local memory and levels whose do not. */
-static const an_selftest selftests[] = {
-    { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
-      "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}", 40, 31, 1, 8, false, 0x7236e44f },
-    { "{\"levels\":[256],\"window\":{\"shape\":\"square\",\"radius\":3},\"distances\":[2],"
-      "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}", 23, 29, 2, 16, true, 0x9cfe3c4e },
-    { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
-      "\"roi\":{\"type\":\"disc\",\"r\":20}}", 50, 45, 1, 8, false, 0x5e56039e },
-    { .parameters = NULL }
-};
-
-const an_analysis an_glcm = {
-    .name = "glcm",
-    .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
-    .params_bytes = sizeof(glcm_params),
-    .parameters = parameters,
-    .derive_params = derive_params,
-    .clear_params = clear_params,
-    .check_item = check_item,
-    .plan = plan,
-    .init = init,
-    .finish = glcm_finish,
-    .constants = glcm_constants,
-    .expect = glcm_expect,
-    .check_result = glcm_check_result,
-    .cpu = &glcm_cpu,
-    .selftests = selftests
-};

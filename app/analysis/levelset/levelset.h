@@ -105,6 +105,10 @@ typedef struct ls_force {
 tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
+/* params.c */
+extern const an_param ls_parameters[];
+tc_status ls_derive_params(void *params, const char *where, tc_err *err);
+
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
 /* levelset_check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);

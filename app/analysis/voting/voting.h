@@ -163,6 +163,9 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
 void voting_refine(const voting_params *params, const voting_scheme *s, const voting_levels *levels,
                    const uint32_t *blurred, an_pool *pool, voting_peaks *p);
 
+/* params.c */
+extern const an_param voting_parameters[];
+
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
 /* voting_check.c */

@@ -1,0 +1,102 @@
+/* cellcount: which pictures, and how the work is cut. */
+#include "app/analysis/cellcount/cpu.h"
+
+#include "app/analysis/selftest.h"
+
+static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
+{
+    const cc_params *const p = params;
+    const uint64_t n = (uint64_t)item->nx * item->ny;
+
+    if (item->is_stack)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a stack; cellcount takes pictures", where);
+    if (item->n_masks > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; cellcount takes none", where);
+    if (p->threshold >= 1 << item->bits)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %u bits a pixel, so parameters.threshold cannot be %d",
+                       where, item->bits, (int)p->threshold);
+    if (p->labels && n * sizeof(int32_t) >= ((uint64_t)4 << 20) * 1023)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %llu pixels are too many for a label image; "
+                       "set parameters.labels to false", where, (unsigned long long)n);
+    return TC_OK;
+}
+
+/* About a quarter of a million pixels to a band. */
+uint32_t cc_band_rows(uint32_t nx)
+{
+    return ((uint32_t)1 << 18) / nx + 1;
+}
+
+uint32_t cc_bands(uint32_t nx, uint32_t ny)
+{
+    return (ny + cc_band_rows(nx) - 1) / cc_band_rows(nx);
+}
+
+/* The most regions that a result can have: isolated pixels, or as many as fit of
+ * the least area. A split keeps to it: no two of its markers touch. */
+static uint64_t most_regions(const cc_params *p, const wu_item *item)
+{
+    const uint64_t nx = item->nx, ny = item->ny;
+    const uint64_t apart = p->diagonal ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
+    const uint64_t fit = nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1);
+
+    return fit < apart ? fit : apart;
+}
+
+static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
+{
+    /* of the result: item, label, area; box; centroid; mean; border */
+    enum { ROW_BYTES = 3 * 8 + 4 * 8 + 2 * 8 + 8 + 1 };
+    const cc_params *const p = params;
+    const uint64_t regions = most_regions(p, item);
+    const uint64_t n = (uint64_t)item->nx * item->ny;
+    /* bits and ids; the threads' tables; another plane with a split or a device;
+     * with a split also bytes and, at worst, the saddles */
+    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4
+                        + (p->split ? n * (1 + 4 + 2 * sizeof(cc_saddle)) : n * 4);
+
+    (void)err;
+    out->units = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
+    out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
+    out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20)
+                      + regions * (sizeof(cc_region) + ROW_BYTES);
+    out->flops = (p->split ? 400.0 : 50.0) * (double)n;
+    return TC_OK;
+}
+
+bool cc_filters(const cc_params *p)
+{
+    return p->min_area > 1 || p->max_area < INT64_MAX || p->exclude_border;
+}
+
+bool cc_kept(const cc_params *p, int64_t area, bool border)
+{
+    return area >= p->min_area && area <= p->max_area && !(p->exclude_border && border);
+}
+
+/* --- the analysis ------------------------------------------------------------- */
+
+static const an_selftest selftests[] = {
+    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false, 0x92bf0347 },
+    { "{\"threshold\":30000,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,"
+      "\"split\":\"distance\",\"max_area\":200}", 127, 140, 1, 16, false, 0xbeedc18b },
+    { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
+      "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x86b615a1 },
+    { .parameters = NULL }
+};
+
+const an_analysis an_cellcount = {
+    .name = "cellcount",
+    .summary = "counts and measures cells (connected components of a thresholded picture)",
+    .params_bytes = sizeof(cc_params),
+    .parameters = cc_parameters,
+    .derive_params = cc_derive_params,
+    .check_item = check_item,
+    .plan = plan,
+    .init = an_starts_zeroed,
+    .finish = cc_finish,
+    .expect = cc_expect,
+    .check_result = cc_check_result,
+    .cpu = &cc_cpu,
+    .selftests = selftests
+};

@@ -1,0 +1,164 @@
+/* levelset: which items, how the work is cut, and the start. */
+#include "app/analysis/levelset/levelset.h"
+
+#include "app/analysis/selftest.h"
+
+static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
+{
+    const ls_params *const p = params;
+
+    if (p->init == LS_INIT_MASK && item->n_masks == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no mask, but the parameters' init is a mask", where);
+    if (p->init != LS_INIT_MASK && item->n_masks > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask, but the parameters' init is not "
+                       "{\"type\":\"mask\"}", where);
+    if (p->init != LS_INIT_MASK && p->init_has_z != item->is_stack)
+        return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init %s", where,
+                       item->is_stack ? "says nothing of z, but this is a stack"
+                                      : "speaks of z, but this is a single picture");
+    if (p->init == LS_INIT_BOX && (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
+        return tc_fail(err, TC_BAD_INPUT, "%s: the box of parameters.init reaches beyond the picture", where);
+    return TC_OK;
+}
+
+/* --- units, plan ------------------------------------------------------------------- */
+
+uint64_t ls_units(const ls_params *p)
+{
+    const uint64_t n = (uint64_t)p->iterations;
+
+    return 1 + n + (p->reinit_every > 0 ? n / (uint64_t)p->reinit_every : 0);
+}
+
+uint64_t ls_iterations_at(const ls_params *p, uint64_t units)
+{
+    const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = units > 0 ? units - 1 : 0;
+
+    return p->reinit_every == 0 ? rest : rest / cycle * (cycle - 1) + rest % cycle;
+}
+
+uint64_t ls_units_after(const ls_params *p, uint64_t iteration)
+{
+    return 1 + iteration
+         + (p->reinit_every > 0 && iteration > 0 ? (iteration - 1) / (uint64_t)p->reinit_every : 0);
+}
+
+bool ls_is_reinit(const ls_params *p, uint64_t unit)
+{
+    return unit == 0 || (p->reinit_every > 0 && unit % ((uint64_t)p->reinit_every + 1) == 0);
+}
+
+bool ls_has_converged(const ls_params *p, const ls_head *head)
+{
+    return p->stop_after > 0 &&
+           ls_iterations_at(p, head->head.units_done) >= head->last_change + (uint64_t)p->stop_after;
+}
+
+bool ls_has_ended(const ls_params *p, const ls_head *head)
+{
+    return head->head.units_done >= ls_units(p) || ls_has_converged(p, head);
+}
+
+tc_status ls_not_finite(uint64_t iteration, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "the level set is no longer finite after iteration %llu: "
+                   "parameters.dt is too large", (unsigned long long)iteration);
+}
+
+ls_size ls_size_of(const wu_item *item)
+{
+    ls_size s = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
+
+    s.voxels = (size_t)s.nx * s.ny * s.nz;
+    s.bx = (s.nx + LS_BX - 1) / LS_BX;
+    s.by = (s.ny + LS_BY - 1) / LS_BY;
+    s.bz = (s.nz + LS_BZ - 1) / LS_BZ;
+    s.blocks = (size_t)s.bx * s.by * s.bz;
+    return s;
+}
+
+static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
+{
+    const ls_params *const p = params;
+    const ls_size s = ls_size_of(item);
+    const uint64_t voxels = s.voxels;
+
+    (void)err;
+    out->units = ls_units(p);
+    out->state_bytes = LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
+    /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
+    out->memory_bytes = voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes
+                      + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
+                      + ((uint64_t)16 << 20);
+    out->flops = 20.0 * (double)voxels * (double)out->units * (p->band > 0 ? 0.2 : 1.0);
+    return TC_OK;
+}
+
+/* --- the start ----------------------------------------------------------------------- */
+
+static bool starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z)
+{
+    const double dx = x - p->centre[0], dy = y - p->centre[1];
+    const double dz = p->init_has_z ? z - p->centre[2] : 0;
+
+    switch (p->init) {
+    case LS_INIT_BOX:
+        return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3]
+            && z >= p->box[4] && z < p->box[5];
+    case LS_INIT_BALL:
+        return dx * dx + dy * dy + dz * dz <= p->r * p->r;
+    default:
+        return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
+    }
+}
+
+static tc_status init(const an_task *task, void *state, tc_err *err)
+{
+    const ls_params *const p = task->params;
+    const wu_pixels *const px = task->pixels;
+    float *phi = ls_phi(state);
+    size_t inside = 0;
+
+    for (uint32_t z = 0; z < px->nz; z++)
+        for (uint32_t y = 0; y < px->ny; y++)
+            for (uint32_t x = 0; x < px->nx; x++) {
+                const bool in = starts_inside(p, px, x, y, z);
+
+                inside += in;
+                *phi++ = in ? -1.0f : 1.0f;
+            }
+    if (inside == 0)
+        return tc_fail(err, TC_BAD_INPUT, "parameters.init: there is no voxel inside to start from");
+    if (inside == (size_t)px->nx * px->ny * px->nz)
+        return tc_fail(err, TC_BAD_INPUT, "parameters.init: fills the whole picture, there is no interface");
+    return TC_OK;
+}
+
+/* 2D and 3D, cfl and fixed steps, dense and band, edges, smoothing, both kinds
+ * of depth; sides that are no multiple of anything. */
+static const an_selftest selftests[] = {
+    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.02,\"iterations\":40,\"reinit_every\":15,"
+      "\"init\":{\"type\":\"box\",\"x0\":10,\"y0\":8,\"x1\":30,\"y1\":29}}", 67, 45, 1, 8, false, 0xfb2151b5 },
+    { "{\"target\":46000,\"epsilon\":15000,\"alpha\":0.0001,\"iterations\":23,\"reinit_every\":10,\"dt\":0.2,"
+      "\"smooth\":1.2,\"edge_stop\":0.000001,\"init\":{\"type\":\"mask\"}}", 35, 21, 19, 16, true, 0xfca18f2c },
+    { "{\"target\":180,\"epsilon\":60,\"alpha\":0.01,\"iterations\":30,\"reinit_every\":11,\"band\":4,\"stop_after\":9,"
+      "\"init\":{\"type\":\"ball\",\"cx\":20,\"cy\":18,\"cz\":9,\"r\":7.5}}", 41, 37, 22, 8, false, 0x4af9c500 },
+    { .parameters = NULL }
+};
+
+const an_analysis an_levelset = {
+    .name = "levelset",
+    .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
+    .params_bytes = sizeof(ls_params),
+    .parameters = ls_parameters,
+    .derive_params = ls_derive_params,
+    .check_item = check_item,
+    .plan = plan,
+    .init = init,
+    .finish = ls_finish,
+    .expect = ls_expect,
+    .check_result = ls_check_result,
+    .cpu = &ls_cpu,
+    .uses_floats = true,
+    .selftests = selftests
+};

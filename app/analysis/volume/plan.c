@@ -1,0 +1,64 @@
+/* volume: which stacks, and how the work is cut. */
+#include "app/analysis/volume/volume.h"
+
+#include "app/analysis/selftest.h"
+
+static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
+{
+    const vol_params *const p = params;
+    const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
+
+    if (!item->is_stack)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a picture; volume takes stacks", where);
+    if (item->n_masks > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; volume takes none", where);
+    if (p->membrane >= 1 << item->bits)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %u bits a voxel, so parameters.membrane cannot be %d",
+                       where, item->bits, (int)p->membrane);
+    if (p->labels && n * sizeof(int32_t) >= ((uint64_t)4 << 20) * 1023)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %llu voxels are too many for a stack of labels; "
+                       "set parameters.labels to false", where, (unsigned long long)n);
+    return TC_OK;
+}
+
+static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
+{
+    const vol_params *const p = params;
+    const uint64_t rows = (uint64_t)item->ny * item->nz, n = rows * item->nx;
+    const uint64_t bands = (rows + vol_band_rows(item->nx) - 1) / vol_band_rows(item->nx);
+
+    (void)err;
+    out->units = bands * VOL_PHASES;
+    out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
+    /* Labels that are returned are the state's. The table of cells comes on top: usual
+     * stacks have few. */
+    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * sizeof(uint16_t) + ((uint64_t)32 << 20);
+    out->flops = (p->repair ? 200.0 : 20.0) * (double)n;
+    return TC_OK;
+}
+
+/* --- the analysis ------------------------------------------------------------- */
+
+static const an_selftest selftests[] = {
+    { "{\"membrane\":110}", 45, 37, 29, 8, false, 0xf92f2e80 },
+    { "{\"membrane\":26000,\"mode\":\"slices\",\"min_voxels\":4}", 70, 33, 5, 16, false, 0x04dbbc5e },
+    { "{\"membrane\":66,\"repair\":{\"sigma\":1,\"threshold\":120}}", 41, 43, 19, 8, false, 0x32032bec },
+    { .parameters = NULL }
+};
+
+const an_analysis an_volume = {
+    .name = "volume",
+    .summary = "measures the inside of membranes in stacks",
+    .params_bytes = sizeof(vol_params),
+    .parameters = vol_parameters,
+    .derive_params = vol_derive_params,
+    .check_item = check_item,
+    .plan = plan,
+    .init = an_starts_zeroed,
+    .finish = vol_finish,
+    .constants = vol_constants,
+    .expect = vol_expect,
+    .check_result = vol_check_result,
+    .cpu = &vol_cpu,
+    .selftests = selftests
+};
