@@ -251,6 +251,25 @@ static tc_status do_steps(job_run *r, item_run *it, tc_err *err)
     return st;
 }
 
+/* Whether the work can go on from a state of the checkpoint (NULL: there is none), which is not
+ * believed blindly. */
+static bool takes_up(const job_run *r, const item_run *it, const void *state)
+{
+    tc_err err;
+    tc_status st = TC_OK;
+
+    if (state == NULL)
+        return false;
+    if (r->mark.state_size != it->task.plan.state_bytes ||
+        ((const an_state_head *)state)->units_done > it->task.plan.units)
+        st = tc_fail(&err, TC_BAD_INPUT, "the state is of another size");
+    else if (r->analysis->check_state != NULL)
+        st = r->analysis->check_state(&it->task, state, &err);
+    if (st != TC_OK)
+        say(r, "this item starts over", err.message);
+    return st == TC_OK;
+}
+
 static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *err)
 {
     tc_status st;
@@ -266,8 +285,7 @@ static tc_status begin_item(job_run *r, item_run *it, void **resumed, tc_err *er
         st = r->analysis->plan(r->params, it->task.item, &it->task.plan, err);
     if (st != TC_OK)
         return st;
-    if (*resumed != NULL && r->mark.state_size == it->task.plan.state_bytes &&
-        ((const an_state_head *)*resumed)->units_done <= it->task.plan.units) {
+    if (takes_up(r, it, *resumed)) {
         it->state = *resumed;
         *resumed = NULL;
     } else {

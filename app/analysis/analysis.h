@@ -82,6 +82,11 @@ typedef struct an_analysis {
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
     tc_status (*init)(const an_task *task, void *state, tc_err *err);
+    /* Whether a state that comes from a checkpoint can have come about: positions that
+     * there are, indices within their tables, numbers that are some. A state that passes
+     * harms nobody, whatever else it holds. units_done is at most plan.units. TC_BAD_INPUT
+     * says what is wrong; NULL: all bytes do. */
+    tc_status (*check_state)(const an_task *task, const void *state, tc_err *err);
     /* From the final state to the item's arrays. Shared by both backends. */
     tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);

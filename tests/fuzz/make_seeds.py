@@ -95,6 +95,19 @@ def checkpoint():
         yield whole(mend, [record(features, names, empty), record(features, names, deep), record()], bytes(64))
 
 
+def state():
+    """Honest states of every analysis, and some with a word changed: see fuzz_state.c."""
+    import struct
+
+    import analyses
+    for analysis in range(len(analyses.names())):
+        for test in range(3):
+            for far in (0, 60, 120, 190, 255):
+                yield bytes([analysis, test, far])
+                yield bytes([analysis, test, far]) + struct.pack("<IB", 0, 1)
+                yield bytes([analysis, test, far]) + b"".join(struct.pack("<IB", 4001 * k, 255) for k in range(1, 9))
+
+
 def main():
     target, folder = sys.argv[1], sys.argv[2]
     maker = globals().get(target)

@@ -5,11 +5,12 @@
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
 # beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
-TARGETS="job npz checkpoint validate"
+TARGETS="job npz checkpoint validate state"
 extra_sources()
 {
     case $1 in
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
+    state) (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c app/base/pool.c) ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
     validate)
         echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c validator/check/compare.c \
@@ -29,7 +30,7 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-common="app/base/status.c app/base/files.c workunits/format/archive.c workunits/format/job.c workunits/format/png_io.c workunits/format/npz.c workunits/format/result.c workunits/format/declared.c"
+common="app/base/status.c app/base/files.c $(cd "$src" && echo workunits/format/*.c)"
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99

@@ -103,6 +103,7 @@ uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
+tc_status cc_check_state(const an_task *task, const void *state, tc_err *err);
 tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
 /* cellcount_check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);

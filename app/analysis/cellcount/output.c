@@ -65,17 +65,35 @@ tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region
     return TC_OK;
 }
 
-/* A checkpoint is not believed blindly: labels index tables. */
-static tc_status check_state(const an_task *task, const cc_state *state, tc_err *err)
+/* Squared distances to the background, which the split goes on from. */
+static bool are_distances(const cc_state *state, uint32_t nx, uint32_t ny)
 {
-    const size_t n = (size_t)task->item->nx * task->item->ny;
-    uint32_t most = 0;
+    const uint64_t most = (uint64_t)nx * nx + (uint64_t)ny * ny;
 
+    for (size_t i = 0; i < (size_t)nx * ny; i++)
+        if (state->plane[i] < 0 || (uint64_t)state->plane[i] > most)
+            return false;
+    return true;
+}
+
+static bool are_labels(const cc_state *state, size_t n)
+{
     for (size_t i = 0; i < n; i++)
-        most = (uint32_t)state->plane[i] > most ? (uint32_t)state->plane[i] : most;
-    if (state->regions > n || most > state->regions)
-        return tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", task->item->name);
-    return TC_OK;
+        if ((uint32_t)state->plane[i] > state->regions)
+            return false;
+    return state->regions <= n;
+}
+
+tc_status cc_check_state(const an_task *task, const void *state_at, tc_err *err)
+{
+    const cc_params *const p = task->params;
+    const cc_state *const state = state_at;
+    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    const uint64_t done = state->head.units_done;
+    const bool good = done == 0 || (done == task->plan.units && are_labels(state, (size_t)nx * ny)) ||
+                      (p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny) && are_distances(state, nx, ny));
+
+    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
 static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
@@ -107,10 +125,8 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     cc_region *owned = NULL;
-    tc_status st = check_state(task, state, err);
+    tc_status st = cc_regions(task, state, &regions, &owned, err);
 
-    if (st == TC_OK)
-        st = cc_regions(task, state, &regions, &owned, err);
     if (st == TC_OK)
         st = cc_expect(p, task->item, out, err);
     if (st == TC_OK)

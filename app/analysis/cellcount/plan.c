@@ -94,6 +94,7 @@ const an_analysis an_cellcount = {
     .check_item = check_item,
     .plan = plan,
     .init = an_starts_zeroed,
+    .check_state = cc_check_state,
     .finish = cc_finish,
     .expect = cc_expect,
     .check_result = cc_check_result,

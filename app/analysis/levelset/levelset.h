@@ -109,6 +109,7 @@ void ls_force_free(ls_force *force);
 extern const an_param ls_parameters[];
 tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 
+tc_status ls_check_state(const an_task *task, const void *state, tc_err *err);
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
 /* levelset_check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);

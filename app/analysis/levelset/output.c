@@ -20,6 +20,17 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
+tc_status ls_check_state(const an_task *task, const void *state, tc_err *err)
+{
+    const size_t voxels = (size_t)task->item->nx * task->item->ny * task->item->nz;
+    const float *const phi = ls_phi_const(state);
+
+    for (size_t i = 0; i < voxels; i++)
+        if (!__builtin_isfinite(phi[i]))
+            return tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
+    return TC_OK;
+}
+
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const ls_params *const p = task->params;

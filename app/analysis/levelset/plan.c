@@ -155,6 +155,7 @@ const an_analysis an_levelset = {
     .check_item = check_item,
     .plan = plan,
     .init = init,
+    .check_state = ls_check_state,
     .finish = ls_finish,
     .expect = ls_expect,
     .check_result = ls_check_result,

@@ -17,11 +17,9 @@ typedef struct measure {
     uint32_t nx, ny;
     size_t rows, n;
     cell *tables;              /* [threads][n] */
-    bool *damaged;             /* [threads]: there was a label that cannot be */
 } measure;
 
-/* The run [a, x) of a row. Returns x. A checkpoint is not believed blindly: labels
- * index tables. */
+/* The run [a, x) of a row. Returns x. */
 static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
 {
     const int32_t label = m->plane[row * m->nx + a];
@@ -31,10 +29,6 @@ static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t 
 
     if (label == 0)
         return x;
-    if (label < 0 || (size_t)label > m->n) {
-        m->damaged[thread] = true;
-        return x;
-    }
     c = &m->tables[thread * m->n + (size_t)label - 1];
     c->voxels += length;
     c->sum[2] += length * ((uint64_t)a + x - 1) / 2;
@@ -92,7 +86,6 @@ static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
     an_pool_run(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx));
     an_pool_destroy(&pool);
     for (unsigned t = 1; t < threads; t++) {
-        m->damaged[0] |= m->damaged[t];
         for (size_t i = 0; i < m->n; i++)
             merge(&m->tables[i], &m->tables[t * m->n + i]);
     }
@@ -103,27 +96,61 @@ static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
 static tc_status measure_cells(const an_task *task, const vol_state *state, cell **out, tc_err *err)
 {
     const wu_item *const item = task->item;
-    const size_t rows = (size_t)item->ny * item->nz, n = state->cells <= rows * item->nx ? (size_t)state->cells : 0;
+    const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
     /* A table for each thread, unless they would be large beside the plane. */
     const unsigned threads = task->threads * n * sizeof(cell) > rows * item->nx ? 1 : task->threads;
-    measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n,
-                  .damaged = calloc(threads, sizeof(bool)) };
-    tc_status st;
+    measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
 
     *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
-    if (m.tables == NULL || m.damaged == NULL) {
-        free(m.damaged);
+    if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
-    }
     for (size_t i = 0; i < threads * n; i++)
         m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-    st = measure_bands(&m, threads, err);
-    for (size_t i = 0; st == TC_OK && i < n; i++)
-        m.damaged[0] |= m.tables[i].voxels == 0;
-    if (st == TC_OK && (m.damaged[0] || n != state->cells))
-        st = tc_fail(err, TC_INTERNAL, "item \"%s\": the labels are damaged", item->name);
-    free(m.damaged);
-    return st;
+    return measure_bands(&m, threads, err);
+}
+
+/* Whether the voxels of a final state are labelled 1 to cells, with a voxel at least for
+ * each. */
+static bool are_labels(const vol_state *state, size_t voxels)
+{
+    uint8_t *const seen = state->cells <= voxels ? calloc((size_t)state->cells + 1, 1) : NULL;
+    bool good = seen != NULL;
+    size_t missing = good ? (size_t)state->cells : 0;
+
+    for (size_t i = 1; good && i <= voxels; i++) {
+        const uint32_t label = (uint32_t)state->nodes[i];
+
+        good = label <= state->cells;
+        if (good && label > 0) {
+            missing -= !seen[label];
+            seen[label] = 1;
+        }
+    }
+    free(seen);
+    return good && missing == 0;
+}
+
+static bool are_at_most(const vol_state *state, size_t voxels, uint32_t most)
+{
+    for (size_t i = 1; i <= voxels; i++)
+        if ((uint32_t)state->nodes[i] > most)
+            return false;
+    return true;
+}
+
+tc_status vol_check_state(const an_task *task, const void *state_at, tc_err *err)
+{
+    const vol_params *const p = task->params;
+    const vol_state *const state = state_at;
+    const size_t rows = (size_t)task->item->ny * task->item->nz, voxels = rows * task->item->nx;
+    const size_t band_rows = vol_band_rows(task->item->nx), bands = (rows + band_rows - 1) / band_rows;
+    const uint64_t done = state->head.units_done;
+    /* Nodes that have been begun are cleared; a repaired membrane is 0, the rest 1. */
+    const bool good = (done == 0 && (state->begun != 0 || are_at_most(state, voxels, 0))) ||
+                      (done == task->plan.units && are_labels(state, voxels)) ||
+                      (p->repair && done == (uint64_t)VOL_KEPT * bands && are_at_most(state, voxels, 1));
+
+    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
 /* --- the arrays ------------------------------------------------------------------- */

@@ -55,6 +55,7 @@ const an_analysis an_volume = {
     .check_item = check_item,
     .plan = plan,
     .init = an_starts_zeroed,
+    .check_state = vol_check_state,
     .finish = vol_finish,
     .constants = vol_constants,
     .expect = vol_expect,

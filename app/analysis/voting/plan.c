@@ -402,6 +402,7 @@ const an_analysis an_voting = {
     .check_item = check_item,
     .plan = plan,
     .init = an_starts_zeroed,
+    .check_state = voting_check_state,
     .finish = voting_finish,
     .expect = voting_expect,
     .check_result = voting_check_result,

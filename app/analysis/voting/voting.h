@@ -166,6 +166,7 @@ void voting_refine(const voting_params *params, const voting_scheme *s, const vo
 /* params.c */
 extern const an_param voting_parameters[];
 
+tc_status voting_check_state(const an_task *task, const void *state, tc_err *err);
 tc_status voting_finish(const an_task *task, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
 /* voting_check.c */

@@ -1,0 +1,117 @@
+/* libFuzzer target: the state of an item, as a checkpoint with the right CRCs may bring
+ * it. An input is: which analysis, which of its known-answer items, how far the honest
+ * work had come, and then bytes of its state that are other than they should be, as five
+ * bytes each: place (little-endian) and value. What check_state lets pass is worked on
+ * to the end. */
+#include <jansson.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/analysis.h"
+#include "app/analysis/selftest.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { CHANGE = 5 };
+
+typedef struct job {
+    wu_item item;
+    wu_pixels pixels;
+    void *params;
+    an_task task;
+} job;
+
+static void must(tc_status st)
+{
+    if (st != TC_OK)
+        abort();
+}
+
+static void begin(job *j, const an_analysis *a, const an_selftest *t)
+{
+    static char name[] = "state";
+    json_t *const json = json_loads(t->parameters, 0, NULL);
+
+    memset(j, 0, sizeof *j);
+    j->item = (wu_item){ .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = t->mask ? t->nz : 0,
+                         .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits,
+                         .channels = 1 };
+    must(an_parse(a, json, "fuzz", &j->params, NULL));
+    must(an_selftest_pixels(t, &j->pixels, NULL));
+    j->task = (an_task){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
+    must(a->plan(j->params, &j->item, &j->task.plan, NULL));
+    json_decref(json);
+}
+
+/* Works on a state until `units` are done, or to the end. */
+static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
+{
+    void *worker = NULL;
+    uint64_t done = 0;
+    tc_status st = a->cpu->open(&j->task, state, &worker, NULL);
+
+    if (st != TC_OK)
+        return st;
+    do
+        st = a->cpu->step(worker, state, &done, NULL);
+    while (st == TC_MORE && done < units);
+    if (st == TC_OK || st == TC_MORE) {
+        const tc_status synced = a->cpu->sync(worker, state, NULL);
+
+        st = synced != TC_OK ? synced : st;
+    }
+    a->cpu->close(&worker);
+    return st;
+}
+
+static void finish(const an_analysis *a, job *j, const void *state)
+{
+    wu_output out = { 0, NULL };
+
+    a->finish(&j->task, 0, state, &out, NULL);
+    wu_output_free(&out);
+}
+
+static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t size, uint8_t far)
+{
+    const size_t bytes = j->task.plan.state_bytes;
+    unsigned char *const state = calloc(1, bytes);
+
+    if (state == NULL)
+        abort();
+    must(a->init(&j->task, state, NULL));
+    if (far > 0 && work(a, j, state, j->task.plan.units * far / UINT8_MAX) != TC_MORE && far < UINT8_MAX)
+        far = UINT8_MAX;       /* small items are done in one step */
+    for (; size >= CHANGE; data += CHANGE, size -= CHANGE) {
+        uint32_t place;
+
+        memcpy(&place, data, sizeof place);
+        state[place % bytes] = data[CHANGE - 1];
+    }
+    if (((const an_state_head *)(const void *)state)->units_done <= j->task.plan.units &&
+        (a->check_state == NULL || a->check_state(&j->task, state, NULL) == TC_OK) &&
+        work(a, j, state, UINT64_MAX) == TC_OK)
+        finish(a, j, state);
+    free(state);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t analyses = 0, tests = 0;
+    const an_analysis *a;
+    job j;
+
+    if (size < 3)
+        return 0;
+    while (an_table[analyses] != NULL)
+        analyses++;
+    a = an_table[data[0] % analyses];
+    while (a->selftests[tests].parameters != NULL)
+        tests++;
+    begin(&j, a, &a->selftests[data[1] % tests]);
+    one_state(a, &j, data + 3, size - 3, data[2]);
+    wu_pixels_free(&j.pixels);
+    an_params_free(a, &j.params);
+    return 0;
+}
