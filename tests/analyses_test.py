@@ -73,7 +73,8 @@ def no_other_list(names):
     files = [os.path.relpath(f, tap.SRC) for top in ("app", "opencl", "wrapper", "workunits", "validator")
              for f in glob.glob(source(top, "**", "*"), recursive=True) if os.path.isfile(f)]
     files = [f for f in files if not f.endswith((".md", ".o", ".pyc")) and not re.match("opencl/kernels/.*[.]c$", f)]
-    for f in files + ["configure.ac", "Makefile.am", "bootstrap"]:
+    tests = [os.path.relpath(f, tap.SRC) for f in glob.glob(source("tests", "*.inc"))]
+    for f in files + tests + ["configure.ac", "Makefile.am", "bootstrap"]:
         if f in ("app/analysis/analyses.def", "app/analysis/analyses.inc"):
             continue
         named = [n for n in names if re.search(r"\b%s\b" % n, read(f)) and not own(f, n)]

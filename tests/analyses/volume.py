@@ -44,7 +44,11 @@ def memory_jobs():
 
 SEEDS = [({"membrane": 150, "labels": True}, TINY_STACK)]
 
-ESTIMATES = [(["membrane=150", "labels=true"], SMOOTH_STACK)]
+ESTIMATES = [
+    (["membrane=150"], SMOOTH_STACK),
+    (["membrane=150", "mode=slices", "labels=true"], SMOOTH_STACK),
+    (["membrane=150", 'repair={"sigma":1,"threshold":130}'], SMOOTH_STACK),
+]
 
 DATA_SET = {
     "volume": ({"membrane": 128, "labels": True}, [item("s", DEEP, spacing=[1.5, 1, 1])]),
