@@ -136,7 +136,7 @@ static size_t edit_distance(const char *a, const char *b)
 
 static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)
 {
-    const char *near = NULL;
+    const char *closest = NULL;
     size_t least = 3;
     an_text t = { "" };
 
@@ -145,11 +145,11 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
 
         if (distance < least && 2 * distance <= strlen(p->key)) {
             least = distance;
-            near = p->key;
+            closest = p->key;
         }
     }
-    if (near != NULL)
-        add(&t, " (did you mean \"%s\"?)", near);
+    if (closest != NULL)
+        add(&t, " (did you mean \"%s\"?)", closest);
     for (const an_param *p = keys; p->key != NULL; p++)
         add(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
     return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text, t.text);
@@ -228,9 +228,11 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
     return TC_OK;
 }
 
-static tc_status read_object(const an_param *keys, json_t *object, void *base, const char *where, tc_err *err);
+static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out, const char *where,
+                             tc_err *err);
 
-static tc_status read_objects(const an_param *p, const json_t *list, void *base, const char *where, tc_err *err)
+static tc_status read_objects(const an_param *p, const json_t *list, void *base, json_t *out, const char *where,
+                              tc_err *err)
 {
     const size_t n = json_array_size(list);
     tc_status st = TC_OK;
@@ -238,16 +240,21 @@ static tc_status read_objects(const an_param *p, const json_t *list, void *base,
     if (!json_is_array(list) || n > p->field.size / p->stride)
         return wrong(p, list, where, err);
     for (size_t i = 0; st == TC_OK && i < n; i++) {
+        void *const each = (char *)base + p->field.at + i * p->stride;
+        json_t *const kept = json_object();
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s[%zu]", where, i);
-        st = read_object(p->keys, json_array_get(list, i), (char *)base + p->field.at + i * p->stride, at, err);
+        st = json_array_append_new(out, kept) != 0 ? tc_no_memory(err, "the parameters")
+                                                   : read_object(p->keys, json_array_get(list, i), each, kept, at, err);
     }
     put(p->count, base, (int64_t)n);
     return st;
 }
 
-static tc_status read_value(const an_param *p, json_t *value, void *base, const char *at, tc_err *err)
+/* out: a new object or list, for those that have keys. */
+static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out, const char *at,
+                            tc_err *err)
 {
     const int choice = choice_of(p, value);
     bool good = choice >= 0;
@@ -272,10 +279,10 @@ static tc_status read_value(const an_param *p, json_t *value, void *base, const 
     case AN_INTS:
         return read_ints(p, value, base, at, err);
     case AN_OBJECTS:
-        return read_objects(p, value, base, at, err);
+        return read_objects(p, value, base, out, at, err);
     case AN_OBJECT:
         put(p->field, base, true);
-        return json_is_object(value) ? read_object(p->keys, value, base, at, err) : wrong(p, value, at, err);
+        return json_is_object(value) ? read_object(p->keys, value, base, out, at, err) : wrong(p, value, at, err);
     case AN_CHOICE:
     case AN_PRESET:
         break;
@@ -283,44 +290,50 @@ static tc_status read_value(const an_param *p, json_t *value, void *base, const 
     return good ? TC_OK : wrong(p, value, at, err);
 }
 
-/* A number is written as one, whether it was given as 45 or as 45.0. */
-static bool is_real(const an_param *p)
+/* The value as run: of what has keys only the frame. A number is one, whether it was given as
+ * 45 or as 45.0. */
+static json_t *kept_of(const an_param *p, json_t *value)
 {
-    return p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
+    const bool real = p->type == AN_NUMBER || (p->type == AN_CHOICE && strchr(p->choices[0], '.') != NULL);
+
+    if (p->keys != NULL && json_is_object(value))
+        return json_object();
+    if (p->keys != NULL && json_is_array(value))
+        return json_array();
+    return real && json_is_integer(value) ? json_real(json_number_value(value)) : json_incref(value);
 }
 
-/* The key of an object that has become complete up to here. */
-static tc_status read_key(const an_param *p, json_t *object, void *base, const char *at, tc_err *err)
+static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out, const char *at, tc_err *err)
 {
-    json_t *value = json_object_get(object, p->key);
+    const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
+    json_t *value = json_incref(json_object_get(object, p->key)), *kept;
     tc_status st;
 
-    if (value == NULL && p->initial == NULL && p->type != AN_PRESET)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is needed: %s", at, an_value_in_words(p).text);
-    if (value == NULL && (p->type == AN_PRESET || p->initial[0] == '\0'))
+    if (value == NULL && optional)
         return TC_OK;
-    if (value == NULL) {
+    if (value == NULL && p->initial == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is needed: %s", at, an_value_in_words(p).text);
+    if (value == NULL)
         value = an_json_of(p->initial);
-        if (json_object_set_new(object, p->key, value) != 0)
-            return tc_no_memory(err, "the parameters");
-    }
-    st = read_value(p, value, base, at, err);
-    if (st == TC_OK && is_real(p) && json_is_integer(value) &&
-        json_object_set_new(object, p->key, json_real(json_number_value(value))) != 0)
-        return tc_no_memory(err, "the parameters");
+    kept = value != NULL ? kept_of(p, value) : NULL;
+    st = json_object_set_new(out, p->key, kept) != 0 ? tc_no_memory(err, "the parameters")
+                                                     : read_value(p, value, base, kept, at, err);
+    json_decref(value);
     return st;
 }
 
-/* Fills base from the object, and the object with the defaults. */
-static tc_status read_object(const an_param *keys, json_t *object, void *base, const char *where, tc_err *err)
+/* Fills base from the object, and out with what is in base. */
+static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out, const char *where,
+                             tc_err *err)
 {
+    json_t *const all = (json_t *)(uintptr_t)object;
     const char *key;
     json_t *value;
     tc_status st = TC_OK;
 
     if (!json_is_object(object))
         return tc_fail(err, TC_BAD_INPUT, "%s: must be an object, not %s", where, found(object).text);
-    json_object_foreach(object, key, value) {
+    json_object_foreach(all, key, value) {
         const an_param *p = keys;
 
         while (p->key != NULL && strcmp(p->key, key) != 0)
@@ -332,8 +345,8 @@ static tc_status read_object(const an_param *keys, json_t *object, void *base, c
         char at[TC_ERR_MAX];
 
         snprintf(at, sizeof at, "%.900s.%.31s", where, p->key);
-        if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(object, keys->key)) & 1) != 0)
-            st = read_key(p, object, base, at, err);
+        if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
+            st = read_key(p, object, base, out, at, err);
         else if (json_object_get(object, p->key) != NULL)
             st = tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", at, keys->key,
                          an_condition_in_words(p, keys).text);
@@ -345,16 +358,17 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
                          tc_err *err)
 {
     const int preset = keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
-    json_t *const copy = json_deep_copy(json);      /* which may lack something if there is no memory */
+    json_t *const given = (json_t *)(uintptr_t)json;
+    json_t *const all = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
     tc_status st;
 
-    params->as_run = preset >= 0 ? an_json_of(keys->presets[preset]) : json_incref(copy);
-    if (!json_equal(copy, json) || (preset >= 0 && json_object_update(params->as_run, copy) != 0))
+    params->as_run = json_object();
+    if (params->as_run == NULL || (preset >= 0 && json_object_update(all, given) != 0))
         st = tc_no_memory(err, "the parameters");
     else
-        st = read_object(keys, params->as_run, params, where, err);
+        st = read_object(keys, all, params, params->as_run, where, err);
     if (st == TC_OK && preset >= 0)
         json_object_del(params->as_run, keys->key);
-    json_decref(copy);
+    json_decref(all);
     return st;
 }
