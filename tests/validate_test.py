@@ -271,9 +271,15 @@ def bounds(unit, result):
 def hcc(n):
     """A result of the size of the preset hcc."""
     r = object.__new__(forge.Result)
-    r.json = {"items": ["drop_%03d" % i for i in range(n)], "analysis": "glcm"}
-    names = ["glcm_L%d_d%02d_f%02d_%s" % (levels, d, f, s) for levels in (16, 32, 64) for d in range(1, 26)
-             for f in range(13) for s in ("mean", "range", "sd", "min", "max")]
+    axes = [{"name": "levels", "values": [16, 32, 64], "prefix": "L"},
+            {"name": "distance", "values": list(range(1, 26)), "prefix": "d", "digits": 2},
+            {"name": "feature", "values": ["f%02d" % f for f in range(13)]},
+            {"name": "statistic", "values": ["mean", "range", "sd", "min", "max"]}]
+    r.json = {"items": ["drop_%03d" % i for i in range(n)], "analysis": "glcm", "version": 2,
+              "arrays": [{"array": "feature_names", "role": "titles", "table": "features"},
+                         {"array": "features", "role": "value", "table": "features", "title": "glcm", "axes": axes}]}
+    names = ["glcm_L%d_d%02d_%s_%s" % (levels, d, f, s) for levels in axes[0]["values"] for d in axes[1]["values"]
+             for f in axes[2]["values"] for s in axes[3]["values"]]
     r.arrays = {"feature_names": np.array(names, "U48"), "item_names": np.array(r.json["items"]),
                 "features": np.random.default_rng(5).random((n, len(names)))}
     return r

@@ -620,11 +620,12 @@ def test_real():
 
 # --- show and export -----------------------------------------------------------------------------------
 
-def write_npz(name, arrays, workunit, **extra):
+def write_npz(name, arrays, workunit, about=None):
     body = open(workunit, "rb").read()
-    head = dict(format="texcell-result", version=1, analysis="glcm", parameters={"levels": [16, 64]},
-                items=[i["name"] for i in job_of(workunit)["items"]],
-                workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body)}, **extra)
+    head = dict(format="texcell-result", version=2, analysis="alchemy", parameters={"levels": [16, 64]},
+                items=[i["name"] for i in job_of(workunit)["items"]], arrays=DECLARED,
+                workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body)})
+    head.update(about or {})
     full = path(name)
     with zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as z:
         z.writestr("result.json", json.dumps(head))
@@ -644,27 +645,61 @@ FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", 
             "entropy", "difference_variance", "difference_entropy", "imc1", "imc2"]
 
 
+
+
+def declared(array, role, table=None, title=None, axes=None):
+    given = dict(array=array, role=role, table=table, title=title, axes=axes)
+    return {k: v for k, v in given.items() if v is not None}
+
+
+def words(*values):
+    return [{"values": list(values)}]
+
+
+# Of an analysis that texcell-wu does not know.
+LEVELS = {"name": "levels", "values": [16, 64], "prefix": "L"}
+DECLARED = [
+    declared("feature_names", "titles", "features"), declared("offsets", "keys", "offset_features", axes=words("dx", "dy")),
+    declared("features", "value", "features", "glcm",
+             [{"name": "distance", "values": [1, 3, 20], "prefix": "d", "digits": 2},
+              {"name": "feature", "values": ["asm", "sum_average", "imc1", "imc2", "entropy"]}]),
+    declared("offset_features", "value", "offset_features",
+             axes=[LEVELS, {"name": "offset", "array": "offsets"}, {"name": "feature", "values": FEATURES},
+                   *words("mean", "variance", "min", "max")]),
+    declared("count", "value", "items", "count"), declared("volume", "value", "items", "volume"),
+    declared("good", "value", "items", "good"), declared("otsu_threshold", "value", "items", "otsu_threshold"),
+    declared("thing_item", "item", "things"), declared("thing_bbox", "value", "things", "bbox", words("y0", "x0", "y1", "x1")),
+    declared("thing_centroid", "value", "things", "centroid", words("y", "x")), declared("thing_mean", "value", "things", "mean"),
+    declared("thing_glcm", "value", "things", "glcm", [{"name": "distance", "values": [2], "prefix": "d", "digits": 2},
+                                                       {"name": "feature", "values": ["contrast", "energy"]}]),
+    declared("spot_item", "item", "spots"), declared("spot", "place", "spots", axes=words("z", "y", "x")),
+    declared("score", "value", "spots", "score"), declared("heat_{item}_L64_-1_0", "map", title="heat, offset (-1,0)"),
+    declared("labels_{item}", "labels", "things"), declared("mask_{item}", "mask", title="inside"),
+]
+
+
 def result_arrays():
     features = RNG.standard_normal((3, 15)) * 10.0 ** RNG.integers(-300, 300, (3, 15))
     features[0, :4] = [np.nan, np.inf, -np.inf, -0.0]
-    names = ["glcm_%d" % i for i in range(13)] + ["a,b", "say \"x\""]
+    names = ["glcm_d%02d_%s" % (d, f) for d in (1, 3, 20) for f in ("asm", "sum_average", "imc1", "imc2", "entropy")]
     disc = RNG.random((37, 53)).astype(np.float32)
     disc[:9] = np.nan
     labels = np.zeros((37, 53), np.int32)
     labels[5:15, 5:15] = 1
     labels[10:30, 15:40] = 7
     return {
-        "feature_names": np.array(names), "offsets": np.array([[1, 0, 1], [0, 1, 1]], np.int32),
+        "feature_names": np.array(names), "offsets": np.array([[1, 0], [0, 1]], np.int32),
         "item_names": np.array(["g8", "c8", "three"]), "features": features,
         "offset_features": RNG.random((3, 2, 2, 13, 4)), "count": np.array([2, 0, 1], np.int64),
-        "volume": RNG.random(3), "good": np.array([True, False, True]),
-        "region_item": np.array([0, 0, 2], np.int64), "region_bbox": np.arange(12, dtype=np.int64).reshape(3, 4),
-        "region_centroid": RNG.random((3, 2)), "region_mean": RNG.random(3).astype(np.float32),
-        "point_item": np.array([1, 1], np.int64), "point": np.array([[1, 2, 3], [4, 5, 6]], np.int64),
+        "volume": RNG.random(3), "good": np.array([True, False, True]), "otsu_threshold": np.array([7, 8, 9], np.int64),
+        "thing_item": np.array([0, 0, 2], np.int64), "thing_bbox": np.arange(12, dtype=np.int64).reshape(3, 4),
+        "thing_centroid": RNG.random((3, 2)), "thing_mean": RNG.random(3).astype(np.float32), "thing_glcm": RNG.random((3, 2)),
+        "spot_item": np.array([1, 1], np.int64), "spot": np.array([[1, 2, 3], [4, 5, 6.25]]),
         "score": np.array([2 ** 62, -5], np.int64),
-        "map_g8_contrast_L64_1_0": disc, "map_c8_entropy_L64_-1_2": np.full((37, 53), 2.5, np.float32),
-        "map_three_asm_L16_1_0": RNG.random((3, 37, 53)).astype(np.float32),
-        "labels_g8": labels, "mask_g8": (labels > 0).astype(np.uint8), "labels_three": np.stack([labels] * 3),
+        "heat_g8_L64_-1_0": disc, "labels_g8": labels, "mask_g8": (labels > 0).astype(np.uint8),
+        "heat_c8_L64_-1_0": np.full((37, 53), 2.5, np.float32), "labels_c8": labels, "mask_c8": np.ones((37, 53), np.uint8),
+        "heat_three_L64_-1_0": RNG.random((3, 37, 53)).astype(np.float32), "labels_three": np.stack([labels] * 3),
+        "mask_three": np.stack([labels > 0] * 3).astype(np.uint8),
         "strange": np.zeros((2, 2, 2)),
     }
 
@@ -679,8 +714,8 @@ def test_show_export():
     ok(r.returncode == 0 and all(w in r.stdout for w in ("work unit", "glcm", "distances", "g8", "53 x 37", "53 x 37 x 3",
                                                          "RGB 8 bit", "rsc_fpops_est")), "show a work unit", r.stdout + r.stderr)
     r = wu("show", result)
-    ok(r.returncode == 0 and all(w in r.stdout for w in ("result", "features", "3 x 15", "float64", "glcm_3", "g8",
-                                                         "regions", "centroid_y")), "show a result", r.stdout + r.stderr)
+    ok(r.returncode == 0 and all(w in r.stdout for w in ("result", "features", "3 x 15", "float64", "glcm_d03_imc1", "g8",
+                                                         "things", "centroid_y")), "show a result", r.stdout + r.stderr)
     r = wu("show", "--all", result)
     ok(r.returncode == 0 and "%.17g" % arrays["features"][2, 14] in r.stdout,
        "show --all has every digit", r.stdout + r.stderr)
@@ -691,10 +726,10 @@ def test_show_export():
     plain, over = path("exported"), path("exported_over")
     r = wu("export", result, "-o", plain)
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1, "export says what it leaves out", r.stderr)
-    ok(sorted(os.listdir(plain)) == sorted(
-        ["features.csv", "offset_features.csv", "items.csv", "regions.csv", "points.csv", "map_g8_contrast_L64_1_0.png",
-         "map_c8_entropy_L64_-1_2.png", "map_three_asm_L16_1_0.png", "labels_g8.png", "mask_g8.png", "labels_three.png"]),
-       "the files of an export", os.listdir(plain))
+    pictures = [n % i for i in ("g8", "c8", "three") for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
+    tables = ["features.csv", "offset_features.csv", "items.csv", "things.csv", "spots.csv"]
+    ok(sorted(os.listdir(plain)) == sorted(tables + pictures + ["mask_three+planes.png"]), "the files of an export",
+       os.listdir(plain))
     check_tables(plain, arrays)
 
     mask = np.asarray(Image.open(os.path.join(plain, "mask_g8.png")).convert("RGB"))
@@ -703,11 +738,13 @@ def test_show_export():
     ok(labels.shape == (37, 53, 3) and (labels[0, 0] == 0).all() and not np.array_equal(labels[8, 8], labels[20, 30])
        and not np.array_equal(labels[8, 8], labels[5, 5]), "labels: colours and outlines")
     r = wu("export", result, "-o", over, "--images", unit)
-    ok(r.returncode == 0, "export over the pictures", r.stderr)
+    ok(r.returncode == 0 and set(os.listdir(over)) - set(os.listdir(plain)) ==
+       {"mask_g8+plain.png", "mask_c8+plain.png", "mask_three+plain.png", "spots_g8.png", "spots_c8.png", "spots_three.png",
+        "spots_three_slices.png"}, "export over the pictures", r.stderr + str(os.listdir(over)))
     labels = np.asarray(Image.open(os.path.join(over, "labels_g8.png")).convert("RGB"))
     ok(np.array_equal(labels[:4], np.repeat(GREY[:4, :, None], 3, 2)), "the picture shows where there is no label")
-    small = Image.open(os.path.join(plain, "map_g8_contrast_L64_1_0.png"))
-    large = Image.open(os.path.join(over, "map_g8_contrast_L64_1_0.png"))
+    small = Image.open(os.path.join(plain, "heat_g8_L64_-1_0.png"))
+    large = Image.open(os.path.join(over, "heat_g8_L64_-1_0.png"))
     ok(large.width > small.width and large.height == small.height, "over the picture: both side by side")
     before = {n: hashlib.sha256(open(os.path.join(plain, n), "rb").read()).digest() for n in os.listdir(plain)}
     wu("export", result, "-o", plain)
@@ -734,40 +771,70 @@ def check_tables(folder, arrays):
     places = [row[:5] for row in rows[1:]]
     expected = [[i, l, str(o[0]), str(o[1]), f] for i in arrays["item_names"] for l in ("16", "64")
                 for o in arrays["offsets"] for f in FEATURES]
-    ok(numbers.tobytes() == arrays["offset_features"].tobytes() and places == expected, "offset_features.csv: every bit, every place")
+    ok(numbers.tobytes() == arrays["offset_features"].tobytes() and places == expected
+       and rows[0] == ["item", "levels", "dx", "dy", "feature", "mean", "variance", "min", "max"],
+       "offset_features.csv: every bit, every place", rows[0])
     rows = read_csv(folder, "items.csv")
-    ok(rows[0] == ["item", "count", "volume", "good"] and rows[1] == ["g8", "2", rows[1][2], "1"]
+    ok(rows[0] == ["item", "count", "volume", "good", "otsu_threshold"] and rows[1] == ["g8", "2", rows[1][2], "1", "7"]
        and [float(r[2]) for r in rows[1:]] == arrays["volume"].tolist(), "items.csv", rows)
-    rows = read_csv(folder, "regions.csv")
-    ok(rows[0] == ["item", "bbox_y0", "bbox_x0", "bbox_y1", "bbox_x1", "centroid_y", "centroid_x", "mean"]
+    rows = read_csv(folder, "things.csv")
+    ok(rows[0] == ["item", "bbox_y0", "bbox_x0", "bbox_y1", "bbox_x1", "centroid_y", "centroid_x", "mean",
+                   "glcm_d02_contrast", "glcm_d02_energy"]
        and [r[0] for r in rows[1:]] == ["g8", "g8", "three"] and rows[3][1:5] == ["8", "9", "10", "11"]
-       and np.array_equal(np.array([r[7] for r in rows[1:]], np.float32), arrays["region_mean"]), "regions.csv", rows)
-    rows = read_csv(folder, "points.csv")
-    ok(rows == [["item", "z", "y", "x", "score"], ["c8", "1", "2", "3", str(2 ** 62)], ["c8", "4", "5", "6", "-5"]],
-       "points.csv", rows)
+       and np.array_equal(np.array([r[7] for r in rows[1:]], np.float32), arrays["thing_mean"]), "things.csv", rows)
+    rows = read_csv(folder, "spots.csv")
+    ok(rows == [["item", "z", "y", "x", "score"], ["c8", "1", "2", "3", str(2 ** 62)], ["c8", "4", "5", "6.25", "-5"]],
+       "spots.csv", rows)
 
 
 def check_bad_results(arrays, unit):
     """What a stranger may send: refused in one line."""
     for name, change in (
-            ("fewer feature names", {"feature_names": arrays["feature_names"][:-1]}),
-            ("an item number too large", {"region_item": np.array([0, 0, 3], np.int64)}),
-            ("a negative item number", {"region_item": np.array([0, -1, 2], np.int64)}),
-            ("tables of unequal length", {"region_mean": np.zeros(4, np.float32)}),
+            ("fewer features", {"features": arrays["features"][:, 1:]}),
+            ("fewer features than items", {"features": arrays["features"][:2]}),
+            ("features in two axes", {"features": arrays["features"].reshape(3, 3, 5)[:, :, :4]}),
+            ("an item number too large", {"thing_item": np.array([0, 0, 3], np.int64)}),
+            ("a negative item number", {"thing_item": np.array([0, -1, 2], np.int64)}),
+            ("item numbers of another type", {"thing_item": np.zeros(3)}),
+            ("tables of unequal length", {"thing_mean": np.zeros(4, np.float32)}),
             ("no item names", {"item_names": None}),
             ("item names that are paths", {"item_names": np.array(["../x", "c8", "three"])}),
-            ("a map of no item", {"map_nobody_contrast_L64_1_0": np.zeros((3, 3), np.float32)}),
-            ("a map of the wrong type", {"map_g8_contrast_L64_1_0": np.zeros((3, 3))}),
-            ("an empty map", {"map_g8_contrast_L64_1_0": np.zeros((0, 3), np.float32)}),
-            ("a map in one dimension", {"map_g8_contrast_L64_1_0": np.zeros(4, np.float32)}),
-            ("offsets that do not fit", {"offsets": np.zeros((5, 3), np.int32)}),
+            ("item names of 200 characters", {"item_names": np.array(["x" * 200, "c8", "three"])}),
+            ("another item's pictures", {"item_names": np.array(["g9", "c8", "three"])}),
+            ("an item more", {"item_names": np.array(["g8", "c8", "three", "four"])}),
+            ("a missing map", {"heat_g8_L64_-1_0": None}), ("a missing column", {"score": None}),
+            ("a map of the wrong type", {"heat_g8_L64_-1_0": np.zeros((3, 3))}),
+            ("an empty map", {"heat_g8_L64_-1_0": np.zeros((0, 3), np.float32)}),
+            ("a map in one dimension", {"heat_g8_L64_-1_0": np.zeros(4, np.float32)}),
+            ("offsets that do not fit", {"offsets": np.zeros((5, 2), np.int32)}),
+            ("offsets of more columns", {"offsets": np.zeros((2, 3), np.int32)}),
+            ("offsets of another type", {"offsets": np.zeros((2, 2))}),
             ("no offsets", {"offsets": None}),
-            ("a map of another size than the picture", {"map_g8_contrast_L64_1_0": np.zeros((3, 3), np.float32)})):
+            ("a map of another size than the picture", {"heat_g8_L64_-1_0": np.zeros((3, 3), np.float32)})):
         changed = {k: v for k, v in {**arrays, **change}.items() if v is not None}
         bad = write_npz("bad.npz", changed, unit)
         r = wu("export", bad, "-o", path("exported_bad"), "--images", unit)
         ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "bad.npz" in r.stderr, "export refuses " + name,
            "%d %s" % (r.returncode, r.stderr))
+    swapped = [DECLARED[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 9, 8)] + DECLARED[10:]
+    for name, change in (("an item column behind its table", {"arrays": swapped}), ("no declarations", {"arrays": 3}),
+                         ("an array of no name", {"arrays": DECLARED + [{"role": "value"}]}),
+                         ("an array that is not there", {"arrays": DECLARED + [declared("gone", "value", "items", "gone")]}),
+                         ("a table that is a path", {"arrays": DECLARED + [declared("strange", "value", "../items", "s")]}),
+                         ("keys that are not declared", {"arrays": DECLARED[:1] + DECLARED[2:]}),
+                         ("no version", {"version": None}), ("version 3", {"version": 3})):
+        bad = write_npz("bad.npz", arrays, unit, change)
+        for verb in (["show"], ["export", "-o", path("exported_bad"), "--images", unit]):
+            r = wu(*verb, bad)
+            late = verb == ["show"] and name == "keys that are not declared"     # only export needs them
+            ok(r.returncode == (0 if late else 2) and r.stderr.count("\n") == (0 if late else 1),
+               "%s refuses %s" % (verb[0], name), "%d %s" % (r.returncode, r.stderr))
+    old = write_npz("old.npz", arrays, unit, {"version": 1, "arrays": None})
+    r = wu("show", old)
+    ok(r.returncode == 0 and "alchemy" in r.stdout and "thing_glcm" in r.stdout and "format 1" in r.stdout,
+       "show: what a result of format 1 has", r.stdout + r.stderr)
+    r = wu("export", old, "-o", path("exported_bad"))
+    ok(r.returncode == 2 and "format 1" in r.stderr and "numpy.load" in r.stderr, "export refuses a result of format 1", r.stderr)
     whole = open(path("result.npz"), "rb").read()
     wrong = []
     for i in range(60):

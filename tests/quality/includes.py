@@ -1,5 +1,6 @@
-"""The tree's dependencies go one way: no #include points up, and none goes in a circle.
-docs/design.md has the arrows."""
+"""The tree's dependencies go one way: no #include points up, none goes in a circle, and
+what an analysis calls its arrays is known in its folder alone. docs/design.md has the
+arrows."""
 import glob
 import os
 import re
@@ -37,19 +38,29 @@ def folder_of(path):
     return None
 
 
-# Arrows that still point up or go round; each goes with the change that mends it.
-KNOWN_UP = [("workunits/tools/export_tables.c", "app/analysis/glcm/glcm.h")]
+# What an analysis calls its tables and pictures is known in its own folder and, of kernels,
+# in opencl/NAME_cl.c; all others read declarations.
+ANALYSES = re.findall(r"^ANALYSIS\((\w+),", open(os.path.join(tap.SRC, "app", "analysis", "analyses.def")).read(), re.M)
+NAMES = re.compile(r'"(%s|region|cell|point|object|labels|mask|map)_' % "|".join(ANALYSES))
 
 
 def allowed(path, included):
-    if (path, included) in KNOWN_UP:
-        return True
     source, target = folder_of(path), folder_of(included)
     if source is None or target is None:
         return False
     if source == target == "app/analysis/*":        # one analysis does not know another
         return os.path.dirname(path) == os.path.dirname(included)
     return target == source or target in MAY[source]
+
+
+def may_name(path):
+    """Whether a file may hold the names of an analysis."""
+    folder, file = os.path.split(path)
+    return folder_of(path) == "app/analysis/*" or folder == "opencl" and file in [a + "_cl.c" for a in ANALYSES]
+
+
+def names_in(text):
+    return [m.group(0)[1:] for m in NAMES.finditer(text)]
 
 
 def includes(path):
@@ -126,6 +137,13 @@ def main():
     tap.ok(not missing, "every file that is included is there", "\n".join(missing))
     upward = ["%s includes %s" % (f, g) for f in files for g in graph[f] if not allowed(f, g)]
     tap.ok(not upward, "no include points up", "\n".join(upward))
+    scripts = [os.path.relpath(f, tap.SRC) for f in glob.glob(os.path.join(tap.SRC, "validator", "deploy", "*"))]
+    known = []
+    for f in files + scripts:
+        if not may_name(f) and os.path.isfile(os.path.join(tap.SRC, f)):
+            with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
+                known += ["%s: %s" % (f, name) for name in names_in(source.read())]
+    tap.ok(not known, "names of an analysis's arrays are known in its folder alone", "\n".join(known))
     round_trip = circle(modules(graph))
     tap.ok(round_trip is None, "no files include each other in a circle", round_trip)
     # The check itself can fail.
@@ -133,6 +151,9 @@ def main():
            and not allowed("wrapper/bw.c", "workunits/format/npz.h")
            and not allowed("app/analysis/glcm/cpu.c", "app/analysis/voting/voting.h")
            and allowed("opencl/glcm_cl.c", "app/analysis/glcm/layout.h"), "the rules tell up from down")
+    tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') == ["labels_", "glcm_"]
+           and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and not may_name("opencl/worker.c")
+           and not may_name("app/analysis/common/label.c") and not may_name("validator/dataset/tables.c"), "a name is found")
     tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
     tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"], "a.h": []})) is not None,
            "and one of modules, by way of a header")

@@ -18,7 +18,7 @@ static tc_status check_item(const an_unit *unit, const char *path, val_items *it
             tc_fail(err, st, "%.400s: item \"%s\": %.400s", path, item->name, why.message);
     }
     if (st == TC_OK && verifier->chosen != NULL) {
-        st = val_verify_item(verifier, index, &claimed, val_items_npz(items), &why);
+        st = val_verify_item(verifier, index, &claimed, path, &why);
         if (st != TC_OK)
             tc_fail(err, st, "%.400s: %.600s", path, why.message);
     }

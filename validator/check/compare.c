@@ -123,7 +123,7 @@ tc_status val_compare(const char *a, const char *b, tc_err *err)
         if (c.block[side] == NULL)
             st = tc_no_memory(err, "the arrays");
     }
-    c.names.r = c.r[0];
+    c.names.path = a;
     if (st == TC_OK)
         st = compare_results(&c, err);
     val_names_free(&c.names);

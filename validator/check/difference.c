@@ -7,82 +7,50 @@
 
 #include "workunits/format/archive.h"
 
-/* Names that are longer together are not loaded: 100,000 items of 128 characters. */
-#define MAX_NAMES ((uint64_t)64 << 20)
-
-/* --- names ----------------------------------------------------------------------- */
-
-static const wu_array_info *info_of(const val_names *n, const char *array)
-{
-    const long at = wu_npz_find(n->r, array);
-
-    return at < 0 ? NULL : wu_npz_info(n->r, (size_t)at);
-}
-
-static uint32_t *load_names(const val_names *n, const char *array)
-{
-    const wu_array_info *const info = info_of(n, array);
-    int ok = 0;
-    void *data = NULL;
-
-    if (info == NULL || info->dtype != WU_STR || info->ndim != 1 || wu_array_bytes(info, &ok) > MAX_NAMES || !ok ||
-        wu_npz_load(n->r, (size_t)wu_npz_find(n->r, array), &data, NULL) != TC_OK)
-        return NULL;
-    return data;
-}
-
 void val_names_free(val_names *names)
 {
-    free(names->items);
-    free(names->features);
-    *names = (val_names){ .r = NULL };
-}
-
-static void print_name(const val_names *n, const char *array, const uint32_t *chars, uint64_t index)
-{
-    const wu_array_info *const info = info_of(n, array);
-    char text[1024];
-
-    if (chars == NULL || index >= info->shape[0]) {
-        printf("%" PRIu64, index);
-        return;
-    }
-    wu_ucs4_to_utf8(chars + index * info->width, info->width, text, sizeof text);
-    printf("%s", wu_quote(text).text);
+    wu_result_file_close(&names->file);
+    *names = (val_names){ .path = NULL };
 }
 
 /* --- items of rows ------------------------------------------------------------------- */
 
-static bool begins(const char *text, const char *prefix)
+/* What is declared of an array; NULL: nothing, or it is a picture or of the whole result. */
+static const wu_declared *declared_of(const val_names *n, const char *array)
 {
-    return strncmp(text, prefix, strlen(prefix)) == 0;
+    for (size_t i = 0; i < n->file.n_declared; i++) {
+        const wu_declared *const d = &n->file.declared[i];
+
+        if (strcmp(d->name, array) == 0)
+            return d->role <= WU_PLACE && d->table != NULL ? d : NULL;
+    }
+    return NULL;
 }
 
-/* The array that tells the items of a table's rows, for an array of the table. */
-static const char *item_column(const char *array)
+/* The array that tells the items of a table's rows, or NULL. */
+static const char *item_column(const val_names *n, const wu_declared *d)
 {
-    return begins(array, "region_") ? "region_item" : begins(array, "cell_") ? "cell_item"
-         : begins(array, "point") || begins(array, "score") ? "point_item" : NULL;
-}
+    for (size_t i = 0; d != NULL && i < n->file.n_declared; i++) {
+        const wu_declared *const other = &n->file.declared[i];
 
-/* Arrays whose first axis has nothing to do with items: their name says whose they are. */
-static bool has_own_axis(const char *array)
-{
-    return begins(array, "labels_") || begins(array, "mask_") || begins(array, "map_") ||
-           begins(array, "feature_names") || begins(array, "offsets");
+        if (other->role == WU_ITEM && strcmp(other->table, d->table) == 0)
+            return other->name;
+    }
+    return NULL;
 }
 
 /* One element of a column of integers; VAL_NO_ITEM if there is none. */
 static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 {
-    const wu_array_info *const info = info_of(n, column);
+    const long at = wu_npz_find(n->file.npz, column);
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(n->file.npz, (size_t)at);
     wu_npz_stream *stream = NULL;
     int64_t skipped[1024], value = -1;
     tc_status st;
 
     if (info == NULL || info->dtype != WU_I64 || info->ndim != 1 || row >= info->shape[0])
         return VAL_NO_ITEM;
-    st = wu_npz_stream_open(n->r, (size_t)wu_npz_find(n->r, column), &stream, NULL);
+    st = wu_npz_stream_open(n->file.npz, (size_t)at, &stream, NULL);
     while (st == TC_OK && row > 0) {
         const uint64_t part = row < 1024 ? row : 1024;
 
@@ -97,64 +65,43 @@ static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 
 /* --- printing ---------------------------------------------------------------------------- */
 
-static void print_value(const wu_array_info *info, const unsigned char *p)
+static void print_value(const wu_array_info *info, const void *p)
 {
-    char text[256];
-    int64_t i64;
-    int32_t i32;
-    double f64;
-    float f32;
+    char text[WU_CELL_MAX];
 
-    switch (info->dtype) {
-    case WU_BOOL:
-    case WU_U8: printf("%u", (unsigned)*p); break;
-    case WU_I32: memcpy(&i32, p, sizeof i32); printf("%" PRId32, i32); break;
-    case WU_I64: memcpy(&i64, p, sizeof i64); printf("%" PRId64, i64); break;
-    case WU_F32: memcpy(&f32, p, sizeof f32); printf("%.9g", (double)f32); break;
-    case WU_F64: memcpy(&f64, p, sizeof f64); printf("%.17g", f64); break;
-    case WU_STR:
-        wu_ucs4_to_utf8((const uint32_t *)(const void *)p, info->width, text, sizeof text);
+    wu_value_text(info, p, text);
+    if (info->dtype == WU_STR)
         printf("\"%s\"", wu_quote(text).text);
-        break;
-    }
+    else
+        printf("%s", text);
 }
 
-/* The row's item: itself in an array of one row per item, and what its table
- * says in a table. */
-static uint64_t item_of(const val_names *n, const wu_array_info *info, uint64_t row)
-{
-    const wu_array_info *const items = info_of(n, "item_names");
-    const char *const column = item_column(info->name);
-
-    if (column != NULL)
-        return element_of(n, column, row);
-    return items != NULL && info->shape[0] == items->shape[0] ? row : VAL_NO_ITEM;
-}
-
-/* "NAME[ITEM, INDEX, ...]"; a row of a table is "NAME[ITEM, row ROW, ...]". */
+/* "NAME[ITEM, INDEX, ...]"; a row of a table is "NAME[ITEM, row ROW, ...]", a column has its title. */
 static void print_place(const val_names *n, const wu_array_info *info, uint64_t item, uint64_t element)
 {
+    const wu_declared *const d = declared_of(n, info->name);
+    const char *const column = item_column(n, d);
     uint64_t index[WU_MAX_NDIM] = { 0 };
+    char title[WU_TITLE_MAX];
 
     for (unsigned i = info->ndim; i-- > 0;) {
         index[i] = element % info->shape[i];
         element /= info->shape[i];
     }
-    if (has_own_axis(info->name))
+    if (d == NULL)
         item = VAL_NO_ITEM;
     else if (item == VAL_NO_ITEM)
-        item = item_of(n, info, index[0]);
+        item = column != NULL ? element_of(n, column, index[0]) : index[0];
     printf("%s[", info->name);
-    if (item != VAL_NO_ITEM)
-        print_name(n, "item_names", n->items, item);
-    if (item_column(info->name) != NULL || item == VAL_NO_ITEM)
-        printf("%s%" PRIu64, item == VAL_NO_ITEM ? "" : ", row ", index[0]);
+    if (item < n->file.n_items)
+        printf("%s", n->file.item_names[item]);
+    if (item >= n->file.n_items || column != NULL)
+        printf("%s%" PRIu64, item < n->file.n_items ? ", row " : "", index[0]);
     for (unsigned i = 1; i < info->ndim; i++) {
-        printf(", ");
-        if (i == 1 && strcmp(info->name, "features") == 0)
-            print_name(n, "feature_names", n->features, index[i]);
-        else
-            printf("%" PRIu64, index[i]);
+        snprintf(title, sizeof title, "%" PRIu64, index[i]);
+        if (d != NULL && info->ndim == 2 && wu_declared_elements(d) == info->shape[1])
+            wu_title(d, index[i], 0, title);
+        printf(", %s", title);
     }
     printf("]: ");
 }
@@ -164,11 +111,9 @@ void val_show_difference(val_names *names, const wu_array_info *info, uint64_t i
 {
     if (names->shown++ >= VAL_SHOWN)
         return;
-    if (!names->loaded) {
-        names->items = load_names(names, "item_names");
-        names->features = load_names(names, "feature_names");
-        names->loaded = true;
-    }
+    if (!names->loaded && wu_result_file_open(names->path, NULL, &names->file, NULL) != TC_OK)
+        wu_result_file_close(&names->file);
+    names->loaded = true;
     print_place(names, info, item, element);
     print_value(info, a);
     printf(" and ");

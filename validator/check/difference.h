@@ -6,16 +6,16 @@
 
 #include <stdbool.h>
 
-#include "workunits/format/npz.h"
+#include "workunits/format/result_file.h"
 
 /* As many are shown. */
 enum { VAL_SHOWN = 10 };
 
-/* Names out of a result; an array that is not there or too long gives numbers. */
+/* What a result says of itself; one that cannot be read gives numbers for names. */
 typedef struct val_names {
-    wu_npz_reader *r;          /* borrowed */
+    const char *path;          /* the result (borrowed); read when the first difference is shown */
     bool loaded;
-    uint32_t *items, *features;    /* UCS-4 of item_names and feature_names */
+    wu_result_file file;
     unsigned shown;            /* differences so far */
 } val_names;
 void val_names_free(val_names *names);
@@ -24,7 +24,7 @@ void val_names_free(val_names *names);
 #define VAL_NO_ITEM UINT64_MAX
 
 /* Prints "features[drop_1, glcm_L16_d01_asm_mean]: 0.5 and 0.25" or
- * "region_area[drop_1, row 3]: 17 and 18" for one element of an array, unless
+ * "area[drop_1, row 3]: 17 and 18" for one element of an array, unless
  * enough have been shown. item: whose element it is, counted within its rows;
  * with VAL_NO_ITEM the whole array is meant, and the row tells the item. */
 void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item, uint64_t element,

@@ -304,11 +304,6 @@ void val_items_close(val_items **items)
     *items = NULL;
 }
 
-wu_npz_reader *val_items_npz(const val_items *items)
-{
-    return items->r;
-}
-
 /* --- values -------------------------------------------------------------------------------- */
 
 static const char *item_name(const val_items *v)

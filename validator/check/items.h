@@ -18,7 +18,5 @@ tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);
 /* After the last item: whether anything is left. */
 tc_status val_items_end(val_items *items, tc_err *err);
 void val_items_close(val_items **items);
-/* The open file, for names. */
-wu_npz_reader *val_items_npz(const val_items *items);
 
 #endif

@@ -19,8 +19,8 @@ typedef struct val_verifier {
  * val_verifier_free also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* If the item is one of the chosen: whether it gives `claimed`. r: for names. */
-tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, wu_npz_reader *r,
+/* If the item is one of the chosen: whether it gives `claimed`. path: the result's, for names. */
+tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, const char *path,
                           tc_err *err);
 
 #endif

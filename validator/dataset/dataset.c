@@ -59,22 +59,34 @@ tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
     return execute(ds, sqlite3_str_finish(built), err);
 }
 
-tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...)
+/* Prepares text, which is freed. */
+static tc_status prepare(const val_dataset *ds, char *text, sqlite3_stmt **out, tc_err *err)
 {
-    va_list ap;
-    char *text;
     tc_status st = TC_OK;
 
     *out = NULL;
-    va_start(ap, format);
-    text = sqlite3_vmprintf(format, ap);
-    va_end(ap);
     if (text == NULL)
         return tc_no_memory(err, ds->path);
     if (sqlite3_prepare_v2(ds->db, text, -1, out, NULL) != SQLITE_OK)
         st = val_sql_fault(ds, err);
     sqlite3_free(text);
     return st;
+}
+
+tc_status val_sql_query(const val_dataset *ds, sqlite3_str *built, sqlite3_stmt **out, tc_err *err)
+{
+    return prepare(ds, sqlite3_str_finish(built), out, err);
+}
+
+tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    return prepare(ds, text, out, err);
 }
 
 tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err)

@@ -40,6 +40,8 @@ tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err
 tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err);
 /* Runs a statement that gives no rows, and makes it ready to be bound again. */
 tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err);
+/* As val_sql_prepare, of the text that was built; frees it. */
+tc_status val_sql_query(const val_dataset *ds, sqlite3_str *text, sqlite3_stmt **out, tc_err *err);
 /* Executes the text that was built, and frees it. */
 tc_status val_sql_built(const val_dataset *ds, sqlite3_str *text, tc_err *err);
 
@@ -83,8 +85,15 @@ tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err);
 tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file, const wu_tables *tables,
                            const char *analysis, int64_t first_item, tc_err *err);
 
-/* Makes the views over a table of features anew (views.c). */
-tc_status val_make_views(const val_dataset *ds, const char *analysis, tc_err *err);
+/* A table of one array, wide by axes of numbers and of named words, is cut: the numbers become
+ * keys of rows, and the words name the columns. How many axes of numbers; 0: it is not cut. */
+unsigned val_cut_axes(const wu_table *table);
+/* Makes the views over a cut table anew (views.c): BASE_long and BASE_wide_... */
+tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table, tc_err *err);
+/* The analysis for its table of features, ANALYSIS_TABLE for others. sqlite3_free; NULL: no memory. */
+char *val_view_base(const char *analysis, const char *table);
+/* Cuts the name of a column into its n words. */
+void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES]);
 
 /* --- what is not stored (refuse.c) -------------------------------------------------------- */
 

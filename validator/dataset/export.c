@@ -3,7 +3,7 @@
  * which units came does not matter. Reads everything in one transaction, and
  * holds one row.
  */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "validator/dataset/dataset.h"
@@ -15,22 +15,10 @@ typedef struct exporting {
     size_t written;
 } exporting;
 
-/* Makes the rows of a table; `name` is that of the database's table, or of the
- * analysis. */
-typedef tc_status (*row_writer)(const exporting *x, const char *name, wu_csv *csv, tc_err *err);
-
-static tc_status write_file(exporting *x, const char *file, const char *name, row_writer write, tc_err *err)
+/* Whether a file is wanted. */
+static bool wanted(const exporting *x, const char *file)
 {
-    wu_csv csv;
-    tc_status st;
-
-    if (x->only != NULL && strcmp(x->only, file) != 0)
-        return TC_OK;
-    st = wu_csv_open(x->folder, file, &csv, err);
-    if (st == TC_OK)
-        st = write(x, name, &csv, err);
-    x->written++;
-    return wu_csv_close(&csv, st, err);
+    return x->only == NULL || strcmp(x->only, file) == 0;
 }
 
 /* --- cells ----------------------------------------------------------------------------------- */
@@ -51,24 +39,17 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     }
 }
 
-/* The names of the columns from `first` on. */
-static void put_titles(wu_csv *csv, sqlite3_stmt *stmt, int first)
-{
-    for (int i = first; i < sqlite3_column_count(stmt); i++)
-        wu_csv_put(csv, sqlite3_column_name(stmt, i));
-}
-
 /* All rows of a query, with titles. */
-static tc_status write_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
+static tc_status put_query(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
     sqlite3_stmt *stmt;
     bool row = true;
     tc_status st = val_sql_prepare(x->ds, &stmt, err, "%s", query);
 
-    if (st == TC_OK) {
-        put_titles(csv, stmt, 0);
+    for (int i = 0; st == TC_OK && i < sqlite3_column_count(stmt); i++)
+        wu_csv_put(csv, sqlite3_column_name(stmt, i));
+    if (st == TC_OK)
         st = wu_csv_end_line(csv, err);
-    }
     while (st == TC_OK && row) {
         st = val_sql_step(x->ds, stmt, &row, err);
         for (int i = 0; st == TC_OK && row && i < sqlite3_column_count(stmt); i++)
@@ -80,15 +61,21 @@ static tc_status write_query(const exporting *x, const char *query, wu_csv *csv,
     return st;
 }
 
-/* --- rows of items ------------------------------------------------------------------------------ */
-
-/* Every item of an analysis' units, in the order of the export. */
-static tc_status items_of(const exporting *x, const char *analysis, size_t length, sqlite3_stmt **out, tc_err *err)
+static tc_status write_query(exporting *x, const char *file, const char *query, tc_err *err)
 {
-    return val_sql_prepare(x->ds, out, err, "SELECT items.id, units.workunit, items.name FROM units JOIN items "
-                           "ON items.unit = units.id WHERE units.analysis = '%.*q' "
-                           "ORDER BY units.name, units.workunit, items.number", (int)length, analysis);
+    wu_csv csv;
+    tc_status st;
+
+    if (!wanted(x, file))
+        return TC_OK;
+    st = wu_csv_open(x->folder, file, &csv, err);
+    if (st == TC_OK)
+        st = put_query(x, query, &csv, err);
+    x->written++;
+    return wu_csv_close(&csv, st, err);
 }
+
+/* --- rows of items ------------------------------------------------------------------------------ */
 
 static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
@@ -96,224 +83,183 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
     put_column(csv, item, 2, "");
 }
 
-static tc_status write_lines_of_item(const exporting *x, sqlite3_stmt *item, sqlite3_stmt *lines, wu_csv *csv, tc_err *err)
+/* A table of an analysis. */
+typedef struct analysis_table {
+    const char *name;          /* ANALYSIS_TABLE */
+    char *analysis, *base;     /* what its views' names begin with (sqlite3_malloc) */
+    int n_keys, n_words;       /* of one that is cut (tables.c); else 0 */
+} analysis_table;
+
+/* Makes cells or lines of a row of an item. */
+typedef tc_status (*row_putter)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err);
+
+/* A line for each row. */
+static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
 {
-    bool row = true;
+    (void)t;
+    put_item(csv, item);
+    for (int i = 1; i < sqlite3_column_count(row); i++)
+        put_column(csv, row, i, "");
+    return wu_csv_end_line(csv, err);
+}
+
+/* Cells for each column behind keys and item. "nan" is a number that is not one; empty: it
+ * was not asked for. */
+static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
+{
+    const bool there = sqlite3_column_type(row, t->n_keys) != SQLITE_NULL;
+
+    (void)item;
+    (void)err;
+    for (int i = t->n_keys + 1; i < sqlite3_column_count(row); i++)
+        put_column(csv, row, i, there ? "nan" : "");
+    return TC_OK;
+}
+
+/* A line for each column behind keys and item: keys, the column's words, its value. */
+static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row, wu_csv *csv, tc_err *err)
+{
     tc_status st = TC_OK;
 
-    sqlite3_bind_int64(lines, 1, sqlite3_column_int64(item, 0));
-    while (st == TC_OK && row) {
-        st = val_sql_step(x->ds, lines, &row, err);
-        if (st != TC_OK || !row)
-            break;
+    for (int i = t->n_keys + 1; st == TC_OK && i < sqlite3_column_count(row); i++) {
+        const char *part[WU_MAX_AXES];
+        char name[WU_TITLE_MAX];
+
+        snprintf(name, sizeof name, "%s", sqlite3_column_name(row, i));
+        val_split(name, (unsigned)t->n_words, part);
         put_item(csv, item);
-        for (int i = 1; i < sqlite3_column_count(lines); i++)
-            put_column(csv, lines, i, "");
+        for (int k = 0; k < t->n_keys; k++)
+            put_column(csv, row, k, "");
+        for (int k = 0; k < t->n_words; k++)
+            wu_csv_put(csv, part[k]);
+        put_column(csv, row, i, "nan");
         st = wu_csv_end_line(csv, err);
     }
-    sqlite3_reset(lines);
     return st;
 }
 
-/* A table whose key begins with the item, which is its first column. */
-static tc_status write_lines(const exporting *x, const char *table, wu_csv *csv, tc_err *err)
+/* All rows (?1: the item's id) of all items; with one_line all of an item's in one. */
+static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_stmt *rows, row_putter put, bool one_line,
+                           wu_csv *csv, tc_err *err)
 {
-    sqlite3_stmt *lines, *items = NULL;
-    bool row = true;
-    tc_status st = val_sql_prepare(x->ds, &lines, err, "SELECT * FROM \"%w\" WHERE item = ?1", table);
+    sqlite3_stmt *items;
+    bool item = true;
+    tc_status st = val_sql_prepare(x->ds, &items, err, "SELECT items.id, units.workunit, items.name FROM units JOIN items "
+                                   "ON items.unit = units.id WHERE units.analysis = %Q "
+                                   "ORDER BY units.name, units.workunit, items.number", t->analysis);
 
-    if (st == TC_OK)
-        st = items_of(x, table, strcspn(table, "_"), &items, err);
-    if (st == TC_OK) {
-        wu_csv_put(csv, "workunit");
-        wu_csv_put(csv, "item");
-        put_titles(csv, lines, 1);
-        st = wu_csv_end_line(csv, err);
+    while (st == TC_OK && item) {
+        bool row = true;
+
+        st = val_sql_step(x->ds, items, &item, err);
+        if (st != TC_OK || !item)
+            break;
+        if (one_line)
+            put_item(csv, items);
+        sqlite3_bind_int64(rows, 1, sqlite3_column_int64(items, 0));
+        while (st == TC_OK && row) {
+            st = val_sql_step(x->ds, rows, &row, err);
+            if (st == TC_OK && row)
+                st = put(t, items, rows, csv, err);
+        }
+        sqlite3_reset(rows);
+        if (st == TC_OK && one_line)
+            st = wu_csv_end_line(csv, err);
     }
-    while (st == TC_OK && row) {
-        st = val_sql_step(x->ds, items, &row, err);
-        if (st == TC_OK && row)
-            st = write_lines_of_item(x, items, lines, csv, err);
-    }
-    sqlite3_finalize(lines);
     sqlite3_finalize(items);
     return st;
 }
 
-/* --- features ------------------------------------------------------------------------------------ */
-
-typedef struct features {
-    const char *analysis;
-    sqlite3_stmt *items;       /* items_of */
-    sqlite3_stmt *groups;      /* levels, distance */
-    sqlite3_stmt *numbers;     /* levels ?1, distance ?2, item ?3: as tables.c lays them out */
-    int first;                 /* column of the first number */
-} features;
-
-static tc_status open_features(const exporting *x, const char *analysis, features *f, tc_err *err)
+/* Titles are what a query gives, behind those of the item. */
+static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, tc_err *err)
 {
-    tc_status st;
-
-    *f = (features){ .analysis = analysis, .first = 3 };
-    st = items_of(x, analysis, strlen(analysis), &f->items, err);
-    if (st == TC_OK)
-        st = val_sql_prepare(x->ds, &f->groups, err, "SELECT levels, distance FROM \"%w_features_groups\" ORDER BY 1, 2",
-                             analysis);
-    if (st == TC_OK)
-        st = val_sql_prepare(x->ds, &f->numbers, err, "SELECT * FROM \"%w_features\" WHERE levels = ?1 AND distance = ?2 "
-                             "AND item = ?3", analysis);
-    return st;
-}
-
-static void close_features(features *f)
-{
-    sqlite3_finalize(f->items);
-    sqlite3_finalize(f->groups);
-    sqlite3_finalize(f->numbers);
-}
-
-/* Calls `put` for every group; *row: whether the item has numbers there. Without
- * `put` for titles there is no item. */
-typedef tc_status (*group_writer)(const features *f, bool row, wu_csv *csv, tc_err *err);
-
-static tc_status each_group(const exporting *x, const features *f, bool item, group_writer put, wu_csv *csv, tc_err *err)
-{
-    bool group = true, row = false;
-    tc_status st = TC_OK;
-
-    while (st == TC_OK && group) {
-        st = val_sql_step(x->ds, f->groups, &group, err);
-        if (st != TC_OK || !group)
-            break;
-        sqlite3_bind_int64(f->numbers, 1, sqlite3_column_int64(f->groups, 0));
-        sqlite3_bind_int64(f->numbers, 2, sqlite3_column_int64(f->groups, 1));
-        if (item) {
-            sqlite3_bind_int64(f->numbers, 3, sqlite3_column_int64(f->items, 0));
-            st = val_sql_step(x->ds, f->numbers, &row, err);
-        }
-        if (st == TC_OK)
-            st = put(f, row, csv, err);
-        sqlite3_reset(f->numbers);
-    }
-    sqlite3_reset(f->groups);
-    return st;
-}
-
-/* "glcm_L64_d03_contrast_mean", as the result calls it. */
-static tc_status put_wide_titles(const features *f, bool row, wu_csv *csv, tc_err *err)
-{
-    (void)row;
-    for (int i = f->first; i < sqlite3_column_count(f->numbers); i++) {
-        char *const title = sqlite3_mprintf("%s_L%lld_d%02lld_%s", f->analysis, sqlite3_column_int64(f->groups, 0),
-                                            sqlite3_column_int64(f->groups, 1), sqlite3_column_name(f->numbers, i));
-
-        if (title == NULL)
-            return tc_no_memory(err, "titles");
-        wu_csv_put(csv, title);
-        sqlite3_free(title);
-    }
-    return TC_OK;
-}
-
-/* "nan" is a number that is not one; empty: it was not asked for. */
-static tc_status put_wide(const features *f, bool row, wu_csv *csv, tc_err *err)
-{
-    (void)err;
-    for (int i = f->first; i < sqlite3_column_count(f->numbers); i++) {
-        if (row)
-            put_column(csv, f->numbers, i, "nan");
-        else
-            wu_csv_put(csv, "");
-    }
-    return TC_OK;
-}
-
-static tc_status put_long(const features *f, bool row, wu_csv *csv, tc_err *err)
-{
-    tc_status st = TC_OK;
-
-    for (int i = f->first; row && st == TC_OK && i < sqlite3_column_count(f->numbers); i++) {
-        char name[128];
-        char *last;
-
-        snprintf(name, sizeof name, "%s", sqlite3_column_name(f->numbers, i));
-        last = strrchr(name, '_');
-        if (last != NULL)
-            *last = '\0';
-        put_item(csv, f->items);
-        put_column(csv, f->groups, 0, "");
-        put_column(csv, f->groups, 1, "");
-        wu_csv_put(csv, name);
-        wu_csv_put(csv, last != NULL ? last + 1 : "");
-        put_column(csv, f->numbers, i, "nan");
-        st = wu_csv_end_line(csv, err);
-    }
-    return st;
-}
-
-static tc_status write_wide(const exporting *x, const char *analysis, wu_csv *csv, tc_err *err)
-{
-    features f;
+    sqlite3_stmt *titles;
     bool row = true;
-    tc_status st = open_features(x, analysis, &f, err);
+    tc_status st = val_sql_prepare(x->ds, &titles, err, "%s", query);
 
     wu_csv_put(csv, "workunit");
     wu_csv_put(csv, "item");
-    if (st == TC_OK)
-        st = each_group(x, &f, false, put_wide_titles, csv, err);
     while (st == TC_OK && row) {
-        st = wu_csv_end_line(csv, err);
-        if (st == TC_OK)
-            st = val_sql_step(x->ds, f.items, &row, err);
-        if (st == TC_OK && row) {
-            put_item(csv, f.items);
-            st = each_group(x, &f, true, put_wide, csv, err);
-        }
-    }
-    close_features(&f);
-    return st;
-}
-
-static tc_status write_long(const exporting *x, const char *analysis, wu_csv *csv, tc_err *err)
-{
-    static const char *const titles[] = { "workunit", "item", "levels", "distance", "feature", "statistic", "value" };
-    features f;
-    bool row = true;
-    tc_status st = open_features(x, analysis, &f, err);
-
-    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++)
-        wu_csv_put(csv, titles[i]);
-    if (st == TC_OK)
-        st = wu_csv_end_line(csv, err);
-    while (st == TC_OK && row) {
-        st = val_sql_step(x->ds, f.items, &row, err);
+        st = val_sql_step(x->ds, titles, &row, err);
         if (st == TC_OK && row)
-            st = each_group(x, &f, true, put_long, csv, err);
+            wu_csv_put(csv, (const char *)sqlite3_column_text(titles, 0));
     }
-    close_features(&f);
+    sqlite3_finalize(titles);
+    return st == TC_OK ? wu_csv_end_line(csv, err) : st;
+}
+
+/* One of the files of a table. The queries are sqlite3_mprintf's, and freed. */
+static tc_status write_rows(exporting *x, const analysis_table *t, char *file, char *titles, char *query, row_putter put,
+                            bool one_line, tc_err *err)
+{
+    sqlite3_stmt *rows = NULL;
+    wu_csv csv = { 0 };
+    tc_status st = file == NULL || titles == NULL || query == NULL ? tc_no_memory(err, t->name) : TC_OK;
+
+    if (st == TC_OK && wanted(x, file)) {
+        st = wu_csv_open(x->folder, file, &csv, err);
+        x->written++;
+        if (st == TC_OK)
+            st = put_titles(x, titles, &csv, err);
+        if (st == TC_OK)
+            st = val_sql_prepare(x->ds, &rows, err, "%s", query);
+        if (st == TC_OK)
+            st = put_items(x, t, rows, put, one_line, &csv, err);
+        st = wu_csv_close(&csv, st, err);
+    }
+    sqlite3_finalize(rows);
+    sqlite3_free(file);
+    sqlite3_free(titles);
+    sqlite3_free(query);
     return st;
 }
 
-/* --- all ----------------------------------------------------------------------------------------- */
-
-/* A table of an analysis; features become two files. */
-static tc_status write_table(exporting *x, const char *table, tc_err *err)
+/* A table as it is; one that is cut becomes two files, as its views are. */
+static tc_status write_table(exporting *x, const analysis_table *t, tc_err *err)
 {
-    char *const wide = sqlite3_mprintf("%.*s_wide", (int)strcspn(table, "_"), table);
-    char *const tall = sqlite3_mprintf("%.*s_long", (int)strcspn(table, "_"), table);
-    char *const analysis = sqlite3_mprintf("%.*s", (int)strcspn(table, "_"), table);
-    tc_status st = wide == NULL || tall == NULL || analysis == NULL ? tc_no_memory(err, table) : TC_OK;
+    static const char order[] = "1,2,3,4,5,6";
+    const int n = 2 * t->n_keys - 1;
+    tc_status st;
 
-    if (st == TC_OK && strcmp(table + strcspn(table, "_"), "_features") != 0)
-        st = write_file(x, table, table, write_lines, err);
-    else if (st == TC_OK) {
-        st = write_file(x, wide, analysis, write_wide, err);
-        if (st == TC_OK)
-            st = write_file(x, tall, analysis, write_long, err);
+    if (t->n_keys == 0)
+        return write_rows(x, t, sqlite3_mprintf("%s", t->name),
+                          sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid", t->name),
+                          sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
+    st = write_rows(x, t, sqlite3_mprintf("%s_wide", t->base),
+                    sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i WHERE s.type = 'view' "
+                                    "AND s.name GLOB '%q_wide*' AND i.cid > 1 ORDER BY s.rowid, i.cid", t->base),
+                    sqlite3_mprintf("SELECT * FROM \"%w_groups\" NATURAL LEFT JOIN (SELECT * FROM \"%w\" WHERE item = ?1) "
+                                    "ORDER BY %.*s", t->name, t->name, n, order), put_cells, true, err);
+    if (st == TC_OK)
+        st = write_rows(x, t, sqlite3_mprintf("%s_long", t->base),
+                        sqlite3_mprintf("SELECT name FROM pragma_table_info('%q_long') WHERE cid > 0 ORDER BY cid", t->base),
+                        sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1 ORDER BY %.*s", t->name, n, order), put_lines,
+                        false, err);
+    return st;
+}
+
+/* name: ANALYSIS_TABLE. */
+static tc_status find_table(const exporting *x, const char *name, analysis_table *t, tc_err *err)
+{
+    const size_t n = strcspn(name, "_");
+    sqlite3_stmt *keys = NULL;
+    bool row;
+    tc_status st = TC_OK;
+
+    *t = (analysis_table){ .name = name, .analysis = sqlite3_mprintf("%.*s", (int)n, name) };
+    t->base = t->analysis == NULL ? NULL : val_view_base(t->analysis, name + n + (name[n] == '_'));
+    if (t->base == NULL)
+        return tc_no_memory(err, name);
+    /* The long view has item, keys, words and value. */
+    st = val_sql_prepare(x->ds, &keys, err, "SELECT (SELECT count(*) FROM pragma_table_info('%q_groups')), "
+                         "(SELECT count(*) FROM pragma_table_info('%q_long'))", name, t->base);
+    if (st == TC_OK)
+        st = val_sql_step(x->ds, keys, &row, err);
+    if (st == TC_OK) {
+        t->n_keys = sqlite3_column_int(keys, 0);
+        t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
     }
-    sqlite3_free(wide);
-    sqlite3_free(tall);
-    sqlite3_free(analysis);
+    sqlite3_finalize(keys);
     return st;
 }
 
@@ -325,9 +271,15 @@ static tc_status write_tables(exporting *x, tc_err *err)
                                    "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
 
     while (st == TC_OK && row) {
+        analysis_table t = { .name = NULL };
+
         st = val_sql_step(x->ds, tables, &row, err);
         if (st == TC_OK && row)
-            st = write_table(x, (const char *)sqlite3_column_text(tables, 0), err);
+            st = find_table(x, (const char *)sqlite3_column_text(tables, 0), &t, err);
+        if (st == TC_OK && row)
+            st = write_table(x, &t, err);
+        sqlite3_free(t.analysis);
+        sqlite3_free(t.base);
     }
     sqlite3_finalize(tables);
     return st;
@@ -349,7 +301,7 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (st == TC_OK)
         st = val_sql(ds, err, "BEGIN");
     for (size_t i = 0; st == TC_OK && i < sizeof common / sizeof common[0]; i++)
-        st = write_file(&x, common[i].file, common[i].query, write_query, err);
+        st = write_query(&x, common[i].file, common[i].query, err);
     if (st == TC_OK)
         st = write_tables(&x, err);
     if (st == TC_OK && x.written == 0)

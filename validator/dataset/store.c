@@ -79,7 +79,7 @@ static tc_status describe_arrays(unit *u, tc_err *err)
 static tc_status read_unit(unit *u, tc_err *err)
 {
     const json_t *json, *of;
-    tc_status st = wu_result_file_open(u->d->result, &u->file, err);
+    tc_status st = wu_result_file_open(u->d->result, NULL, &u->file, err);
 
     if (st == TC_OK)
         st = wu_tables_find(&u->file, &u->tables, err);
@@ -183,8 +183,8 @@ static tc_status look_up(const val_dataset *ds, const unit *u, bool *there, tc_e
 
 /* --- a new unit ------------------------------------------------------------------------------- */
 
-/* Arrays that no table holds (maps, labels, masks, offset_features) are kept
- * with the file. offsets only says what offset_features has. */
+/* Arrays that no table holds (pictures, and those of more axes) are kept with the
+ * file. */
 static tc_status keep_pictures(const unit *u, char name[64], bool *kept, tc_err *err)
 {
     *kept = false;

@@ -1,6 +1,6 @@
 /*
- * The tables of a result as rows of the data set. What columns there are is
- * what the result has, so a new analysis needs nothing here.
+ * The tables of a result as rows of the data set. What columns there are is what
+ * the result declares, so a new analysis needs nothing here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,59 +9,115 @@
 
 #include "validator/dataset/dataset.h"
 
-/* A table of the data set that is written to. */
+/* A table of the data set that is written to.
+ *
+ * A wide table is cut: hcc has 4,875 features an item, more than SQLite has columns
+ * (2,000), and as one row a feature a million items would have 5,000 million rows. Its
+ * axes of numbers (levels, distance) become keys, and a row holds what is left. Such a
+ * row is as small as the numbers themselves, and with the item last in its key, one
+ * column of all items lies together. An index finds all of one item: 1 KB an item. */
 typedef struct target {
     const val_dataset *ds;
-    char *name;                /* sqlite3_malloc */
-    const char *keys;          /* "item INTEGER NOT NULL, n INTEGER NOT NULL" */
-    const char *key_names;     /* "item, n": the primary key */
-    unsigned n_keys;
-    const char **columns;      /* n_columns titles (not owned) ... */
-    const char **types;        /* ... and their SQL types */
-    size_t n_columns;
+    const wu_table *table;
+    const wu_declared *cut;    /* of the array that is cut; NULL: the table is not */
+    unsigned n_numbers;        /* axes that become keys */
+    char *name;                /* sqlite3_malloc, as are the others */
+    char *keys;                /* "levels, distance, item": the primary key */
+    char *key_types;           /* "levels INTEGER NOT NULL, ..." */
+    size_t n_columns;          /* of a row, without keys */
     sqlite3_stmt *insert;
 } target;
 
 /* --- columns and statements ----------------------------------------------------------- */
 
-static const char *sql_type(wu_dtype dtype)
+unsigned val_cut_axes(const wu_table *table)
 {
+    const wu_declared *const d = table->arrays[0].declared;
+    unsigned numbers = 0;
+
+    if (table->has_item || table->n_arrays != 1)
+        return 0;
+    while (numbers < d->n_axes && d->axes[numbers].numbers != NULL)
+        numbers++;
+    for (unsigned i = numbers; i < d->n_axes; i++) {
+        if (d->axes[i].words == NULL || d->axes[i].name == NULL)
+            return 0;
+        for (uint32_t k = 0; i > numbers && k < d->axes[i].n; k++)
+            if (strchr(d->axes[i].words[k], '_') != NULL)
+                return 0;
+    }
+    return numbers < d->n_axes ? numbers : 0;
+}
+
+static void column_title(const target *t, size_t i, char out[WU_TITLE_MAX])
+{
+    if (t->cut != NULL)
+        wu_title(t->cut, i, t->n_numbers, out);
+    else
+        wu_column_title(t->table, i, out);
+}
+
+static const char *column_type(const target *t, size_t i)
+{
+    const wu_dtype dtype = t->table->arrays[t->table->columns[i].array].info->dtype;
+
     return dtype == WU_STR ? "TEXT" : dtype == WU_F32 || dtype == WU_F64 ? "REAL" : "INTEGER";
 }
 
-static tc_status open_target(target *t, const char *analysis, const char *table, size_t n_columns, tc_err *err)
+static char *key_list(const target *t, const char *type)
 {
-    t->name = sqlite3_mprintf("%s_%s", analysis, table);
-    t->columns = calloc(n_columns + 1, sizeof *t->columns);
-    t->types = calloc(n_columns + 1, sizeof *t->types);
-    t->n_columns = n_columns;
-    return t->name == NULL || t->columns == NULL || t->types == NULL ? tc_no_memory(err, table) : TC_OK;
+    sqlite3_str *const text = sqlite3_str_new(t->ds->db);
+
+    for (unsigned i = 0; i < t->n_numbers; i++)
+        sqlite3_str_appendf(text, "\"%w\"%s, ", t->cut->axes[i].name, type);
+    sqlite3_str_appendf(text, "item%s", type);
+    if (t->table->has_item)
+        sqlite3_str_appendf(text, ", n%s", type);
+    return sqlite3_str_finish(text);
+}
+
+static tc_status open_target(const val_dataset *ds, const char *analysis, const wu_table *table, target *t, tc_err *err)
+{
+    *t = (target){ .ds = ds, .table = table, .n_numbers = val_cut_axes(table), .n_columns = table->n_columns };
+    t->cut = t->n_numbers > 0 ? table->arrays[0].declared : NULL;
+    for (unsigned i = 0; i < t->n_numbers; i++)
+        t->n_columns /= t->cut->axes[i].n;
+    t->name = sqlite3_mprintf("%s_%s", analysis, table->name);
+    t->keys = key_list(t, "");
+    t->key_types = key_list(t, " INTEGER NOT NULL");
+    return t->name == NULL || t->keys == NULL || t->key_types == NULL ? tc_no_memory(err, table->name) : TC_OK;
 }
 
 static void close_target(target *t)
 {
     sqlite3_finalize(t->insert);
     sqlite3_free(t->name);
-    free(t->columns);
-    free(t->types);
+    sqlite3_free(t->keys);
+    sqlite3_free(t->key_types);
 }
 
 static tc_status create_table(const target *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
+    char title[WU_TITLE_MAX];
 
-    sqlite3_str_appendf(sql, "CREATE TABLE \"%w\"(%s", t->name, t->keys);
-    for (size_t i = 0; i < t->n_columns; i++)
-        sqlite3_str_appendf(sql, ", \"%w\" %s", t->columns[i], t->types[i]);
-    sqlite3_str_appendf(sql, ", PRIMARY KEY(%s)) WITHOUT ROWID", t->key_names);
+    sqlite3_str_appendf(sql, "CREATE TABLE \"%w\"(%s", t->name, t->key_types);
+    for (size_t i = 0; i < t->n_columns; i++) {
+        column_title(t, i, title);
+        sqlite3_str_appendf(sql, ", \"%w\" %s", title, column_type(t, i));
+    }
+    sqlite3_str_appendf(sql, ", PRIMARY KEY(%s)) WITHOUT ROWID", t->keys);
+    if (t->cut != NULL)
+        sqlite3_str_appendf(sql, "; CREATE INDEX \"%w_by_item\" ON \"%w\"(item)", t->name, t->name);
     return val_sql_built(t->ds, sql, err);
 }
 
-/* Makes the table, or adds the columns that it lacks (a stack's regions have
+/* Makes the table, or adds the columns that it lacks (a stack's points have
  * more than a picture's). *changed: there was something to do. */
 static tc_status make_ready(const target *t, bool *changed, tc_err *err)
 {
     sqlite3_stmt *has = NULL;
+    char title[WU_TITLE_MAX];
     bool row = false;
     tc_status st = val_sql_prepare(t->ds, &has, err, "SELECT 1 FROM pragma_table_info(%Q) WHERE ?1 IS NULL OR "
                                    "name = ?1 COLLATE NOCASE", t->name);
@@ -74,45 +130,41 @@ static tc_status make_ready(const target *t, bool *changed, tc_err *err)
         return create_table(t, err);
     }
     for (size_t i = 0; st == TC_OK && i < t->n_columns; i++) {
+        column_title(t, i, title);
         sqlite3_reset(has);
-        sqlite3_bind_text(has, 1, t->columns[i], -1, SQLITE_STATIC);
+        sqlite3_bind_text(has, 1, title, -1, SQLITE_TRANSIENT);
         st = val_sql_step(t->ds, has, &row, err);
         sqlite3_reset(has);
         if (st == TC_OK && !row) {
             *changed = true;
-            st = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, t->columns[i], t->types[i]);
+            st = val_sql(t->ds, err, "ALTER TABLE \"%w\" ADD COLUMN \"%w\" %s", t->name, title, column_type(t, i));
         }
     }
     sqlite3_finalize(has);
     return st;
 }
 
-/* Parameters: the keys, then the columns. */
 static tc_status prepare_insert(target *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
-    char *text;
-    tc_status st;
+    char title[WU_TITLE_MAX];
 
-    sqlite3_str_appendf(sql, "INSERT INTO \"%w\"(%s", t->name, t->key_names);
-    for (size_t i = 0; i < t->n_columns; i++)
-        sqlite3_str_appendf(sql, ", \"%w\"", t->columns[i]);
+    sqlite3_str_appendf(sql, "INSERT INTO \"%w\"(%s", t->name, t->keys);
+    for (size_t i = 0; i < t->n_columns; i++) {
+        column_title(t, i, title);
+        sqlite3_str_appendf(sql, ", \"%w\"", title);
+    }
     sqlite3_str_appendall(sql, ") VALUES(?");
-    for (size_t i = 1; i < t->n_keys + t->n_columns; i++)
+    for (size_t i = t->n_numbers + t->table->has_item + t->n_columns; i > 0; i--)
         sqlite3_str_appendall(sql, ",?");
     sqlite3_str_appendall(sql, ")");
-    text = sqlite3_str_finish(sql);
-    if (text == NULL)
-        return tc_no_memory(err, t->name);
-    st = val_sql_prepare(t->ds, &t->insert, err, "%s", text);
-    sqlite3_free(text);
-    return st;
+    return val_sql_query(t->ds, sql, &t->insert, err);
 }
 
 /* --- values ------------------------------------------------------------------------------ */
 
 /* NaN becomes NULL: SQLite has no other. */
-static tc_status bind_value(const target *t, int at, const wu_array_info *info, const unsigned char *p, tc_err *err)
+static tc_status bind_value(const target *t, int at, const wu_array_info *info, const void *p, tc_err *err)
 {
     union { int32_t i32; int64_t i64; float f32; double f64; } v;
     char text[WU_CELL_MAX];
@@ -120,7 +172,7 @@ static tc_status bind_value(const target *t, int at, const wu_array_info *info, 
 
     switch (info->dtype) {
     case WU_BOOL:
-    case WU_U8: code = sqlite3_bind_int(t->insert, at, *p); break;
+    case WU_U8: code = sqlite3_bind_int(t->insert, at, *(const uint8_t *)p); break;
     case WU_I32: memcpy(&v.i32, p, sizeof v.i32); code = sqlite3_bind_int(t->insert, at, v.i32); break;
     case WU_I64: memcpy(&v.i64, p, sizeof v.i64); code = sqlite3_bind_int64(t->insert, at, v.i64); break;
     case WU_F32: memcpy(&v.f32, p, sizeof v.f32); code = sqlite3_bind_double(t->insert, at, (double)v.f32); break;
@@ -133,230 +185,78 @@ static tc_status bind_value(const target *t, int at, const wu_array_info *info, 
     return code == SQLITE_OK ? TC_OK : val_sql_fault(t->ds, err);
 }
 
-static const unsigned char *value_at(const wu_cursor *cursor, const wu_column *column, const wu_array_info **info)
-{
-    const struct wu_cursor_array *const array = &cursor->arrays[column->source];
+/* --- rows ------------------------------------------------------------------------------------ */
 
-    *info = array->info;
-    return array->data + column->element * wu_dtype_size(array->info->dtype, array->info->width);
+/* Binds the numbers of a part of a cut row, as many as it has axes of them. */
+static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
+{
+    for (unsigned i = t->n_numbers; i-- > 0; part /= t->cut->axes[i].n)
+        sqlite3_bind_int64(stmt, (int)i + 1, t->cut->axes[i].numbers[part % t->cut->axes[i].n]);
 }
 
-/* --- tables with a row for each item, region, cell, point --------------------------------- */
-
-/* Rows belong to their array's row number, or to the item that a column names;
- * then they are counted within the item. */
-typedef struct rows {
-    const wu_column *item_column;    /* NULL: row i is of item i */
-    int64_t item, n;                 /* of the row at hand */
-} rows;
-
-static tc_status next_item(rows *r, const wu_cursor *cursor, tc_err *err)
+/* The row at hand, cut or whole; n: its number within its item. */
+static tc_status insert_row(const target *t, const wu_cursor *cursor, int64_t item, int64_t n, tc_err *err)
 {
-    char text[WU_CELL_MAX];
-    const wu_array_info *info;
-    const unsigned char *p;
-    int64_t item;
-
-    if (r->item_column == NULL) {
-        r->item = (int64_t)cursor->row;
-        return TC_OK;
-    }
-    p = value_at(cursor, r->item_column, &info);
-    wu_value_text(info, p, text);
-    item = strtoll(text, NULL, 10);
-    if (item < 0 || (uint64_t)item >= cursor->file->n_items || item < r->item)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %" PRId64 ": they are not in order",
-                       cursor->file->path, info->name, cursor->row, item);
-    r->n = item == r->item ? r->n + 1 : 1;
-    r->item = item;
-    return TC_OK;
-}
-
-static tc_status insert_row(const target *t, const wu_cursor *cursor, const rows *r, int64_t first_item, tc_err *err)
-{
-    int at = 1;
     tc_status st = TC_OK;
 
-    sqlite3_bind_int64(t->insert, at++, first_item + r->item);
-    if (r->item_column != NULL)
-        sqlite3_bind_int64(t->insert, at++, r->n);
-    for (size_t i = 0; st == TC_OK && i < cursor->table->n_columns; i++) {
-        const wu_array_info *info;
-        const unsigned char *p;
+    for (size_t first = 0; st == TC_OK && first < t->table->n_columns; first += t->n_columns) {
+        int at = (int)t->n_numbers + 1;
 
-        if (cursor->table->columns[i].kind != WU_COLUMN_VALUE)
-            continue;
-        p = value_at(cursor, &cursor->table->columns[i], &info);
-        st = bind_value(t, at++, info, p, err);
-    }
-    return st == TC_OK ? val_sql_run(t->ds, t->insert, err) : st;
-}
+        bind_numbers(t, t->insert, first / t->n_columns);
+        sqlite3_bind_int64(t->insert, at++, item);
+        if (t->table->has_item)
+            sqlite3_bind_int64(t->insert, at++, n);
+        for (size_t i = first; st == TC_OK && i < first + t->n_columns; i++) {
+            const wu_array_info *info;
+            const void *const value = wu_cursor_value(cursor, i, &info);
 
-static tc_status insert_rows(const target *t, const wu_result_file *file, const wu_table *table,
-                             const wu_column *item_column, int64_t first_item, tc_err *err)
-{
-    rows r = { .item_column = item_column };
-    wu_cursor cursor;
-    bool more = true;
-    tc_status st = wu_cursor_open(file, table, &cursor, err);
-
-    while (st == TC_OK && more) {
-        st = wu_cursor_next(&cursor, &more, err);
-        if (st == TC_OK && more)
-            st = next_item(&r, &cursor, err);
-        if (st == TC_OK && more)
-            st = insert_row(t, &cursor, &r, first_item, err);
-    }
-    wu_cursor_close(&cursor);
-    return st;
-}
-
-static tc_status store_rows(const val_dataset *ds, const wu_result_file *file, const wu_table *table,
-                            const char *analysis, int64_t first_item, tc_err *err)
-{
-    target t = { .ds = ds, .keys = "item INTEGER NOT NULL", .key_names = "item", .n_keys = 1 };
-    const wu_column *item_column = NULL;
-    bool changed;
-    tc_status st = open_target(&t, analysis, table->name, table->n_columns, err);
-
-    t.n_columns = 0;
-    for (size_t i = 0; st == TC_OK && i < table->n_columns; i++) {
-        const wu_column *const column = &table->columns[i];
-
-        if (column->kind == WU_COLUMN_ITEM_NAME)
-            item_column = column;
-        if (column->kind != WU_COLUMN_VALUE)
-            continue;
-        t.types[t.n_columns] = sql_type(wu_npz_info(file->npz, table->arrays[column->source])->dtype);
-        t.columns[t.n_columns++] = column->title;
-    }
-    if (item_column != NULL) {
-        t.keys = "item INTEGER NOT NULL, n INTEGER NOT NULL";
-        t.key_names = "item, n";
-        t.n_keys = 2;
-    }
-    if (st == TC_OK)
-        st = make_ready(&t, &changed, err);
-    if (st == TC_OK)
-        st = prepare_insert(&t, err);
-    if (st == TC_OK)
-        st = insert_rows(&t, file, table, item_column, first_item, err);
-    close_target(&t);
-    return st;
-}
-
-/* --- features: a row for each item, levels and distance ------------------------------------- */
-
-/* hcc has 4,875 features an item: more than SQLite has columns (2,000), and as
- * one row a feature a million items would have 5,000 million rows. A row for
- * each levels and distance is as small as the numbers themselves, and with the
- * item last in its key, one feature of all items lies together. An index finds
- * all of one item: 1 KB an item. */
-typedef struct layout {
-    size_t n_groups, width;    /* groups of `width` features, one behind the other */
-    struct group {
-        unsigned levels, distance;
-    } *groups;
-} layout;
-
-/* The number behind `prefix`; *text is then behind the number. */
-static bool eat_number(const char **text, const char *prefix, unsigned *out)
-{
-    const size_t n = strlen(prefix);
-    char *end;
-
-    if (strncmp(*text, prefix, n) != 0 || (*text)[n] < '0' || (*text)[n] > '9')
-        return false;
-    *out = (unsigned)strtoul(*text + n, &end, 10);
-    *text = end;
-    return true;
-}
-
-/* "glcm_L64_d03_contrast_mean" to 64, 3 and "contrast_mean"; NULL: not so. */
-static const char *split_title(const char *title, struct group *g)
-{
-    const char *rest = title + strcspn(title, "_");
-
-    return eat_number(&rest, "_L", &g->levels) && eat_number(&rest, "_d", &g->distance) && *rest == '_' ? rest + 1 : NULL;
-}
-
-static bool same_group(const struct group *a, const struct group *b)
-{
-    return a->levels == b->levels && a->distance == b->distance;
-}
-
-/* Fills the layout and the columns of the target, from titles[n]. */
-static tc_status find_layout(const wu_column *columns, size_t n, layout *l, target *t, tc_err *err)
-{
-    l->groups = calloc(n + 1, sizeof *l->groups);
-    if (l->groups == NULL)
-        return tc_no_memory(err, "features");
-    for (size_t i = 0; i < n; i++) {
-        struct group g = { 0 };
-        const char *const rest = split_title(columns[i].title, &g);
-        const bool fresh = l->n_groups == 0 || !same_group(&g, &l->groups[l->n_groups - 1]);
-
-        if (fresh && l->n_groups == 1)
-            l->width = i;
-        if (fresh)
-            l->groups[l->n_groups++] = g;
-        if (rest != NULL && l->n_groups == 1) {
-            t->columns[i] = rest;
-            t->types[i] = "REAL";
-        } else if (rest == NULL || strcmp(rest, t->columns[i % l->width]) != 0 || fresh != (i % l->width == 0)) {
-            return tc_fail(err, TC_INTERNAL, "the feature %s does not fit the others", columns[i].title);
+            st = bind_value(t, at++, info, value, err);
         }
-    }
-    if (l->n_groups == 1)
-        l->width = n;
-    t->n_columns = l->width;
-    return l->n_groups * l->width == n ? TC_OK : tc_fail(err, TC_INTERNAL, "features are missing");
-}
-
-static tc_status insert_features(const target *t, const layout *l, const wu_cursor *cursor, int64_t item, tc_err *err)
-{
-    const double *const row = (const double *)(const void *)cursor->arrays[0].data;
-    tc_status st = TC_OK;
-
-    for (size_t g = 0; st == TC_OK && g < l->n_groups; g++) {
-        sqlite3_bind_int64(t->insert, 1, l->groups[g].levels);
-        sqlite3_bind_int64(t->insert, 2, l->groups[g].distance);
-        sqlite3_bind_int64(t->insert, 3, item);
-        for (size_t i = 0; i < l->width; i++)
-            sqlite3_bind_double(t->insert, (int)(4 + i), row[g * l->width + i]);
-        st = val_sql_run(t->ds, t->insert, err);
+        if (st == TC_OK)
+            st = val_sql_run(t->ds, t->insert, err);
     }
     return st;
 }
 
-static tc_status insert_all_features(const target *t, const layout *l, const wu_result_file *file,
-                                     const wu_table *table, int64_t first_item, tc_err *err)
+static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
-    tc_status st = wu_cursor_open(file, table, &cursor, err);
+    size_t item = 0;
+    int64_t n = 0;
+    tc_status st = wu_cursor_open(file, t->table, &cursor, err);
 
     while (st == TC_OK && more) {
         st = wu_cursor_next(&cursor, &more, err);
-        if (st == TC_OK && more)
-            st = insert_features(t, l, &cursor, first_item + (int64_t)cursor.row, err);
+        if (st != TC_OK || !more)
+            break;
+        if (cursor.item < item)
+            st = tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %zu: they are not in order", file->path,
+                         t->table->arrays[0].info->name, cursor.row, cursor.item);
+        n = cursor.item == item ? n + 1 : 1;
+        item = cursor.item;
+        if (st == TC_OK)
+            st = insert_row(t, &cursor, first_item + (int64_t)item, n, err);
     }
     wu_cursor_close(&cursor);
     return st;
 }
 
-/* Which levels and distances there are; *changed: some are new. */
-static tc_status record_groups(const target *t, const layout *l, bool *changed, tc_err *err)
+/* Which numbers there are; *changed: some are new. */
+static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
     sqlite3_stmt *insert = NULL;
-    tc_status st = val_sql(t->ds, err, "CREATE TABLE IF NOT EXISTS \"%w_groups\"(levels INTEGER NOT NULL, "
-                           "distance INTEGER NOT NULL, PRIMARY KEY(levels, distance)) WITHOUT ROWID", t->name);
+    /* The keys without the item. */
+    const int length = (int)(strlen(t->keys) - strlen(", item")), typed = (int)(strlen(t->key_types) -
+                                                                                strlen(", item INTEGER NOT NULL"));
+    tc_status st = val_sql(t->ds, err, "CREATE TABLE IF NOT EXISTS \"%w_groups\"(%.*s, PRIMARY KEY(%.*s)) WITHOUT ROWID",
+                           t->name, typed, t->key_types, length, t->keys);
 
     if (st == TC_OK)
-        st = val_sql_prepare(t->ds, &insert, err, "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?, ?)", t->name);
-    for (size_t g = 0; st == TC_OK && g < l->n_groups; g++) {
-        sqlite3_bind_int64(insert, 1, l->groups[g].levels);
-        sqlite3_bind_int64(insert, 2, l->groups[g].distance);
+        st = val_sql_prepare(t->ds, &insert, err, "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
+                             2 * (int)(t->n_numbers - 1), ",?,?,?,?,?");
+    for (size_t part = 0; st == TC_OK && part < t->table->n_columns / t->n_columns; part++) {
+        bind_numbers(t, insert, part);
         st = val_sql_run(t->ds, insert, err);
         *changed = *changed || sqlite3_changes(t->ds->db) > 0;
     }
@@ -364,31 +264,23 @@ static tc_status record_groups(const target *t, const layout *l, bool *changed, 
     return st;
 }
 
-static tc_status store_features(const val_dataset *ds, const wu_result_file *file, const wu_table *table,
-                                const char *analysis, int64_t first_item, tc_err *err)
+static tc_status store_table(const val_dataset *ds, const wu_result_file *file, const wu_table *table,
+                             const char *analysis, int64_t first_item, tc_err *err)
 {
-    target t = { .ds = ds, .key_names = "levels, distance, item", .n_keys = 3,
-                 .keys = "levels INTEGER NOT NULL, distance INTEGER NOT NULL, item INTEGER NOT NULL" };
-    layout l = { .n_groups = 0 };
+    target t;
     bool changed = false;
-    tc_status st = open_target(&t, analysis, table->name, table->n_columns, err);
+    tc_status st = open_target(ds, analysis, table, &t, err);
 
-    /* The first column is the item's name. */
-    if (st == TC_OK)
-        st = find_layout(table->columns + 1, table->n_columns - 1, &l, &t, err);
     if (st == TC_OK)
         st = make_ready(&t, &changed, err);
-    if (st == TC_OK)
-        st = record_groups(&t, &l, &changed, err);
-    if (st == TC_OK && changed)
-        st = val_sql(ds, err, "CREATE INDEX IF NOT EXISTS \"%w_by_item\" ON \"%w\"(item)", t.name, t.name);
-    if (st == TC_OK && changed)
-        st = val_make_views(ds, analysis, err);
+    if (st == TC_OK && t.cut != NULL)
+        st = record_numbers(&t, &changed, err);
+    if (st == TC_OK && t.cut != NULL && changed)
+        st = val_make_views(ds, analysis, table, err);
     if (st == TC_OK)
         st = prepare_insert(&t, err);
     if (st == TC_OK)
-        st = insert_all_features(&t, &l, file, table, first_item, err);
-    free(l.groups);
+        st = insert_rows(&t, file, first_item, err);
     close_target(&t);
     return st;
 }
@@ -398,12 +290,7 @@ tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file, co
 {
     tc_status st = TC_OK;
 
-    for (size_t i = 0; st == TC_OK && i < tables->n; i++) {
-        const wu_table *const table = &tables->tables[i];
-
-        st = strcmp(table->name, "features") == 0
-            ? store_features(ds, file, table, analysis, first_item, err)
-            : store_rows(ds, file, table, analysis, first_item, err);
-    }
+    for (size_t i = 0; st == TC_OK && i < tables->n; i++)
+        st = store_table(ds, file, &tables->tables[i], analysis, first_item, err);
     return st;
 }

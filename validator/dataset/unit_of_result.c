@@ -11,7 +11,7 @@
 
 typedef struct reading {
     const char *path;
-    const wu_npz_reader *r;
+    wu_result_file file;
     const json_t *json;
 } reading;
 
@@ -33,51 +33,31 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-/* An array of one item: the first by name among labels, mask and the first of
- * the maps that were asked for. */
-static const wu_array_info *own_array(const reading *in, const char *item)
+/* How large the item was, as one of its pictures tells: all that is asked of a size is to
+ * bound the rows of a table. Without pictures it is as large as may be; a place of three
+ * coordinates is in a stack. */
+static void find_size(const reading *in, wu_item *item)
 {
-    const json_t *const map = json_array_get(json_object_get(json_object_get(in->json, "parameters"), "maps"), 0);
-    const json_t *const offset = json_object_get(map, "offset");
-    const char *const feature = json_string_value(json_object_get(map, "feature"));
-    char names[3][WU_MAX_NAME + 128];
+    *item = (wu_item){ .name = item->name, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE, .bits = 16, .channels = 1,
+                       .spacing = { 1, 1, 1 } };
+    for (size_t i = 0; i < in->file.n_declared; i++) {
+        const wu_declared *const d = &in->file.declared[i];
+        const wu_array_info *info;
+        size_t index;
 
-    snprintf(names[0], sizeof names[0], "labels_%s", item);
-    snprintf(names[1], sizeof names[1], "mask_%s", item);
-    snprintf(names[2], sizeof names[2], "map_%s_%.32s_L%lld_%lld_%lld", item, feature != NULL ? feature : "",
-             (long long)json_integer_value(json_object_get(map, "levels")),
-             (long long)json_integer_value(json_array_get(offset, 0)),
-             (long long)json_integer_value(json_array_get(offset, 1)));
-    for (size_t i = 0; i < 3; i++) {
-        const long at = wu_npz_find(in->r, names[i]);
-
-        if (at >= 0)
-            return wu_npz_info(in->r, (size_t)at);
+        item->is_stack = item->is_stack || (d->role == WU_PLACE && d->axes[0].n == 3);
+        if (!wu_is_picture(d->role) || wu_find_declared(&in->file, d, item->name, &index, NULL) != TC_OK)
+            continue;
+        info = wu_npz_info(in->file.npz, index);
+        item->is_stack = info->ndim == 3;
+        item->ny = (uint32_t)info->shape[info->ndim - 2];
+        item->nx = (uint32_t)info->shape[info->ndim - 1];
+        item->nz = item->is_stack ? (uint32_t)info->shape[0] : 1;
+        break;
     }
-    return NULL;
-}
-
-/* How large the pictures were, where an array tells; else as large as may be. */
-static void guess_size(const reading *in, wu_item *item)
-{
-    const wu_array_info *const own = own_array(in, item->name);
-    const long at = wu_npz_find(in->r, "point");
-    const wu_array_info *const point = at < 0 ? NULL : wu_npz_info(in->r, (size_t)at);
-
-    item->is_stack = own != NULL ? own->ndim == 3 : point != NULL && point->ndim == 2 && point->shape[1] == 3;
-    item->nx = item->ny = WU_MAX_SIDE;
-    item->nz = item->is_stack ? WU_MAX_SIDE : 1;
-    item->bits = 16;
-    item->channels = 1;
+    if (item->nz == 0)
+        item->nz = item->is_stack ? WU_MAX_SIDE : 1;
     item->n_images = item->nz;
-    item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
-    if (own == NULL || own->ndim < 2)
-        return;
-    /* What does not fit 32 bits becomes 0, and then differs from the array. */
-    item->nx = own->shape[own->ndim - 1] <= WU_MAX_SIDE ? (uint32_t)own->shape[own->ndim - 1] : 0;
-    item->ny = own->shape[own->ndim - 2] <= WU_MAX_SIDE ? (uint32_t)own->shape[own->ndim - 2] : 0;
-    if (item->is_stack)
-        item->nz = own->shape[0] <= WU_MAX_SIDE ? (uint32_t)own->shape[0] : 0;
 }
 
 static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
@@ -99,7 +79,7 @@ static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
             st = tc_no_memory(err, in->path);
         job->n_items = st == TC_OK || job->items[i].name != NULL ? i + 1 : i;
         if (st == TC_OK)
-            guess_size(in, &job->items[i]);
+            find_size(in, &job->items[i]);
     }
     json_decref(seen);
     return st;
@@ -130,18 +110,17 @@ static tc_status read_all(const reading *in, an_unit *out, tc_err *err)
 
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
 {
-    wu_npz_reader *r = NULL;
     reading in = { .path = result };
-    tc_status st = wu_npz_open(result, &(wu_npz_limits){ .canonical = true }, &r, err);
+    tc_status st = wu_result_file_open(result, &(wu_npz_limits){ .canonical = true }, &in.file, err);
 
-    *out = (an_unit){ .job = NULL };
-    if (st != TC_OK)
-        return st;
-    in.r = r;
-    in.json = wu_npz_json(r);
-    out->job = calloc(1, sizeof *out->job);
-    st = out->job == NULL ? tc_no_memory(err, result) : read_all(&in, out, err);
-    wu_npz_reader_close(&r);
+    *out = (an_unit){ .job = st == TC_OK ? calloc(1, sizeof *out->job) : NULL };
+    if (st == TC_OK && out->job == NULL)
+        st = tc_no_memory(err, result);
+    if (st == TC_OK) {
+        in.json = wu_npz_json(in.file.npz);
+        st = read_all(&in, out, err);
+    }
+    wu_result_file_close(&in.file);
     if (st != TC_OK)
         an_unit_free(out);
     return st;

@@ -40,8 +40,10 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
         const char *const join = n > 0 ? "_" : "";
         if (axis->words != NULL)
             snprintf(out + n, WU_TITLE_MAX - n, "%s%s", join, axis->words[at[i]]);
-        else
+        else if (axis->numbers != NULL)
             snprintf(out + n, WU_TITLE_MAX - n, "%s%s%0*u", join, axis->prefix, (int)axis->digits, axis->numbers[at[i]]);
+        else
+            snprintf(out + n, WU_TITLE_MAX - n, "%s%u", join, (unsigned)at[i]);
     }
 }
 
@@ -174,7 +176,7 @@ static const char *read_axes(const json_t *list, wu_declared *out)
     return fault;
 }
 
-/* "map_{item}_contrast_L64_-1_2": a word, the mark, and what any array's name may have. */
+/* As "labels" and "_{item}", or with "_L64_-1_2" behind it: a word, the mark, and what any array's name may have. */
 static bool picture_name_fits(const char *name)
 {
     static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";

@@ -62,7 +62,7 @@ void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t 
 uint64_t wu_declared_elements(const wu_declared *d);
 
 enum { WU_TITLE_MAX = 512 };
-/* The title of a column, "bbox_y0", "glcm_L64_d03_contrast_mean": the parts of axes
+/* The title of a column, as "bbox_y0" or "t_L64_d03_contrast": the parts of axes
  * `from` to n_axes - 1, behind the declared title if from is 0. */
 void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
 

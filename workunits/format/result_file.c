@@ -7,311 +7,294 @@
 
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
+#include "workunits/format/result.h"
 
 /* --- the file ---------------------------------------------------------------------------- */
 
-void wu_free_strings(char **strings, size_t n)
+/* Sets item_names from `chars`, which have the array's shape. */
+static tc_status decode_names(wu_result_file *file, const wu_array_info *info, const uint32_t *chars, tc_err *err)
 {
-    for (size_t i = 0; strings != NULL && i < n; i++)
-        free(strings[i]);
-    free(strings);
+    char text[4 * WU_MAX_NAME + 1];    /* the longest UTF-8 of a name */
+    file->item_names = calloc((size_t)info->shape[0] + 1, sizeof *file->item_names);
+    if (file->item_names == NULL)
+        return tc_no_memory(err, info->name);
+    for (; file->n_items < info->shape[0]; file->n_items++) {
+        wu_ucs4_to_utf8(chars + file->n_items * info->width, info->width, text, sizeof text);
+        if (!wu_name_ok(text))
+            return tc_fail(err, TC_BAD_INPUT, "%s: item_names: \"%s\" cannot be an item's name", file->path,
+                           wu_quote(text).text);
+        file->item_names[file->n_items] = strdup(text);
+        if (file->item_names[file->n_items] == NULL)
+            return tc_no_memory(err, info->name);
+    }
+    return TC_OK;
 }
 
-static tc_status decode_strings(const wu_array_info *info, const uint32_t *chars, char ***out,
-                                tc_err *err)
+static tc_status read_names(wu_result_file *file, tc_err *err)
 {
-    const size_t n = (size_t)info->shape[0];
-    const size_t room = (size_t)info->width * 4 + 1;    /* the longest UTF-8 of one string */
-    char **strings = calloc(n + 1, sizeof *strings);
-    char *text = malloc(room);
-    tc_status status = strings == NULL || text == NULL ? tc_no_memory(err, info->name) : TC_OK;
-    for (size_t i = 0; i < n && status == TC_OK; i++) {
-        wu_ucs4_to_utf8(chars + i * info->width, info->width, text, room);
-        strings[i] = strdup(text);
-        if (strings[i] == NULL)
-            status = tc_no_memory(err, info->name);
-    }
-    free(text);
-    if (status != TC_OK) {
-        wu_free_strings(strings, n);
-        strings = NULL;
-    }
-    *out = strings;
-    return status;
-}
-
-tc_status wu_load_strings(const wu_result_file *file, const char *name, char ***out, size_t *n,
-                          tc_err *err)
-{
-    *out = NULL;
-    *n = 0;
-    const long index = wu_npz_find(file->npz, name);
+    const long index = wu_npz_find(file->npz, "item_names");
     if (index < 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
-    const wu_array_info *info = wu_npz_info(file->npz, (size_t)index);
-    if (info->dtype != WU_STR || info->ndim != 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: must be a list of strings", file->path, name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the array item_names is missing", file->path);
+    const wu_array_info *const info = wu_npz_info(file->npz, (size_t)index);
+    if (info->dtype != WU_STR || info->ndim != 1 || info->shape[0] > WU_MAX_ITEMS || info->width > WU_MAX_NAME)
+        return tc_fail(err, TC_BAD_INPUT, "%s: item_names: must be a list of names", file->path);
     void *chars = NULL;
     tc_status status = wu_npz_load(file->npz, (size_t)index, &chars, err);
     if (status == TC_OK)
-        status = decode_strings(info, chars, out, err);
-    if (status == TC_OK)
-        *n = (size_t)info->shape[0];
+        status = decode_names(file, info, chars, err);
     free(chars);
     return status;
 }
 
-tc_status wu_result_file_open(const char *path, wu_result_file *out, tc_err *err)
+/* An axis whose entries are the rows of an array is as long as that. */
+static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
+{
+    const long at = axis->array == NULL ? -1 : wu_npz_find(file->npz, axis->array);
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(file->npz, (size_t)at);
+    if (axis->array == NULL)
+        return TC_OK;
+    if (info == NULL || info->ndim != 2 || info->shape[0] < 1 || info->shape[0] > UINT32_MAX)
+        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing, or no list of keys", file->path, axis->array);
+    axis->n = (uint32_t)info->shape[0];
+    return TC_OK;
+}
+
+static tc_status read_declared(wu_result_file *file, tc_err *err)
+{
+    const json_t *const json = wu_npz_json(file->npz), *const version = json_object_get(json, "version");
+    char where[TC_ERR_MAX];
+    file->version = json_integer_value(version) == 1 ? 1 : WU_RESULT_FORMAT_VERSION;
+    if (!json_is_integer(version) || json_integer_value(version) != file->version)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is neither 1 nor %d", file->path, WU_RESULT_JSON,
+                       WU_RESULT_FORMAT_VERSION);
+    if (file->version == 1)
+        return TC_OK;
+    snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);
+    tc_status status = wu_declared_read(json_object_get(json, "arrays"), where, &file->declared, &file->n_declared, err);
+    for (size_t i = 0; i < file->n_declared && status == TC_OK; i++)
+        for (unsigned k = 0; k < file->declared[i].n_axes && status == TC_OK; k++)
+            status = measure_axis(file, &file->declared[i].axes[k], err);
+    return status;
+}
+
+tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_result_file *out, tc_err *err)
 {
     *out = (wu_result_file){ .path = path };
-    tc_status status = wu_npz_open(path, NULL, &out->npz, err);
+    tc_status status = wu_npz_open(path, limits, &out->npz, err);
     if (status == TC_OK)
-        status = wu_load_strings(out, "item_names", &out->item_names, &out->n_items, err);
-    for (size_t i = 0; i < out->n_items && status == TC_OK; i++)
-        if (!wu_name_ok(out->item_names[i]))
-            status = tc_fail(err, TC_BAD_INPUT, "%s: item_names: \"%s\" cannot be an item's name", path,
-                             wu_quote(out->item_names[i]).text);
+        status = read_declared(out, err);
+    if (status == TC_OK)
+        status = read_names(out, err);
     return status;
 }
 
 void wu_result_file_close(wu_result_file *file)
 {
+    for (size_t i = 0; i < file->n_items; i++)
+        free(file->item_names[i]);
+    free(file->item_names);
+    wu_declared_free(file->declared, file->n_declared);
     wu_npz_reader_close(&file->npz);
-    wu_free_strings(file->item_names, file->n_items);
     *file = (wu_result_file){ 0 };
+}
+
+/* --- arrays and what is declared of them ---------------------------------------------------- */
+
+static bool is_picture_of(const wu_array_info *info, wu_role role)
+{
+    const wu_dtype dtype = role == WU_MAP ? WU_F32 : role == WU_LABELS ? WU_I32 : WU_U8;
+    const unsigned n = info->ndim;
+    uint64_t voxels = 1;
+    if (info->dtype != dtype || (n != 2 && n != 3))
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        if (info->shape[i] < 1 || info->shape[i] > WU_MAX_SIDE)
+            return false;
+        voxels *= info->shape[i];
+    }
+    return voxels <= WU_MAX_VOXELS;
+}
+
+/* Whether the axes are those of the array, or as one its second. */
+static bool axes_fit(const wu_array_info *info, const wu_declared *d)
+{
+    uint64_t n = 1;
+    if (info->ndim > 2 && info->ndim != d->n_axes + 1)
+        return false;
+    for (unsigned i = 0; i < d->n_axes; i++) {
+        const wu_axis *const axis = &d->axes[i];
+        if (info->ndim > 2 ? axis->n != info->shape[i + 1] : axis->array != NULL)
+            return false;
+        n = info->ndim > 2 ? n : n * axis->n;
+        if (n > UINT32_MAX)
+            return false;
+    }
+    return info->ndim > 2 || (info->ndim == 2 ? d->n_axes > 0 && info->shape[1] == n : d->n_axes == 0);
+}
+
+static bool fits(const wu_array_info *info, const wu_declared *d)
+{
+    if (wu_is_picture(d->role))
+        return is_picture_of(info, d->role);
+    if (d->role == WU_ITEM && info->dtype != WU_I64)
+        return false;
+    if (d->role == WU_PLACE && info->dtype != WU_F64)
+        return false;
+    if (d->role == WU_KEYS && (info->dtype != WU_I32 || info->ndim != 2))
+        return false;
+    return axes_fit(info, d);
+}
+
+tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item, size_t *index,
+                           tc_err *err)
+{
+    char name[WU_TITLE_MAX];
+    wu_declared_name(d, item, name, sizeof name);
+    const long at = wu_npz_find(file->npz, name);
+    if (at < 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
+    *index = (size_t)at;
+    if (!fits(wu_npz_info(file->npz, *index), d))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has not the type and shape that are declared", file->path, name);
+    return TC_OK;
 }
 
 /* --- sorting arrays into tables ------------------------------------------------------------ */
 
-enum { MAX_COLUMNS = 1000000, MAX_ELEMENTS = 16 };
+enum { MAX_COLUMNS = 1000000 };
 
-/* Arrays whose name is the prefix, or begins with it and '_', are columns of
- * the table. */
-static const struct { const char *prefix, *table; } groups[] = {
-    { "region", "regions" },
-    { "cell", "cells" },
-    { "point", "points" },
-    { "score", "points" },
-};
+/* Whether it gives columns of a table. */
+static bool is_column(const wu_declared *d)
+{
+    return d->table != NULL && d->role <= WU_PLACE;
+}
 
-/* Tables in the order in which they are shown. */
-static const char *const table_names[] = { "features", "items", "regions", "cells", "points" };
-enum { TABLES = sizeof table_names / sizeof table_names[0] };
+/* Adds an array to the table that is being made, the last. */
+static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array, tc_err *err)
+{
+    const uint64_t elements = wu_declared_elements(array->declared), rows = array->info->shape[0];
+    const bool is_item = array->declared->role == WU_ITEM;
+    const char *const name = array->info->name;
+    if (is_item && table->n_arrays > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not precede the arrays of its table", file->path, name);
+    if (table->n_arrays > 0 && rows != table->rows)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64, file->path, name, rows,
+                       table->arrays[0].info->name, table->rows);
+    table->has_item = table->has_item || is_item;
+    if (!table->has_item && rows != file->n_items)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but there are %zu items", file->path, name, rows,
+                       file->n_items);
+    if (elements > MAX_COLUMNS - table->n_columns)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: the table has too many columns", file->path, name);
+    table->arrays[table->n_arrays++] = *array;
+    table->rows = rows;
+    table->n_columns += is_item ? 0 : (size_t)elements;
+    return TC_OK;
+}
 
-static size_t table_index(const char *name)
+static tc_status number_columns(wu_table *table, tc_err *err)
+{
+    size_t column = 0;
+    table->columns = calloc(table->n_columns + 1, sizeof *table->columns);
+    if (table->columns == NULL)
+        return tc_no_memory(err, "the columns of a table");
+    for (size_t i = table->has_item; i < table->n_arrays; i++)
+        for (size_t k = 0; column < table->n_columns && k < wu_declared_elements(table->arrays[i].declared); k++)
+            table->columns[column++] = (wu_column){ i, k };
+    return TC_OK;
+}
+
+/* Makes the table of declared[first] and those after it. */
+static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t first, tc_err *err)
+{
+    wu_table *const table = &out->tables[out->n];
+    const wu_table *const before = out->n > 0 ? table - 1 : NULL;
+    tc_status status = TC_OK;
+    *table = (wu_table){ .name = file->declared[first].table,
+                         .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
+    for (size_t i = first; i < file->n_declared && status == TC_OK; i++) {
+        wu_table_array array = { .declared = &file->declared[i] };
+        if (!is_column(array.declared) || strcmp(array.declared->table, table->name) != 0)
+            continue;
+        status = wu_find_declared(file, array.declared, NULL, &array.index, err);
+        if (status != TC_OK)
+            return status;
+        array.info = wu_npz_info(file->npz, array.index);
+        if (array.info->ndim > 2)
+            continue;
+        status = add_array(file, table, &array, err);
+        out->used[array.index] = true;
+    }
+    if (status == TC_OK && table->n_arrays > 0) {
+        out->n++;
+        status = number_columns(table, err);
+    }
+    return status;
+}
+
+static bool is_made(const wu_tables *tables, const char *name)
 {
     size_t i = 0;
-    while (strcmp(table_names[i], name) != 0)
+    while (i < tables->n && strcmp(tables->tables[i].name, name) != 0)
         i++;
-    return i;
-}
-
-/* What the elements of a row are called: the last part of the array's name
- * tells, and how many there are. */
-static const char *element_name(const char *array, uint64_t n, size_t element)
-{
-    static const char *const box2[] = { "y0", "x0", "y1", "x1" };
-    static const char *const box3[] = { "z0", "y0", "x0", "z1", "y1", "x1" };
-    static const char *const place[] = { "z", "y", "x" };
-    const char *last = strrchr(array, '_');
-    last = last != NULL ? last + 1 : array;
-    if (strcmp(last, "bbox") == 0 && n == 4)
-        return box2[element];
-    if (strcmp(last, "bbox") == 0 && n == 6)
-        return box3[element];
-    if ((strcmp(last, "centroid") == 0 || strcmp(last, "point") == 0) && (n == 2 || n == 3))
-        return place[element + 3 - n];
-    return NULL;
-}
-
-/* "region_bbox", 2 to "bbox_y1"; "point", 0 to "y"; "score", 0 to "score". */
-static char *column_title(const wu_array_info *info, size_t prefix, size_t element)
-{
-    const char *own = info->name + prefix;
-    if (*own == '_')
-        own++;
-    const uint64_t n = info->ndim == 2 ? info->shape[1] : 1;
-    const size_t room = strlen(info->name) + 32;
-    char *title = malloc(room);
-    if (title == NULL)
-        return NULL;
-    const char *part = info->ndim == 2 ? element_name(info->name, n, element) : NULL;
-    if (info->ndim == 1)
-        snprintf(title, room, "%s", *own != '\0' ? own : info->name);
-    else if (part != NULL)
-        snprintf(title, room, "%s%s%s", own, *own != '\0' ? "_" : "", part);
-    else
-        snprintf(title, room, "%s_%zu", *own != '\0' ? own : info->name, element);
-    return title;
-}
-
-/* Appends a column, which owns the title from then on. */
-static tc_status add_column(wu_table *table, wu_column column, tc_err *err)
-{
-    const size_t n = table->n_columns;
-    if (column.title != NULL && (n & (n - 1)) == 0) {
-        wu_column *bigger = realloc(table->columns, (n == 0 ? 1 : 2 * n) * sizeof *bigger);
-        if (bigger == NULL) {
-            free(column.title);
-            column.title = NULL;
-        } else {
-            table->columns = bigger;
-        }
-    }
-    if (column.title == NULL)
-        return tc_no_memory(err, "the columns of a table");
-    table->columns[table->n_columns++] = column;
-    return TC_OK;
-}
-
-static tc_status add_array(const wu_result_file *file, wu_table *table, size_t array, tc_err *err)
-{
-    const wu_array_info *info = wu_npz_info(file->npz, array);
-    if (table->n_arrays > 0 && info->shape[0] != table->rows)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64,
-                       file->path, info->name, info->shape[0],
-                       wu_npz_info(file->npz, table->arrays[0])->name, table->rows);
-    size_t *bigger = realloc(table->arrays, (table->n_arrays + 1) * sizeof *bigger);
-    if (bigger == NULL)
-        return tc_no_memory(err, "a table");
-    table->arrays = bigger;
-    table->arrays[table->n_arrays++] = array;
-    table->rows = info->shape[0];
-    return TC_OK;
-}
-
-static tc_status add_row_names(wu_table *table, tc_err *err)
-{
-    return add_column(table, (wu_column){ strdup("item"), WU_COLUMN_ROW_NAME, 0, 0 }, err);
-}
-
-/* The columns of one array. Item numbers become the column "item". */
-static tc_status add_array_columns(const wu_result_file *file, wu_table *table, size_t array,
-                                   size_t prefix, tc_err *err)
-{
-    const wu_array_info *info = wu_npz_info(file->npz, array);
-    tc_status status = add_array(file, table, array, err);
-    const size_t n = info->ndim == 2 ? (size_t)info->shape[1] : 1;
-    const bool numbers = prefix > 0 && strcmp(info->name + prefix, "_item") == 0 && info->ndim == 1
-        && (info->dtype == WU_I64 || info->dtype == WU_I32);
-    for (size_t i = 0; i < n && status == TC_OK; i++)
-        status = add_column(table, (wu_column){ column_title(info, prefix, i),
-                            numbers ? WU_COLUMN_ITEM_NAME : WU_COLUMN_VALUE, table->n_arrays - 1, i },
-                            err);
-    return status;
-}
-
-static tc_status add_features(const wu_result_file *file, wu_table *table, size_t array, tc_err *err)
-{
-    const wu_array_info *info = wu_npz_info(file->npz, array);
-    char **names = NULL;
-    size_t n = 0;
-    tc_status status = wu_load_strings(file, "feature_names", &names, &n, err);
-    if (status == TC_OK && (info->ndim != 2 || info->shape[0] != file->n_items || info->shape[1] != n
-                            || n > MAX_COLUMNS || info->dtype != WU_F64))
-        status = tc_fail(err, TC_BAD_INPUT, "%s: features: must be float64 of %zu items and %zu features",
-                         file->path, file->n_items, n);
-    if (status == TC_OK)
-        status = add_array(file, table, array, err);
-    if (status == TC_OK)
-        status = add_row_names(table, err);
-    for (size_t i = 0; i < n && status == TC_OK; i++) {
-        status = add_column(table, (wu_column){ names[i], WU_COLUMN_VALUE, 0, i }, err);
-        names[i] = NULL;
-    }
-    wu_free_strings(names, n);
-    return status;
-}
-
-/* Puts an array where it belongs, if it belongs in a table. */
-static tc_status place_array(const wu_result_file *file, wu_tables *out, size_t array, tc_err *err)
-{
-    const wu_array_info *info = wu_npz_info(file->npz, array);
-    out->used[array] = true;
-    if (strcmp(info->name, "item_names") == 0 || strcmp(info->name, "feature_names") == 0)
-        return TC_OK;
-    if (strcmp(info->name, "features") == 0)
-        return add_features(file, &out->tables[table_index("features")], array, err);
-    const bool narrow = info->ndim == 1 || (info->ndim == 2 && info->shape[1] <= MAX_ELEMENTS);
-    for (size_t i = 0; narrow && i < sizeof groups / sizeof groups[0]; i++) {
-        const size_t n = strlen(groups[i].prefix);
-        if (strncmp(info->name, groups[i].prefix, n) == 0 && (info->name[n] == '_' || info->name[n] == '\0'))
-            return add_array_columns(file, &out->tables[table_index(groups[i].table)], array, n, err);
-    }
-    /* `offsets` belongs to the whole result, however many there are. */
-    if (narrow && info->shape[0] == file->n_items && strcmp(info->name, "offsets") != 0) {
-        wu_table *items = &out->tables[table_index("items")];
-        const tc_status status = items->n_columns == 0 ? add_row_names(items, err) : TC_OK;
-        return status == TC_OK ? add_array_columns(file, items, array, 0, err) : status;
-    }
-    out->used[array] = false;
-    return TC_OK;
-}
-
-static void free_table(wu_table *table)
-{
-    for (size_t i = 0; i < table->n_columns; i++)
-        free(table->columns[i].title);
-    free(table->columns);
-    free(table->arrays);
-}
-
-/* Tables without columns are not kept. */
-static void drop_empty(wu_tables *tables)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < tables->n; i++) {
-        if (tables->tables[i].n_columns > 0)
-            tables->tables[kept++] = tables->tables[i];
-        else
-            free_table(&tables->tables[i]);
-    }
-    tables->n = kept;
+    return i < tables->n;
 }
 
 tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err)
 {
     *out = (wu_tables){ 0 };
-    const size_t n_arrays = wu_npz_count(file->npz);
-    out->tables = calloc(TABLES, sizeof *out->tables);
-    out->used = calloc(n_arrays + 1, sizeof *out->used);
-    if (out->tables == NULL || out->used == NULL)
+    if (file->version == 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a result of format 1, which does not say what its arrays are; read it "
+                       "with numpy.load, or let texcell do its work unit again", file->path);
+    out->tables = calloc(file->n_declared + 1, sizeof *out->tables);
+    out->arrays = calloc(file->n_declared + 1, sizeof *out->arrays);
+    out->used = calloc(wu_npz_count(file->npz) + 1, sizeof *out->used);
+    if (out->tables == NULL || out->arrays == NULL || out->used == NULL)
         return tc_no_memory(err, "tables");
-    out->n = TABLES;
-    for (size_t i = 0; i < TABLES; i++)
-        out->tables[i].name = table_names[i];
     tc_status status = TC_OK;
-    for (size_t i = 0; i < n_arrays && status == TC_OK; i++)
-        status = place_array(file, out, i, err);
-    drop_empty(out);
+    out->used[wu_npz_find(file->npz, "item_names")] = true;
+    for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
+        const wu_declared *const d = &file->declared[i];
+        size_t index = 0;
+        if (is_column(d) && !is_made(out, d->table))
+            status = make_table(file, out, i, err);
+        else if (d->role == WU_TITLES || d->role == WU_KEYS)
+            status = wu_find_declared(file, d, NULL, &index, err);
+        if (status == TC_OK && (d->role == WU_TITLES || d->role == WU_KEYS))
+            out->used[index] = true;
+    }
     return status;
 }
 
 void wu_tables_free(wu_tables *tables)
 {
-    for (size_t i = 0; i < tables->n; i++)
-        free_table(&tables->tables[i]);
+    for (size_t i = 0; tables->tables != NULL && i < tables->n; i++)
+        free(tables->tables[i].columns);
     free(tables->tables);
+    free(tables->arrays);
     free(tables->used);
     *tables = (wu_tables){ 0 };
+}
+
+void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
+{
+    const wu_column *const c = &table->columns[column];
+    wu_title(table->arrays[c->array].declared, c->element, 0, out);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static tc_status open_array(wu_cursor *cursor, size_t i, tc_err *err)
 {
-    struct wu_cursor_array *array = &cursor->arrays[i];
-    const size_t index = cursor->table->arrays[i];
-    array->info = wu_npz_info(cursor->file->npz, index);
-    const uint64_t n = array->info->ndim == 2 ? array->info->shape[1] : 1;
-    if (!tc_mul_size((size_t)n, wu_dtype_size(array->info->dtype, array->info->width),
-                     &array->row_bytes))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: a row is too long", cursor->file->path,
-                       array->info->name);
-    array->data = malloc(array->row_bytes + 1);
-    if (array->data == NULL)
+    struct wu_cursor_array *const to = &cursor->arrays[i];
+    const wu_table_array *const array = &cursor->table->arrays[i];
+    if (!tc_mul_size((size_t)wu_declared_elements(array->declared), wu_dtype_size(array->info->dtype, array->info->width),
+                     &to->row_bytes))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: a row is too long", cursor->file->path, array->info->name);
+    to->data = malloc(to->row_bytes + 1);
+    if (to->data == NULL)
         return tc_no_memory(err, array->info->name);
-    return wu_npz_stream_open(cursor->file->npz, index, &array->stream, err);
+    return wu_npz_stream_open(cursor->file->npz, array->index, &to->stream, err);
 }
 
 tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_cursor *out,
@@ -326,6 +309,19 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
     return status;
 }
 
+static tc_status find_item(wu_cursor *cursor, tc_err *err)
+{
+    const wu_table *const table = cursor->table;
+    int64_t item = (int64_t)cursor->row;
+    if (table->has_item)
+        memcpy(&item, cursor->arrays[0].data, sizeof item);
+    if (item < 0 || (uint64_t)item >= cursor->file->n_items)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %" PRId64 ", there are %zu items",
+                       cursor->file->path, table->arrays[0].info->name, cursor->row, item, cursor->file->n_items);
+    cursor->item = (size_t)item;
+    return TC_OK;
+}
+
 tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err)
 {
     cursor->row++;
@@ -335,7 +331,7 @@ tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err)
         status = *more ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
                                             cursor->arrays[i].row_bytes, err)
                        : wu_npz_stream_end(cursor->arrays[i].stream, err);
-    return status;
+    return status == TC_OK && *more ? find_item(cursor, err) : status;
 }
 
 void wu_cursor_close(wu_cursor *cursor)
@@ -346,6 +342,13 @@ void wu_cursor_close(wu_cursor *cursor)
     }
     free(cursor->arrays);
     *cursor = (wu_cursor){ 0 };
+}
+
+const void *wu_cursor_value(const wu_cursor *cursor, size_t column, const wu_array_info **info)
+{
+    const wu_column *const c = &cursor->table->columns[column];
+    *info = cursor->table->arrays[c->array].info;
+    return cursor->arrays[c->array].data + c->element * wu_dtype_size((*info)->dtype, (*info)->width);
 }
 
 /* C's printf spells these in more than one way. */
@@ -381,23 +384,9 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
     }
 }
 
-tc_status wu_cursor_text(const wu_cursor *cursor, size_t column, char out[WU_CELL_MAX], tc_err *err)
+void wu_cursor_text(const wu_cursor *cursor, size_t column, char out[WU_CELL_MAX])
 {
-    const wu_column *c = &cursor->table->columns[column];
-    const wu_result_file *file = cursor->file;
-    if (c->kind == WU_COLUMN_ROW_NAME) {
-        snprintf(out, WU_CELL_MAX, "%s", file->item_names[cursor->row]);
-        return TC_OK;
-    }
-    const struct wu_cursor_array *array = &cursor->arrays[c->source];
-    const size_t size = wu_dtype_size(array->info->dtype, array->info->width);
-    wu_value_text(array->info, array->data + c->element * size, out);
-    if (c->kind == WU_COLUMN_VALUE)
-        return TC_OK;
-    const long long number = strtoll(out, NULL, 10);
-    if (number < 0 || (unsigned long long)number >= file->n_items)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: row %" PRIu64 " is of item %lld, there are %zu items",
-                       file->path, array->info->name, cursor->row, number, file->n_items);
-    snprintf(out, WU_CELL_MAX, "%s", file->item_names[number]);
-    return TC_OK;
+    const wu_array_info *info;
+    const void *const data = wu_cursor_value(cursor, column, &info);
+    wu_value_text(info, data, out);
 }

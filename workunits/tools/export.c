@@ -16,11 +16,10 @@ const char wu_export_help[] =
     "Writes a result as files that any program opens. DIR is made if it is not there; files\n"
     "of an earlier export in it are replaced.\n"
     "\n"
+    "  items.csv, regions.csv, ...  its tables: a row for each item, region, cell, point, ...\n"
     "  features.csv         a row for each item, a column for each feature\n"
     "  offset_features.csv  a row for each item, levels, offset and feature\n"
-    "  items.csv            a row for each item; other values of which there is one per item\n"
-    "  regions.csv, cells.csv, points.csv   a row for each region, cell, point found\n"
-    "  map_*.png            maps of a feature in colour, with a scale from least to most: the\n"
+    "  map_*.png            maps of a value in colour, with a scale from least to most: the\n"
     "                       part that has values and some room around it\n"
     "  labels_*.png         labelled regions, each in a colour of its own, with its number where\n"
     "                       it is a picture and the number fits\n"
@@ -70,6 +69,10 @@ static tc_status open_images(const export_options *o, const wu_result_file *file
     if (crc == NULL || strcmp(crc, own) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", o->images,
                        o->result);
+    for (size_t i = 0; i < file->n_items; i++)
+        if (i >= (*job)->n_items || strcmp((*job)->items[i].name, file->item_names[i]) != 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", o->images, i, file->item_names[i],
+                           o->result);
     return TC_OK;
 }
 
@@ -78,7 +81,7 @@ static void note_unused(const wu_result_file *file, const bool *used)
 {
     for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
         const char *name = wu_npz_info(file->npz, i)->name;
-        if (!used[i] && strcmp(name, "offsets") != 0)
+        if (!used[i])
             wu_note("%s: %s is in no table and no picture; read it with numpy.load", file->path, name);
     }
 }
@@ -87,32 +90,30 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
     wu_result_file file = { 0 };
+    wu_tables tables = { 0 };
     wu_job *images = NULL;
-    bool *used = NULL;
     size_t n_tables = 0, n_pictures = 0;
     tc_status status = parse_options(argc, argv, &o, err);
     if (status == TC_OK)
-        status = wu_result_file_open(o.result, &file, err);
+        status = wu_result_file_open(o.result, NULL, &file, err);
     if (status == TC_OK && o.images != NULL)
         status = open_images(&o, &file, &images, err);
     if (status == TC_OK)
+        status = wu_tables_find(&file, &tables, err);
+    if (status == TC_OK)
         status = wu_make_folder(o.folder, err);
-    if (status == TC_OK) {
-        used = calloc(wu_npz_count(file.npz) + 1, sizeof *used);
-        status = used == NULL ? tc_no_memory(err, o.result) : TC_OK;
-    }
     if (status == TC_OK)
-        status = wu_export_tables(&file, o.folder, used, &n_tables, err);
+        status = wu_export_tables(&file, &tables, o.folder, &n_tables, err);
     if (status == TC_OK)
-        status = wu_export_pictures(&file, images, o.folder, used, &n_pictures, err);
-    if (status == TC_OK && images != NULL)
-        status = wu_export_points(&file, images, o.folder, &n_pictures, err);
+        status = wu_export_pictures(&file, images, o.folder, tables.used, &n_pictures, err);
+    for (size_t i = 0; status == TC_OK && images != NULL && i < tables.n; i++)
+        status = wu_export_points(&file, &tables.tables[i], images, o.folder, &n_pictures, err);
     if (status == TC_OK) {
-        note_unused(&file, used);
+        note_unused(&file, tables.used);
         printf("%s: %zu %s, %zu %s\n", o.folder, n_tables, n_tables == 1 ? "table" : "tables",
                n_pictures, n_pictures == 1 ? "picture" : "pictures");
     }
-    free(used);
+    wu_tables_free(&tables);
     wu_job_destroy(&images);
     wu_result_file_close(&file);
     return status;

@@ -7,21 +7,20 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* Writes one CSV file per table into `folder`, and offset_features.csv where
- * the result has that array. *written counts the files. used[i] is set for
- * each array that was written. */
-tc_status wu_export_tables(const wu_result_file *file, const char *folder, bool *used,
-                           size_t *written, tc_err *err);
+/* Writes one CSV file per table into `folder`, and one for each array of a table that has
+ * more axes, which is then `used`. *written counts the files. */
+tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,
+                           tc_err *err);
 
-/* Draws every array named map_*, labels_* and mask_* into `folder`; with a work
- * unit (else NULL) over its pictures. */
+/* Draws every map, labels and mask into `folder`; with a work unit of the same items (else
+ * NULL) over its pictures. used[i] is set for each array that was drawn. */
 tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
                              bool *used, size_t *written, tc_err *err);
 
-/* Draws the points of a result over the pictures of its work unit: for an image
- * one picture, for a stack its largest greys along z and its slices. Nothing for a
- * result without points. */
-tc_status wu_export_points(const wu_result_file *file, const wu_job *images, const char *folder,
+/* Draws the points of a table over the pictures of its work unit: for an image one
+ * picture, for a stack its largest greys along z and its slices. Nothing for a table
+ * without places. */
+tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
                            size_t *written, tc_err *err);
 
 #endif

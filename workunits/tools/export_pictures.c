@@ -23,8 +23,8 @@ typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
     void *data;                /* of the array, owned */
-    const char *item;          /* name */
-    const char *title;         /* what follows the item's name in that of the array, or "" */
+    const wu_declared *declared;
+    size_t item;
     uint32_t nx, ny, nz;
     wu_pixels pixels;          /* the picture; nx 0: none */
     unsigned lo, hi;           /* its grey range */
@@ -33,44 +33,14 @@ typedef struct drawing {
 
 /* --- the array ------------------------------------------------------------------------------- */
 
-/* The item whose name follows the prefix; if one name begins another, the longer. */
-static const char *find_item(const wu_result_file *file, const char *rest, const char **title)
+static tc_status load_array(const wu_result_file *file, const wu_declared *d, size_t item, size_t index,
+                            drawing *out, tc_err *err)
 {
-    const char *found = NULL;
-    size_t length = 0;
-    for (size_t i = 0; i < file->n_items; i++) {
-        const size_t n = strlen(file->item_names[i]);
-        if ((found == NULL || n > length) && strncmp(rest, file->item_names[i], n) == 0
-            && (rest[n] == '\0' || rest[n] == '_')) {
-            found = file->item_names[i];
-            length = n;
-        }
-    }
-    *title = found == NULL || rest[length] == '\0' ? "" : rest + length + 1;
-    return found;
-}
-
-static tc_status load_array(const wu_result_file *file, size_t index, size_t prefix, wu_dtype dtype,
-                            drawing *d, tc_err *err)
-{
-    const wu_array_info *info = wu_npz_info(file->npz, index);
-    *d = (drawing){ .file = file, .info = info };
-    const uint64_t *shape = info->shape + (info->ndim == 3 ? 1 : 0);
-    const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
-    if ((info->ndim != 2 && info->ndim != 3) || info->dtype != dtype)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is no picture: wrong type or dimensions", file->path,
-                       info->name);
-    if (shape[0] == 0 || shape[1] == 0 || nz == 0 || shape[0] > WU_MAX_SIDE || shape[1] > WU_MAX_SIDE
-        || nz > WU_MAX_SIDE || shape[0] * shape[1] * nz > WU_MAX_VOXELS)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is empty or too large to be a picture", file->path,
-                       info->name);
-    d->item = find_item(file, info->name + prefix, &d->title);
-    if (d->item == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: is of no item in item_names", file->path, info->name);
-    d->ny = (uint32_t)shape[0];
-    d->nx = (uint32_t)shape[1];
-    d->nz = (uint32_t)nz;
-    return wu_npz_load(file->npz, index, &d->data, err);
+    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const uint64_t *const plane = info->shape + info->ndim - 2;
+    *out = (drawing){ .file = file, .info = info, .declared = d, .item = item, .ny = (uint32_t)plane[0],
+                      .nx = (uint32_t)plane[1], .nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1 };
+    return wu_npz_load(file->npz, index, &out->data, err);
 }
 
 static unsigned grey_at(const wu_pixels *pixels, size_t at)
@@ -82,16 +52,11 @@ static unsigned grey_at(const wu_pixels *pixels, size_t at)
  * least to the largest value. */
 static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
 {
-    size_t i = 0;
-    while (i < images->n_items && strcmp(images->items[i].name, d->item) != 0)
-        i++;
-    if (i == images->n_items)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no item %s", images->path, d->item);
-    const wu_item *item = &images->items[i];
+    const wu_item *const item = &images->items[d->item];
     if (item->nx != d->nx || item->ny != d->ny || item->nz != d->nz)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than item %s", d->file->path,
-                       d->info->name, d->item);
-    const tc_status status = wu_item_load(images, i, &d->pixels, err);
+                       d->info->name, item->name);
+    const tc_status status = wu_item_load(images, d->item, &d->pixels, err);
     if (status != TC_OK)
         return status;
     d->lo = 0;
@@ -304,25 +269,10 @@ static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
     wu_canvas_text(canvas, x, y, scale, cut, ink);
 }
 
-/* "entropy_L64_1_0" as people say it; another title stays as it is. */
-static void map_title(const char *title, char out[LINE_MAX_CHARS])
-{
-    const char *at = strstr(title, "_L");
-    unsigned levels = 0;
-    int dx = 0, dy = 0, end = 0;
-    /* NOLINTNEXTLINE(cert-err34-c): numbers of so few digits do not overflow */
-    if (at != NULL && sscanf(at, "_L%3u_%4d_%4d%n", &levels, &dx, &dy, &end) == 3 && at[end] == '\0')
-        snprintf(out, LINE_MAX_CHARS, "%.*s, %u levels, offset (%d,%d)", (int)(at - title), title, levels,
-                 dx, dy);
-    else
-        snprintf(out, LINE_MAX_CHARS, "%s", title);
-}
-
 /* Title; with the picture: the picture, and the map laid over it; the map and
  * the bar. */
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
-    char title[LINE_MAX_CHARS];
     const map_view v = look_at_map(d);
     const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
@@ -335,15 +285,14 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
     const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
-    map_title(d->title, title);
     if (numbers.n == 0)
         wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
     wu_canvas canvas;
     tc_status status = wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err);
     if (status == TC_OK) {
-        draw_line(&canvas, pad, pad, scale, title, width - 2 * pad);
-        draw_line(&canvas, pad, pad + line, scale, d->item, width - 2 * pad);
+        draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "", width - 2 * pad);
+        draw_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
         uint64_t left = pad;
         if (panels > 1) {
             draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
@@ -519,37 +468,36 @@ static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 
 /* --- all of them ------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *prefix;
-    wu_dtype dtype;
-    tc_status (*draw)(drawing *d, const char *folder, tc_err *err);
-} kinds[] = {
-    { "map_", WU_F32, draw_map },
-    { "labels_", WU_I32, draw_labels },
-    { "mask_", WU_U8, draw_mask },
-};
+static tc_status draw(drawing *d, const char *folder, tc_err *err)
+{
+    switch (d->declared->role) {
+    case WU_MAP: return draw_map(d, folder, err);
+    case WU_MASK: return draw_mask(d, folder, err);
+    default: return draw_labels(d, folder, err);
+    }
+}
 
 tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
                              bool *used, size_t *written, tc_err *err)
 {
     tc_status status = TC_OK;
-    for (size_t i = 0; i < wu_npz_count(file->npz) && status == TC_OK; i++) {
-        const char *name = wu_npz_info(file->npz, i)->name;
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-            const size_t n = strlen(kinds[k].prefix);
-            if (strncmp(name, kinds[k].prefix, n) != 0)
-                continue;
-            drawing d;
-            status = load_array(file, i, n, kinds[k].dtype, &d, err);
-            if (status == TC_OK && images != NULL)
-                status = load_picture(images, &d, err);
-            if (status == TC_OK)
-                status = kinds[k].draw(&d, folder, err);
-            *written += d.written;
-            free_drawing(&d);
-            used[i] = true;
-            break;
-        }
+    for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
+        const wu_declared *const declared = &file->declared[k % file->n_declared];
+        const size_t item = k / file->n_declared;
+        drawing d = { .written = 0 };
+        size_t index = 0;
+        if (!wu_is_picture(declared->role))
+            continue;
+        status = wu_find_declared(file, declared, file->item_names[item], &index, err);
+        if (status == TC_OK)
+            status = load_array(file, declared, item, index, &d, err);
+        if (status == TC_OK && images != NULL)
+            status = load_picture(images, &d, err);
+        if (status == TC_OK)
+            status = draw(&d, folder, err);
+        *written += d.written;
+        free_drawing(&d);
+        used[index] = used[index] || status == TC_OK;
     }
     return status;
 }

@@ -19,30 +19,26 @@ typedef struct points {
     double *at;                /* [n][dims] */
 } points;
 
-/* n = 0 where the result has no points, or points of a kind that is only listed. */
-static tc_status load_points(const wu_result_file *file, points *p, tc_err *err)
+/* dims = 0 where the table has no places. */
+static tc_status load_points(const wu_result_file *file, const wu_table *table, points *p, tc_err *err)
 {
-    const long at = wu_npz_find(file->npz, "point"), item = wu_npz_find(file->npz, "point_item");
+    const wu_table_array *place = NULL;
     void *data = NULL;
     *p = (points){ .n = 0 };
-    if (at < 0 || item < 0)
+    for (size_t i = 0; i < table->n_arrays; i++)
+        place = table->arrays[i].declared->role == WU_PLACE ? &table->arrays[i] : place;
+    if (place == NULL || !table->has_item)
         return TC_OK;
-    const wu_array_info *a = wu_npz_info(file->npz, (size_t)at), *b = wu_npz_info(file->npz, (size_t)item);
-    if (a->dtype != WU_F64)
+    p->dims = place->info->shape[1];
+    if (table->rows == 0)
         return TC_OK;
-    if (a->ndim != 2 || (a->shape[1] != 2 && a->shape[1] != 3) || b->ndim != 1
-        || b->dtype != WU_I64 || b->shape[0] != a->shape[0])
-        return tc_fail(err, TC_BAD_INPUT, "%s: point: wrong type or dimensions", file->path);
-    if (a->shape[0] == 0)
-        return TC_OK;
-    tc_status status = wu_npz_load(file->npz, (size_t)at, &data, err);
+    tc_status status = wu_npz_load(file->npz, place->index, &data, err);
     p->at = data;
     data = NULL;
     if (status == TC_OK)
-        status = wu_npz_load(file->npz, (size_t)item, &data, err);
+        status = wu_npz_load(file->npz, table->arrays[0].index, &data, err);
     p->item = data;
-    p->n = status == TC_OK ? a->shape[0] : 0;
-    p->dims = a->shape[1];
+    p->n = status == TC_OK ? table->rows : 0;
     return status;
 }
 
@@ -138,18 +134,18 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 
 /* points_<item>: the picture, or a stack's largest greys through all slices;
  * points_<item>_slices: slices, each with the points nearest to it. */
-static tc_status draw_item(const wu_job *images, size_t job_item, const points *p, size_t item, const char *folder,
+static tc_status draw_item(const wu_job *images, const char *table, const points *p, size_t item, const char *folder,
                            size_t *written, tc_err *err)
 {
-    char name[WU_MAX_NAME + 32];
+    char name[2 * WU_MAX_NAME];
     wu_pixels px;
     view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
-    tc_status status = wu_item_load(images, job_item, &px, err);
+    tc_status status = wu_item_load(images, item, &px, err);
     if (status != TC_OK)
         return status;
     grey_range(&px, &all.lo, &all.hi);
     all.z1 = px.nz;
-    snprintf(name, sizeof name, "points_%s", images->items[job_item].name);
+    snprintf(name, sizeof name, "%s_%s", table, images->items[item].name);
     status = write_views(&all, 1, 1, &px, p, item, folder, name, err);
     *written += status == TC_OK;
     if (status == TC_OK && px.nz > 1) {
@@ -163,7 +159,7 @@ static tc_status draw_item(const wu_job *images, size_t job_item, const points *
             if (i > 0)
                 views[i - 1].last = views[i].first;
         }
-        snprintf(name, sizeof name, "points_%s_slices", images->items[job_item].name);
+        snprintf(name, sizeof name, "%s_%s_slices", table, images->items[item].name);
         status = write_views(views, n, (size_t)ceil(sqrt(n)), &px, p, item, folder, name, err);
         *written += status == TC_OK;
     }
@@ -171,20 +167,13 @@ static tc_status draw_item(const wu_job *images, size_t job_item, const points *
     return status;
 }
 
-tc_status wu_export_points(const wu_result_file *file, const wu_job *images, const char *folder,
+tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
                            size_t *written, tc_err *err)
 {
     points p;
-    tc_status status = load_points(file, &p, err);
-    for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++) {
-        size_t at = 0;
-        while (at < images->n_items && strcmp(images->items[at].name, file->item_names[i]) != 0)
-            at++;
-        if (at == images->n_items)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: has no item %s", images->path, file->item_names[i]);
-        else
-            status = draw_item(images, at, &p, i, folder, written, err);
-    }
+    tc_status status = load_points(file, table, &p, err);
+    for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++)
+        status = draw_item(images, table->name, &p, i, folder, written, err);
     free(p.at);
     free(p.item);
     return status;

@@ -1,10 +1,8 @@
 /* The tables of a result as CSV. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/glcm/glcm.h"
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
@@ -16,13 +14,14 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
     tc_status status = wu_cursor_open(file, table, &cursor, err);
     while (status == TC_OK && more) {
         status = wu_cursor_next(&cursor, &more, err);
-        for (size_t c = 0; c < table->n_columns && more && status == TC_OK; c++) {
-            status = wu_cursor_text(&cursor, c, text, err);
-            if (status == TC_OK)
-                wu_csv_put(out, text);
+        if (status != TC_OK || !more)
+            break;
+        wu_csv_put(out, file->item_names[cursor.item]);
+        for (size_t c = 0; c < table->n_columns; c++) {
+            wu_cursor_text(&cursor, c, text);
+            wu_csv_put(out, text);
         }
-        if (status == TC_OK && more)
-            status = wu_csv_end_line(out, err);
+        status = wu_csv_end_line(out, err);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -32,9 +31,13 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
                              tc_err *err)
 {
     wu_csv out;
+    char title[WU_TITLE_MAX];
     tc_status status = wu_csv_open(folder, table->name, &out, err);
-    for (size_t c = 0; c < table->n_columns && status == TC_OK; c++)
-        wu_csv_put(&out, table->columns[c].title);
+    wu_csv_put(&out, "item");
+    for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
+        wu_column_title(table, c, title);
+        wu_csv_put(&out, title);
+    }
     if (status == TC_OK)
         status = wu_csv_end_line(&out, err);
     if (status == TC_OK)
@@ -42,70 +45,113 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
     return wu_csv_close(&out, status, err);
 }
 
-/* --- offset_features: five dimensions as long rows -------------------------------------------- */
+/* --- arrays of more axes as long rows ----------------------------------------------------------- */
 
-typedef struct offset_table {
+/* An array of more axes than two has a row for each item and each entry of all other axes but
+ * the last, whose entries are the columns. */
+typedef struct long_table {
     const wu_result_file *file;
-    const wu_array_info *info;    /* [items, levels, offsets, features, 4] float64 */
+    const wu_declared *declared;
+    const wu_array_info *info;
     size_t index;
-    const json_t *levels;         /* a list of info->shape[1] integers */
-    int32_t *offsets;             /* [info->shape[2]][3]: dx, dy, distance (owned) */
-} offset_table;
+    struct keys {
+        const wu_declared *declared;   /* what they are; NULL: the axis has its own words or numbers */
+        int32_t *rows;                 /* [n][n of declared->axes[0]] (owned) */
+    } keys[WU_MAX_AXES];
+} long_table;
 
-/* Checks that levels, offsets and features fit the array, and loads the offsets. */
-static tc_status open_offsets(const wu_result_file *file, size_t index, offset_table *out, tc_err *err)
+static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
 {
-    *out = (offset_table){ .file = file, .info = wu_npz_info(file->npz, index), .index = index };
-    const uint64_t *shape = out->info->shape;
-    const long at = wu_npz_find(file->npz, "offsets");
-    const wu_array_info *offsets = at < 0 ? NULL : wu_npz_info(file->npz, (size_t)at);
-    out->levels = json_object_get(json_object_get(wu_npz_json(file->npz), "parameters"), "levels");
-    const bool fits = out->info->ndim == 5 && out->info->dtype == WU_F64 && shape[0] == file->n_items
-        && shape[1] == json_array_size(out->levels) && shape[3] == GLCM_FEATURES && shape[4] == 4
-        && offsets != NULL && offsets->dtype == WU_I32 && offsets->ndim == 2
-        && offsets->shape[0] == shape[2] && offsets->shape[1] == 3;
-    if (!fits)
-        return tc_fail(err, TC_BAD_INPUT, "%s: offset_features: does not fit the items, the parameter "
-                       "levels and the array offsets", file->path);
+    const char *const name = t->declared->axes[axis].array;
     void *data = NULL;
-    const tc_status status = wu_npz_load(file->npz, (size_t)at, &data, err);
-    out->offsets = data;
+    size_t index = 0, i = 0;
+    if (name == NULL)
+        return TC_OK;
+    while (i < t->file->n_declared && (t->file->declared[i].role != WU_KEYS || strcmp(t->file->declared[i].name, name) != 0))
+        i++;
+    if (i == t->file->n_declared)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: its keys %s are not declared", t->file->path, t->info->name, name);
+    tc_status status = wu_find_declared(t->file, &t->file->declared[i], NULL, &index, err);
+    if (status == TC_OK)
+        status = wu_npz_load(t->file->npz, index, &data, err);
+    t->keys[axis].declared = &t->file->declared[i];
+    t->keys[axis].rows = data;
     return status;
 }
 
-/* The cells before the numbers, counted by `row`: item, level, offset, feature. */
-static void put_place(const offset_table *t, uint64_t row, wu_csv *out)
+static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index, long_table *out, tc_err *err)
 {
-    const uint64_t *shape = t->info->shape;
-    const uint64_t feature = row % shape[3];
-    const uint64_t offset = row / shape[3] % shape[2];
-    const uint64_t level = row / shape[3] / shape[2] % shape[1];
-    const uint64_t item = row / shape[3] / shape[2] / shape[1];
-    char text[32];
-    wu_csv_put(out, t->file->item_names[item]);
-    snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT,
-             json_integer_value(json_array_get(t->levels, (size_t)level)));
-    wu_csv_put(out, text);
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(text, sizeof text, "%" PRId32, t->offsets[offset * 3 + i]);
-        wu_csv_put(out, text);
-    }
-    wu_csv_put(out, glcm_feature_names[feature]);
+    tc_status status = TC_OK;
+    *out = (long_table){ .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index };
+    if (out->info->shape[0] != file->n_items || d->axes[d->n_axes - 1].words == NULL || out->info->dtype == WU_STR)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not fit the items, or its columns have no names", file->path,
+                       out->info->name);
+    for (unsigned i = 0; i < d->n_axes && status == TC_OK; i++)
+        status = load_keys(out, i, err);
+    return status;
 }
 
-static tc_status write_offset_rows(const offset_table *t, wu_csv *out, tc_err *err)
+static void close_long(long_table *t)
 {
-    double numbers[4];
+    for (unsigned i = 0; i < WU_MAX_AXES; i++)
+        free(t->keys[i].rows);
+}
+
+/* The titles of an axis, or what its entry says: a cell, or one for each key. */
+static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
+{
+    const wu_axis *const axis = &t->declared->axes[i];
+    const wu_axis *const names = t->keys[i].declared != NULL ? &t->keys[i].declared->axes[0] : NULL;
+    char text[32];
+    for (uint32_t k = 0; names != NULL && k < names->n; k++) {
+        if (entry != NULL)
+            snprintf(text, sizeof text, "%" PRId32, t->keys[i].rows[*entry * names->n + k]);
+        wu_csv_put(out, entry != NULL ? text : names->words[k]);
+    }
+    if (axis->numbers != NULL && entry != NULL)
+        snprintf(text, sizeof text, "%u", axis->numbers[*entry]);
+    if (names == NULL)
+        wu_csv_put(out, entry == NULL ? axis->name != NULL ? axis->name : "" : axis->words != NULL ? axis->words[*entry] : text);
+}
+
+/* The cells before the numbers of line `row`. */
+static void put_place(const long_table *t, uint64_t row, wu_csv *out)
+{
+    uint64_t entry[WU_MAX_AXES] = { 0 };
+    for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
+        entry[i] = row % t->declared->axes[i].n;
+    wu_csv_put(out, t->file->item_names[row]);
+    for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
+        put_axis(t, i, &entry[i], out);
+}
+
+static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err)
+{
+    const wu_axis *const last = &t->declared->axes[t->declared->n_axes - 1];
+    wu_csv_put(out, "item");
+    for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
+        put_axis(t, i, NULL, out);
+    for (uint32_t i = 0; i < last->n; i++)
+        wu_csv_put(out, last->words[i]);
+    return wu_csv_end_line(out, err);
+}
+
+static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
+{
+    const uint32_t columns = t->declared->axes[t->declared->n_axes - 1].n;
+    const size_t size = wu_dtype_size(t->info->dtype, 0);
+    unsigned char *const numbers = calloc(columns, size);
     char text[WU_CELL_MAX];
     wu_npz_stream *stream = NULL;
-    tc_status status = wu_npz_stream_open(t->file->npz, t->index, &stream, err);
+    tc_status status = numbers == NULL ? tc_no_memory(err, t->info->name)
+                                       : wu_npz_stream_open(t->file->npz, t->index, &stream, err);
     for (uint64_t row = 0; status == TC_OK && wu_npz_stream_left(stream) > 0; row++) {
-        status = wu_npz_stream_read(stream, numbers, sizeof numbers, err);
+        status = wu_npz_stream_read(stream, numbers, columns * size, err);
         if (status != TC_OK)
             break;
         put_place(t, row, out);
-        for (size_t i = 0; i < 4; i++) {
-            wu_value_text(t->info, &numbers[i], text);
+        for (uint32_t i = 0; i < columns; i++) {
+            wu_value_text(t->info, numbers + i * size, text);
             wu_csv_put(out, text);
         }
         status = wu_csv_end_line(out, err);
@@ -113,43 +159,40 @@ static tc_status write_offset_rows(const offset_table *t, wu_csv *out, tc_err *e
     if (status == TC_OK)
         status = wu_npz_stream_end(stream, err);
     wu_npz_stream_close(&stream);
+    free(numbers);
     return status;
 }
 
-static tc_status write_offsets(const wu_result_file *file, size_t index, const char *folder, tc_err *err)
+static tc_status write_long(const wu_result_file *file, const wu_declared *d, size_t index, const char *folder,
+                            tc_err *err)
 {
-    static const char *const titles[] = { "item", "levels", "dx", "dy", "feature", "mean", "variance",
-                                          "min", "max" };
-    offset_table table;
+    long_table table;
     wu_csv out = { 0 };
-    tc_status status = open_offsets(file, index, &table, err);
+    tc_status status = open_long(file, d, index, &table, err);
     if (status == TC_OK)
-        status = wu_csv_open(folder, "offset_features", &out, err);
-    for (size_t i = 0; i < sizeof titles / sizeof titles[0] && status == TC_OK; i++)
-        wu_csv_put(&out, titles[i]);
+        status = wu_csv_open(folder, d->table, &out, err);
     if (status == TC_OK)
-        status = wu_csv_end_line(&out, err);
+        status = write_long_titles(&table, &out, err);
     if (status == TC_OK)
-        status = write_offset_rows(&table, &out, err);
-    free(table.offsets);
+        status = write_long_rows(&table, &out, err);
+    close_long(&table);
     return wu_csv_close(&out, status, err);
 }
 
-tc_status wu_export_tables(const wu_result_file *file, const char *folder, bool *used,
-                           size_t *written, tc_err *err)
+tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,
+                           tc_err *err)
 {
-    wu_tables tables;
-    tc_status status = wu_tables_find(file, &tables, err);
-    for (size_t i = 0; i < wu_npz_count(file->npz) && status == TC_OK; i++)
-        used[i] = used[i] || tables.used[i];
-    for (size_t i = 0; i < tables.n && status == TC_OK; i++, ++*written)
-        status = write_table(file, &tables.tables[i], folder, err);
-    const long offsets = wu_npz_find(file->npz, "offset_features");
-    if (status == TC_OK && offsets >= 0) {
-        status = write_offsets(file, (size_t)offsets, folder, err);
-        used[offsets] = true;
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < tables->n && status == TC_OK; i++, ++*written)
+        status = write_table(file, &tables->tables[i], folder, err);
+    for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
+        const wu_declared *const d = &file->declared[i];
+        const long at = wu_npz_find(file->npz, d->name);
+        if (d->role != WU_VALUE || d->table == NULL || at < 0 || tables->used[at])
+            continue;
+        status = write_long(file, d, (size_t)at, folder, err);
+        tables->used[at] = true;
         ++*written;
     }
-    wu_tables_free(&tables);
     return status;
 }

@@ -167,18 +167,26 @@ static void print_arrays(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", n_arrays - n);
 }
 
-/* The value as people read it: six digits, unless all is wanted. */
-static tc_status cell_text(const wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX],
-                           tc_err *err)
+/* The cell as people read it: six digits, unless all is wanted. Column 0 is the item's name. */
+static void cell_text(const wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX])
 {
-    const tc_status status = wu_cursor_text(cursor, column, out, err);
-    const wu_column *c = &cursor->table->columns[column];
-    if (status != TC_OK || all || c->kind != WU_COLUMN_VALUE)
-        return status;
-    const wu_dtype dtype = cursor->arrays[c->source].info->dtype;
-    if (dtype == WU_F64 || dtype == WU_F32)
+    const wu_array_info *info;
+    if (column == 0) {
+        snprintf(out, WU_CELL_MAX, "%s", cursor->file->item_names[cursor->item]);
+        return;
+    }
+    wu_cursor_text(cursor, column - 1, out);
+    wu_cursor_value(cursor, column - 1, &info);
+    if (!all && (info->dtype == WU_F64 || info->dtype == WU_F32))
         snprintf(out, WU_CELL_MAX, "%.6g", strtod(out, NULL));
-    return TC_OK;
+}
+
+static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_MAX])
+{
+    if (column == 0)
+        snprintf(out, WU_TITLE_MAX, "item");
+    else
+        wu_column_title(table, column - 1, out);
 }
 
 static void print_padded(const char *text, size_t width)
@@ -188,28 +196,20 @@ static void print_padded(const char *text, size_t width)
         putchar(' ');
 }
 
-/* The first column holds names, and is wide. */
-static size_t column_width(const wu_table *table, size_t column)
+/* A line of the table: its titles where there is no cursor. The first column is wide. */
+static void print_line(const wu_table *table, const wu_cursor *cursor, bool all)
 {
-    const size_t n = strlen(table->columns[column].title);
-    const size_t least = table->columns[column].kind == WU_COLUMN_VALUE ? NUMBER_WIDTH : NAME_WIDTH;
-    return n > least ? n : least;
-}
-
-/* A line of the table: its titles where there is no cursor. */
-static tc_status print_line(const wu_table *table, const wu_cursor *cursor, bool all, tc_err *err)
-{
-    char text[WU_CELL_MAX];
-    for (size_t c = 0; c < table->n_columns; c++) {
-        const tc_status status = cursor == NULL ? TC_OK : cell_text(cursor, c, all, text, err);
-        if (status != TC_OK)
-            return status;
+    char title[WU_TITLE_MAX], text[WU_CELL_MAX];
+    for (size_t c = 0; c <= table->n_columns; c++) {
+        const size_t least = c == 0 ? NAME_WIDTH : NUMBER_WIDTH;
+        title_text(table, c, title);
+        if (cursor != NULL)
+            cell_text(cursor, c, all, text);
         fputs(c == 0 ? "    " : "  ", stdout);
-        print_padded(cursor == NULL ? table->columns[c].title : text,
-                     c + 1 < table->n_columns ? column_width(table, c) : 0);
+        print_padded(cursor == NULL ? title : text,
+                     c == table->n_columns ? 0 : strlen(title) > least ? strlen(title) : least);
     }
     putchar('\n');
-    return TC_OK;
 }
 
 /* A row for each row of the table. */
@@ -217,17 +217,14 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
 {
     const uint64_t limit = all ? UINT64_MAX : SOME_ROWS;
     wu_cursor cursor;
-    tc_status status = print_line(table, NULL, all, err);
-    if (status == TC_OK)
-        status = wu_cursor_open(file, table, &cursor, err);
-    if (status != TC_OK)
-        return status;
+    print_line(table, NULL, all);
+    tc_status status = wu_cursor_open(file, table, &cursor, err);
     for (uint64_t row = 0; status == TC_OK && row < limit; row++) {
         bool more = false;
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        status = print_line(table, &cursor, all, err);
+        print_line(table, &cursor, all);
     }
     wu_cursor_close(&cursor);
     if (status == TC_OK && table->rows > limit)
@@ -237,10 +234,11 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
 
 static size_t title_width(const wu_table *table, size_t n_columns)
 {
+    char title[WU_TITLE_MAX];
     size_t width = 0;
     for (size_t c = 0; c < n_columns; c++) {
-        const size_t n = strlen(table->columns[c].title);
-        width = n > width ? n : width;
+        title_text(table, c, title);
+        width = strlen(title) > width ? strlen(title) : width;
     }
     return width;
 }
@@ -250,7 +248,7 @@ static size_t title_width(const wu_table *table, size_t n_columns)
 static tc_status print_columns(const wu_result_file *file, const wu_table *table, bool all, tc_err *err)
 {
     const size_t n_rows = table->rows < SOME_COLUMNS ? (size_t)table->rows : SOME_COLUMNS;
-    const size_t n_lines = all || table->n_columns < SOME_ROWS ? table->n_columns : SOME_ROWS;
+    const size_t n_columns = table->n_columns + 1, n_lines = all || n_columns < SOME_ROWS ? n_columns : SOME_ROWS;
     const size_t width = title_width(table, n_lines);
     wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
     tc_status status = TC_OK;
@@ -261,22 +259,21 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
             status = wu_cursor_next(&cursors[r], &more, err);
     }
     for (size_t c = 0; c < n_lines && status == TC_OK; c++) {
+        char text[WU_CELL_MAX], title[WU_TITLE_MAX];
+        title_text(table, c, title);
         fputs("    ", stdout);
-        print_padded(table->columns[c].title, width);
-        for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
-            char text[WU_CELL_MAX];
-            status = cell_text(&cursors[r], c, all, text, err);
+        print_padded(title, width);
+        for (size_t r = 0; r < n_rows; r++) {
+            cell_text(&cursors[r], c, all, text);
             fputs("  ", stdout);
-            if (status == TC_OK)
-                print_padded(text, r + 1 < n_rows ? NAME_WIDTH : 0);
+            print_padded(text, r + 1 < n_rows ? NAME_WIDTH : 0);
         }
         putchar('\n');
     }
     for (size_t r = 0; r < n_rows; r++)
         wu_cursor_close(&cursors[r]);
-    if (status == TC_OK && (n_lines < table->n_columns || n_rows < table->rows))
-        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows,
-               table->n_columns);
+    if (status == TC_OK && (n_lines < n_columns || n_rows < table->rows))
+        printf("    ... %" PRIu64 " rows of %zu columns in all (--all, or export)\n", table->rows, n_columns);
     return status;
 }
 
@@ -286,8 +283,8 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     tc_status status = wu_tables_find(file, &tables, err);
     for (size_t i = 0; i < tables.n && status == TC_OK; i++) {
         const wu_table *table = &tables.tables[i];
-        printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows, table->n_columns);
-        if (table->n_columns > SOME_ROWS && !(all && table->rows > SOME_COLUMNS))
+        printf("%-10s %" PRIu64 " rows of %zu columns\n", table->name, table->rows, table->n_columns + 1);
+        if (table->n_columns + 1 > SOME_ROWS && !(all && table->rows > SOME_COLUMNS))
             status = print_columns(file, table, all, err);
         else
             status = print_rows(file, table, all, err);
@@ -299,7 +296,7 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
     wu_result_file file;
-    tc_status status = wu_result_file_open(path, &file, err);
+    tc_status status = wu_result_file_open(path, NULL, &file, err);
     if (status == TC_OK) {
         const json_t *json = wu_npz_json(file.npz);
         const char *analysis = json_string_value(json_object_get(json, "analysis"));
@@ -312,7 +309,10 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     if (status == TC_OK) {
         printf("items      %zu\n", file.n_items);
         print_arrays(&file, all);
-        status = print_tables(&file, all, err);
+        if (file.version == 1)
+            puts("tables     unknown: format 1 does not say what the arrays are");
+        else
+            status = print_tables(&file, all, err);
     }
     wu_result_file_close(&file);
     return status;

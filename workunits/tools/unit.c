@@ -23,7 +23,7 @@ enum { MAX_MEMBER = 256 };     /* bytes of a member's name; an item's has up to 
  * more than 10,000 slices, five, so that any order of names is that of z. */
 static void member_name(char out[MAX_MEMBER], const wu_source *item, bool is_mask, uint32_t page)
 {
-    const char *const folder = item->is_stack ? (is_mask ? "mask_stacks" : "stacks")
+    const char *const folder = item->is_stack ? (is_mask ? "stack_masks" : "stacks")
                                               : (is_mask ? "masks" : "images");
     if (item->is_stack)
         snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folder, item->name,
