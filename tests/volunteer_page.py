@@ -21,7 +21,7 @@ LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
 STATUS = r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|TC_DEVICE|TC_TOO_LARGE|TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)'
 PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'fprintf\(stderr,\s*(%s)' % LITERALS,
-          r'\bsay\(\w+,\s*(%s)' % LITERALS,
+          r'progress_(?:say|note)\(&?\w+(?:->\w+)*,\s*(%s)' % LITERALS,
           r'refuse\(&?\w+,\s*(%s)' % LITERALS,
           r'\bwhy = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',

@@ -1,6 +1,6 @@
 /*
  * The seam between texcell and BOINC. Everything the program wants of BOINC
- * goes through these functions; app/run.c and app/main.c are the callers.
+ * goes through these functions; app/main.c, run.c and item.c are the callers.
  *
  * Behind it stand two sides: bw_boinc.cpp speaks with a client through the
  * BOINC API, bw_null.c is for a program by itself (signals and the clock

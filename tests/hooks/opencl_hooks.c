@@ -11,6 +11,7 @@
  *                              but not released; written anew at each call, since how the
  *                              process ends is its own business
  *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
+ *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
  *   TEXCELL_TEST_CL_ROUNDS=1   devices say that they divide correctly; Oclgrind does, but
  *                              does not say so
  *
@@ -80,6 +81,8 @@ static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, 
         return code;
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE && hooks.memory != 0 && *(cl_ulong *)value > 2 * hooks.memory)
         *(cl_ulong *)value = 2 * hooks.memory;
+    if (what == CL_DEVICE_TYPE && getenv("TEXCELL_TEST_CL_GPU") != NULL)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
     if (what == CL_DEVICE_SINGLE_FP_CONFIG && getenv("TEXCELL_TEST_CL_ROUNDS") != NULL)
         *(cl_device_fp_config *)value |= CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     return code;

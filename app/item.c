@@ -1,0 +1,226 @@
+#include "app/item.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/driver_fault.h"
+#include "wrapper/bw.h"
+
+/* The item as it is being worked on. */
+typedef struct item_run {
+    an_task task;
+    wu_pixels pixels;
+    void *state;
+    const an_backend *backend;
+    void *worker;
+} item_run;
+
+void job_device_release(job_device *d)
+{
+    if (d->open != NULL)
+        ocl_device_close(&d->open);
+    tc_guard_down();
+}
+
+/* --- device or CPU ------------------------------------------------------------------ */
+
+/* Whether the CPU does what a device did not: always what the device can never
+ * hold; else not in a client's GPU task, which leaves it to the client to try again. */
+static bool cpu_takes_over(const job_device *d, tc_status st)
+{
+    return st == TC_TOO_LARGE || (st == TC_DEVICE && !d->gpu_task);
+}
+
+/* Opens the CPU's backend in place of the device's, which failed with `st`: for
+ * this item, or where the device itself failed for all that are left. */
+static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status st, tc_err *err)
+{
+    if (st == TC_TOO_LARGE) {
+        progress_say(w->progress, "the CPU does this item", err->message);
+    } else {
+        progress_say(w->progress, "going on with the CPU", err->message);
+        job_device_release(w->device);
+    }
+    it->task.device = NULL;
+    it->backend = w->unit->analysis->cpu;
+    return it->backend->open(&it->task, it->state, &it->worker, err);
+}
+
+/* Opens the device's backend, if there is one. */
+static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
+{
+    tc_status st;
+
+    it->task.device = w->device->open;
+    it->backend = it->task.device != NULL ? w->device->backend : w->unit->analysis->cpu;
+    st = it->backend->open(&it->task, it->state, &it->worker, err);
+    return it->task.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err) : st;
+}
+
+/* After an error of the device: back to the state as of the last sync, on the CPU. */
+static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_err *err)
+{
+    if (it->task.device == NULL || !cpu_takes_over(w->device, st))
+        return st;
+    it->backend->close(&it->worker);
+    return go_to_cpu(w, it, st, err);
+}
+
+/* --- steps and checkpoints ------------------------------------------------------------- */
+
+/* The state, which is in sync with the device. Whether it is on disk now. */
+static bool save(const item_work *w, const item_run *it)
+{
+    if (!job_files_save(w->files, it->state, it->task.plan.state_bytes, w->progress))
+        return false;
+    bw_checkpoint_completed();
+    if (w->device->open != NULL && bw_has_client())
+        driver_fault_forget();
+    return true;
+}
+
+static tc_status stop_as_asked(const item_work *w, item_run *it, bw_request request, tc_err *err)
+{
+    tc_err ignored;
+
+    if (request == BW_QUIT && it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+        save(w, it);
+    progress_clear(w->progress);
+    return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+}
+
+/* A checkpoint, where one is due. */
+static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
+{
+    tc_status st;
+
+    if (!bw_time_to_checkpoint())
+        return TC_OK;
+    st = it->backend->sync(it->worker, it->state, err);
+    if (st != TC_OK || !save(w, it))
+        bw_checkpoint_failed();
+    return st;
+}
+
+static void show(const item_work *w, const item_run *it, uint64_t units_done)
+{
+    const double fraction = w->from + (w->to - w->from) * (double)units_done / (double)it->task.plan.units;
+
+    bw_fraction_done(fraction);
+    progress_show(w->progress, fraction, it->task.item->name, w->index);
+}
+
+static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
+{
+    tc_status st = TC_MORE;
+
+    while (st == TC_MORE) {
+        const bw_request request = bw_poll();
+        uint64_t units = 0;
+
+        if (request != BW_GO_ON)
+            return stop_as_asked(w, it, request, err);
+        bw_begin_critical();
+        st = it->backend->step(it->worker, it->state, &units, err);
+        if (st == TC_OK)
+            st = it->backend->sync(it->worker, it->state, err);
+        bw_end_critical();
+        if (st == TC_MORE) {
+            show(w, it, units);
+            st = maybe_save(w, it, err);
+            st = st == TC_OK ? TC_MORE : st;
+        }
+        if (st != TC_OK && st != TC_MORE) {
+            st = fall_back(w, it, st, err);
+            st = st == TC_OK ? TC_MORE : st;
+        }
+    }
+    return st;
+}
+
+/* --- beginning and end ------------------------------------------------------------------- */
+
+/* Whether the work can go on from the state of the checkpoint, if it has one, which is not
+ * believed blindly. */
+static bool can_go_on(const item_work *w, const item_run *it)
+{
+    const an_state_head *const head = w->files->state;
+    const an_analysis *const analysis = w->unit->analysis;
+    tc_status st = TC_OK;
+    tc_err err;
+
+    if (head == NULL)
+        return false;
+    if (w->files->mark.state_size != it->task.plan.state_bytes || head->units_done > it->task.plan.units)
+        st = tc_fail(&err, TC_BAD_INPUT, "the state is of another size");
+    else if (analysis->check_state != NULL)
+        st = analysis->check_state(&it->task, head, &err);
+    if (st != TC_OK)
+        progress_say(w->progress, "this item starts over", err.message);
+    return st == TC_OK;
+}
+
+/* The state of the checkpoint, or a new one. */
+static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
+{
+    if (can_go_on(w, it)) {
+        it->state = w->files->state;
+        w->files->state = NULL;
+        return TC_OK;
+    }
+    it->state = tc_zeroed(it->task.plan.state_bytes);
+    return it->state == NULL ? tc_no_memory(err, "the state of an item")
+                             : w->unit->analysis->init(&it->task, it->state, err);
+}
+
+static tc_status begin(const item_work *w, item_run *it, tc_err *err)
+{
+    const an_unit *const unit = w->unit;
+    tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
+
+    it->task = (an_task){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
+                          .threads = w->threads, .slice_ms = w->slice_ms };
+    if (st == TC_OK)
+        st = unit->analysis->plan(unit->params, it->task.item, &it->task.plan, err);
+    if (st == TC_OK)
+        st = take_state(w, it, err);
+    return st == TC_OK ? open_backend(w, it, err) : st;
+}
+
+static tc_status end(const item_work *w, const item_run *it, tc_err *err)
+{
+    wu_output output = { 0, NULL };
+    tc_status st = w->unit->analysis->finish(&it->task, w->index, it->state, &output, err);
+
+    if (st == TC_OK)
+        st = spool_append(w->files->spool, &output, err);
+    wu_output_free(&output);
+    return st;
+}
+
+tc_status item_do(const item_work *w, tc_err *err)
+{
+    const wu_job *const job = w->unit->job;
+    const char *const name = job->items[w->index].name;
+    const double start = tc_seconds();
+    item_run it = { .state = NULL };
+    tc_status st = begin(w, &it, err);
+
+    if (st == TC_OK)
+        st = do_steps(w, &it, err);
+    if (st == TC_OK)
+        st = end(w, &it, err);
+    if (st == TC_OK)
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1, job->n_items,
+                      tc_seconds() - start);
+    if (it.worker != NULL)
+        it.backend->close(&it.worker);
+    wu_pixels_free(&it.pixels);
+    free(it.state);
+    if (st == TC_BAD_INPUT && strstr(err->message, job->path) == NULL) {
+        tc_err inner = *err;
+
+        return tc_fail(err, st, "%.400s: item \"%s\": %.400s", job->path, name, inner.message);
+    }
+    return st;
+}

@@ -1,0 +1,70 @@
+#include "app/job_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
+                         tc_err *err)
+{
+    *f = (job_files){ .checkpoint_path = checkpoint_path, .spool_path = spool_path,
+                      .mark = { .job_crc = unit->job->file_crc, .job_size = unit->job->file_size } };
+    strncpy(f->mark.analysis, unit->analysis->name, sizeof f->mark.analysis - 1);
+    return spool_open(spool_path, &f->spool, err);
+}
+
+void job_files_close(job_files *f, bool keep)
+{
+    if (f->spool != NULL && !keep) {
+        checkpoint_remove(f->checkpoint_path);
+        unlink(f->spool_path);
+    }
+    spool_close(&f->spool);
+    free(f->state);
+}
+
+tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err)
+{
+    checkpoint found;
+    tc_err why;
+    tc_status st = checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &why);
+
+    if (st == TC_OK && found.item > n_items)
+        st = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
+    if (st == TC_OK)
+        st = spool_keep(f->spool, found.spool_size, found.spool_crc, found.item, &why);
+    if (st == TC_OK) {
+        f->mark = found;
+        f->item_saved = f->state != NULL;
+        progress_note(p, "going on from the checkpoint, with %llu of %zu items done", (unsigned long long)found.item,
+                      n_items);
+        return TC_OK;
+    }
+    free(f->state);
+    f->state = NULL;
+    if (st == TC_BAD_INPUT)
+        progress_say(p, "the work starts over", why.message);
+    else if (st != TC_MORE)
+        return tc_fail(err, st, "%s", why.message);
+    f->mark.item = f->mark.state_size = 0;
+    return spool_keep(f->spool, 0, 0, 0, err);
+}
+
+bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p)
+{
+    tc_err err;
+    checkpoint c = f->mark;
+    tc_status st;
+
+    c.state_size = state_size;
+    st = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
+    if (st == TC_OK)
+        st = checkpoint_write(f->checkpoint_path, &c, state, &err);
+    if (st == TC_OK)
+        f->item_saved = state_size > 0;
+    if (st != TC_OK && !f->warned) {
+        f->warned = true;
+        progress_say(p, "warning: no checkpoint", err.message);
+    }
+    return st == TC_OK;
+}

@@ -1,0 +1,38 @@
+/*
+ * What is on disk of a job under way: the checkpoint, which says how far it is, and the
+ * spool, which holds what its finished items gave.
+ */
+#ifndef APP_JOB_FILES_H
+#define APP_JOB_FILES_H
+
+#include <stdbool.h>
+
+#include "app/analysis/analysis.h"
+#include "app/checkpoint.h"
+#include "app/progress.h"
+#include "app/spool.h"
+
+typedef struct job_files {
+    const char *checkpoint_path, *spool_path;
+    spool *spool;
+    checkpoint mark;           /* whose checkpoint, and where the job is */
+    void *state;               /* of the item mark.item, as the checkpoint has it: taken by who
+                                  goes on with it; NULL: the item has not begun */
+    bool item_saved;           /* the checkpoint holds a state of the item that is worked on */
+    bool warned;               /* of a checkpoint that could not be written */
+} job_files;
+
+/* Opens the spool; fails where another process has it. The paths must last. */
+tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
+                         tc_err *err);
+/* keep: for another try; otherwise both files are removed. */
+void job_files_close(job_files *f, bool keep);
+
+/* Finds where the job stands, mark and state: from a checkpoint that fits, or at its start. */
+tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err);
+
+/* Writes a checkpoint. Whether there is one now: a failure is a warning, since
+ * the work itself can go on. state_size 0: the item has not begun. */
+bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p);
+
+#endif

@@ -1,0 +1,114 @@
+#include "app/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
+
+progress progress_begin(bool quiet, bool by_client)
+{
+    return (progress){ .quiet = quiet, .terminal = !quiet && !by_client && isatty(STDERR_FILENO) == 1 };
+}
+
+/* Columns that a line may have. Not the last one: some terminals go on to the next line there. */
+static size_t room_of_terminal(void)
+{
+    struct winsize size = { 0 };
+    size_t columns = COLUMNS_UNKNOWN;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        columns = size.ws_col;
+    return (columns < COLUMNS_MAX ? columns : COLUMNS_MAX) - 1;
+}
+
+/* "1:05 left", as the work since the first drawing lets expect; "" where it is too early. */
+static void time_left(const progress *p, double fraction, char *out, size_t size)
+{
+    const double done = fraction - p->from, seconds = p->shown - p->start;
+    const double left = done > 0 ? (1 - fraction) * seconds / done : 0;
+    const unsigned long s = left < 1e9 ? (unsigned long)(left + 0.5) : 1000000000;
+
+    if (seconds < 1 || !(done > 0))
+        out[0] = '\0';
+    else if (s >= 100 * 3600UL)
+        snprintf(out, size, "  %lu days left", s / 86400);
+    else if (s >= 3600)
+        snprintf(out, size, "  %lu:%02lu:%02lu left", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, size, "  %lu:%02lu left", s / 60, s % 60);
+}
+
+/* Puts "  NAME (2 of 5)" into n columns: the name as much of it as fits, or the numbers
+ * alone, or nothing. */
+static void describe(const progress *p, const char *name, size_t item, size_t n, char *out, size_t size)
+{
+    char numbers[64];
+    const size_t length = (size_t)snprintf(numbers, sizeof numbers, " (%zu of %zu)", item + 1, p->n_items);
+    const size_t whole = strlen(name), room = n > length + 2 ? n - length - 2 : 0;
+
+    if (whole <= room)
+        snprintf(out, size, "  %s%s", name, numbers);
+    else if (room >= NAME_LEAST)
+        snprintf(out, size, "  %.*s...%s", (int)room - 3, name, numbers);
+    else
+        snprintf(out, size, "%s", length <= n ? numbers : "");
+}
+
+void progress_show(progress *p, double fraction, const char *name, size_t item)
+{
+    static const char full[] = "##############################", empty[] = "..............................";
+    const double time = tc_seconds();
+    const size_t room = room_of_terminal();
+    char line[2 * COLUMNS_MAX + 64], left[40], text[COLUMNS_MAX + 64];
+    size_t fixed, bar;
+    int done;
+
+    if (!p->terminal || time - p->shown < 0.1)
+        return;
+    if (p->shown == 0) {
+        p->start = time;
+        p->from = fraction;
+    }
+    p->shown = time;
+    time_left(p, fraction, left, sizeof left);
+    fixed = strlen("100.0%") + (left[0] != '\0' ? strlen(left) : strlen("  0:00 left"));
+    /* Half of what is left is the bar's, up to its full length. */
+    bar = room > fixed ? (room - fixed) / 2 : 0;
+    bar = bar > BAR_MAX + 3 ? BAR_MAX : bar < BAR_LEAST + 3 ? 0 : bar - 3;
+    fixed += bar > 0 ? bar + 3 : 0;
+    done = (int)(fraction * (double)bar);
+    describe(p, name, item, room > fixed ? room - fixed : 0, text, sizeof text);
+    snprintf(line, sizeof line, "%s%.*s%.*s%s%5.1f%%%s%s", bar > 0 ? "[" : "", done, full, (int)bar - done, empty,
+             bar > 0 ? "] " : "", 100 * fraction, text, left);
+    fprintf(stderr, "\r%.*s\033[K", (int)room, line);
+    fflush(stderr);
+}
+
+void progress_clear(const progress *p)
+{
+    if (p->terminal)
+        fputs("\r\033[K", stderr);
+}
+
+void progress_say(const progress *p, const char *what, const char *detail)
+{
+    progress_clear(p);
+    fprintf(stderr, "texcell: %s: %s\n", what, detail);
+}
+
+void progress_note(const progress *p, const char *format, ...)
+{
+    va_list args;
+
+    progress_clear(p);
+    if (p->quiet)
+        return;
+    va_start(args, format);
+    fputs("texcell: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}

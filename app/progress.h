@@ -1,0 +1,37 @@
+/*
+ * What a person sees of a job under way: a bar on a terminal, lines in a file.
+ */
+#ifndef APP_PROGRESS_H
+#define APP_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/base/status.h"
+
+typedef struct progress {
+    bool quiet;                /* only warnings and errors */
+    bool terminal;             /* stderr is one: draw the bar */
+    size_t n_items;
+    double shown;              /* time of the last drawing; 0: none */
+    double start, from;        /* time and share of the work at the first */
+} progress;
+
+/* by_client: a client has started the job and shows how far it is. */
+progress progress_begin(bool quiet, bool by_client);
+
+/* Draws the bar, ten times a second at most. fraction: of the whole job, in [0, 1]; item: the
+ * index of the one that is worked on, name: its name. */
+void progress_show(progress *p, double fraction, const char *name, size_t item);
+
+/* A line, in place of the bar: "texcell: WHAT: DETAIL". */
+void progress_say(const progress *p, const char *what, const char *detail);
+/* The same where not even the bar was wanted, unless quiet. printf style. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void progress_note(const progress *p, const char *format, ...);
+/* Takes the bar away. */
+void progress_clear(const progress *p);
+
+#endif

@@ -1,0 +1,137 @@
+"""What a person at a terminal sees of a run: a bar that never scrolls, whatever the width;
+and of devices only what matters."""
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+
+import numpy as np
+
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+UNIT, LONG = os.path.join(FOLDER, "u.zip"), "a_name_that_" + "goes_on_and_" * 8 + "ends_here"
+DRAWN = re.compile(r"(?:\[(#*)(\.*)\] )? *(\d+\.\d)%(  \S+)?( \(\d of 2\))?(  (?:\d+:)?\d+:\d\d left)?")
+
+
+def set_width(fd, columns):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+def on_terminal(columns, later=None):
+    """What a run writes to a terminal so wide, or that wide after a second."""
+    master, slave = pty.openpty()
+    set_width(master, columns)
+    out = os.path.join(FOLDER, "r%d.npz" % columns)
+    p = subprocess.Popen([tap.TEXCELL, "run", UNIT, "-o", out, "--device", "cpu", "--threads", "1"], stderr=slave, cwd=FOLDER)
+    os.close(slave)
+    timer = threading.Timer(1, set_width, (master, later)) if later else None
+    if timer:
+        timer.start()
+    text = b""
+    try:
+        while True:
+            more = os.read(master, 65536)
+            if not more:
+                break
+            text += more
+    except OSError:          # the other end is closed
+        pass
+    if timer:
+        timer.join()
+    os.close(master)
+    return p.wait(), text.decode()
+
+
+def drawings(text):
+    """The bars, in their order, and the lines that stay."""
+    bars, lines = [], []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        *drawn, last = line.split("\r")
+        pieces = [x for x in drawn + [last] if x]
+        lines += [x.replace("\x1b[K", "") for x in pieces if "%" not in x and x.replace("\x1b[K", "")]
+        bars += [x[:-3] for x in pieces if "%" in x and x.endswith("\x1b[K")]
+    return bars, lines
+
+
+def one_width(columns):
+    code, text = on_terminal(columns)
+    bars, lines = drawings(text)
+    tap.ok(code == 0 and len(bars) > 10, "%d columns: a bar is drawn" % columns, "%d %r" % (code, text[-300:]))
+    widest = max(map(len, bars))
+    tap.ok(widest < columns and not any(DRAWN.fullmatch(b) is None for b in bars if columns >= 25),
+           "%d columns: it fits, with every part whole" % columns, [b for b in bars if len(b) >= columns or not DRAWN.fullmatch(b)][:3])
+    if columns < 25:
+        return
+    parts = [DRAWN.fullmatch(b).groups() for b in bars]
+    if any(p is None for p in map(DRAWN.fullmatch, bars)):
+        return
+    tap.ok(any(p[5] for p in parts[len(parts) // 3:]), "%d columns: the time left" % columns, bars[-3:])
+    shares = [float(p[2]) for p in parts]
+    tap.ok(shares == sorted(shares) and shares[-1] > 50, "%d columns: it goes forward" % columns, shares)
+    filled = [(len(p[0]), len(p[0]) + len(p[1]), float(p[2])) for p in parts if p[0] is not None]
+    tap.ok(all(abs(a - n * s / 100) <= 1 for a, n, s in filled) and (filled or columns < 40),
+           "%d columns: the bar is as long as the share says" % columns, filled[:5])
+    named = [p[3].strip() for p in parts if p[3]]
+    if columns >= 80:
+        whole = columns >= 200 and all(n in (LONG, "b") for n in named)
+        tap.ok(named and (whole or any(n.endswith("...") and LONG.startswith(n[:-3]) for n in named)),
+               "%d columns: the name, as much of it as fits" % columns, named[:3])
+        tap.ok(widest > min(columns, 200) * 0.6, "%d columns: the room is used" % columns, widest)
+    tap.ok(len(lines) == 3 and lines[0].endswith("glcm on the CPU") and lines[1].startswith("texcell: " + LONG[:20]),
+           "%d columns: the other lines stay" % columns, lines)
+
+
+def devices():
+    """--device auto is silent where there is no GPU, and speaks up where one fails."""
+    out = os.path.join(FOLDER, "d.npz")
+
+    def run(device, *options, **env):
+        return tap.run([tap.TEXCELL, "run", TINY, "-o", out, "--device", device, *options],
+                       env=dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"), **env))
+    nothing = os.path.join(FOLDER, "vendors")
+    os.mkdir(nothing)
+    for name, env in (("no driver", {"OCL_ICD_VENDORS": nothing}), ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
+        r = run("auto", **env)
+        tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"), "auto, %s: not a word" % name, r.stderr)
+        r = run("opencl", **env)
+        tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name, r.stderr)
+    listed = tap.run([tap.TEXCELL, "devices"])
+    if "usable" not in listed.stdout:
+        tap.skip("a device that fails", "no OpenCL device here")
+        return
+    count = os.path.join(FOLDER, "count")
+    tap.run([tap.TEXCELL, "devices"], env=dict(os.environ, **tap.opencl_hooks(count=count, gpu=1)))
+    with open(count) as f:
+        calls = int(f.read().split()[0])
+    r = run("auto", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
+    tap.ok(r.returncode == 0 and re.search("^texcell: using the CPU: .*CL_", r.stderr, re.M), "auto, a GPU that fails: the reason", r.stderr)
+    r = run("auto", "--quiet", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
+    tap.ok(r.returncode == 0 and r.stderr == "", "unless --quiet", r.stderr)
+
+
+TINY = os.path.join(FOLDER, "t.zip")
+
+
+def main():
+    rng = np.random.default_rng(5)
+    big = [rng.integers(0, 256, (240, 300)).astype(np.uint8) for _ in range(2)]
+    parameters = {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 12}}
+    workunit.write(UNIT, "glcm", parameters, [workunit.item(LONG, [big[0]]), workunit.item("b", [big[1]])])
+    workunit.write(TINY, "glcm", {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}},
+                   [workunit.item("a", [big[0][:40, :40]])])
+    for columns in (12, 25, 40, 80, 120, 200, 500):
+        one_width(columns)
+    code, text = on_terminal(120, later=50)
+    bars = drawings(text)[0]
+    tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50, "a terminal that is made narrower: the bar follows", bars[-1:])
+    devices()
+    tap.done()
+
+
+main()
