@@ -116,28 +116,10 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
     return st;
 }
 
-/* item_names, as wide as the longest name. */
-static tc_status add_item_names(const wu_job *job, wu_output *out, tc_err *err)
-{
-    const uint64_t n = job->n_items;
-    size_t width = 1;
-    uint32_t *chars;
-    void *data;
-    tc_status st;
-
-    for (size_t i = 0; i < job->n_items; i++)
-        width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
-    st = wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &data, err);
-    chars = data;
-    for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
-        wu_utf8_to_ucs4(job->items[i].name, chars + i * width, (uint32_t)width);
-    return st;
-}
-
 /* The arrays that are the same for everyone: those of the analysis, item_names. */
 static tc_status check_constants(val_items *v, tc_err *err)
 {
-    tc_status st = add_item_names(v->unit->job, &v->once, err);
+    tc_status st = wu_add_item_names(v->unit->job, &v->once, err);
 
     for (size_t i = 0; st == TC_OK && i < v->once.n; i++)
         st = check_same(v, v->next_own++, &v->once.arrays[i], err);

@@ -60,26 +60,26 @@ static void find_size(const reading *in, wu_item *item)
     item->n_images = item->nz;
 }
 
+/* Of the array item_names, with which result.json is compared later. */
 static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 {
-    const json_t *const items = json_object_get(in->json, "items");
-    const size_t n = json_array_size(items);
+    const size_t n = in->file.n_items;
     json_t *const seen = json_object();
-    tc_status st = n < 1 || n > WU_MAX_ITEMS ? bad_key(in, "items", err) : TC_OK;
+    tc_status st = n < 1 ? bad_key(in, "items", err) : TC_OK;
 
-    job->items = st == TC_OK ? calloc(n, sizeof *job->items) : NULL;
+    job->items = calloc(n + 1, sizeof *job->items);
     if (st == TC_OK && (job->items == NULL || seen == NULL))
         st = tc_no_memory(err, in->path);
-    for (size_t i = 0; st == TC_OK && i < n; i++) {
-        const char *const name = json_string_value(json_array_get(items, i));
+    for (; st == TC_OK && job->n_items < n; job->n_items++) {
+        const char *const name = in->file.item_names[job->n_items];
+        wu_item *const item = &job->items[job->n_items];
 
-        if (name == NULL || !wu_name_ok(name) || json_object_get(seen, name) != NULL)
+        if (json_object_get(seen, name) != NULL)
             st = bad_key(in, "items", err);
-        else if ((job->items[i].name = strdup(name)) == NULL || json_object_set_new(seen, name, json_true()) != 0)
+        else if ((item->name = strdup(name)) == NULL || json_object_set_new(seen, name, json_true()) != 0)
             st = tc_no_memory(err, in->path);
-        job->n_items = st == TC_OK || job->items[i].name != NULL ? i + 1 : i;
-        if (st == TC_OK)
-            find_size(in, &job->items[i]);
+        else
+            find_size(in, item);
     }
     json_decref(seen);
     return st;

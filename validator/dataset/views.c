@@ -109,8 +109,6 @@ static tc_status make_long(const cut_table *t, tc_err *err)
 
 /* --- wide views --------------------------------------------------------------------------- */
 
-/* A wide view has all rows of an item in which all keys but the last are the same, and the last
- * is in one block of `joined` values. block: the keys' values, and the number of the block. */
 static const char *key_name(const cut_table *t, unsigned i)
 {
     return t->declared->axes[i].name;
@@ -122,18 +120,18 @@ static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_st
     sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix, (int)t->declared->axes[i].digits, value);
 }
 
-/* The columns for one value of the last key, and the join that gives them. SQLite leaves out
- * the joins whose columns are not asked for. */
-static tc_status add_value(const cut_table *t, sqlite3_stmt *block, sqlite3_stmt *names, int64_t value,
-                           sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
+/* The columns for a row of the table of groups, and the join that gives them; joins are told
+ * apart by the last key. SQLite leaves out those whose columns are not asked for. */
+static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, sqlite3_str *columns,
+                           sqlite3_str *joins, tc_err *err)
 {
+    const int64_t last = sqlite3_column_int64(group, (int)t->n_keys - 1);
     bool row = true;
     tc_status st = TC_OK;
 
-    sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, value, value);
+    sqlite3_str_appendf(joins, " LEFT JOIN \"%w\" k%lld ON k%lld.item = items.id", t->name, last, last);
     for (unsigned i = 0; i < t->n_keys; i++)
-        sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", value, key_name(t, i),
-                            i + 1 < t->n_keys ? sqlite3_column_int64(block, (int)i) : value);
+        sqlite3_str_appendf(joins, " AND k%lld.\"%w\" = %lld", last, key_name(t, i), sqlite3_column_int64(group, (int)i));
     while (st == TC_OK && row) {
         const char *name;
 
@@ -141,58 +139,44 @@ static tc_status add_value(const cut_table *t, sqlite3_stmt *block, sqlite3_stmt
         if (st != TC_OK || !row)
             break;
         name = (const char *)sqlite3_column_text(names, 0);
-        sqlite3_str_appendf(columns, ", k%lld.\"%w\" AS \"%w", value, name,
+        sqlite3_str_appendf(columns, ", k%lld.\"%w\" AS \"%w", last, name,
                             t->declared->title != NULL ? t->declared->title : "");
         for (unsigned i = 0; i < t->n_keys; i++)
-            append_key(t, i, i + 1 < t->n_keys ? sqlite3_column_int64(block, (int)i) : value, columns);
+            append_key(t, i, sqlite3_column_int64(group, (int)i), columns);
         sqlite3_str_appendf(columns, "_%w\"", name);
     }
     sqlite3_reset(names);
     return st;
 }
 
-static tc_status add_values(const cut_table *t, sqlite3_stmt *block, sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
+/* A view for the rows of the table of groups in which all keys but the last are the same, and
+ * the last is in the same block of `joined` values: glcm_wide_L64 has distances 1 to 25,
+ * glcm_wide_L64_d26 those to 50. *more: `group` is then the first row of the next. */
+static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more, tc_err *err)
 {
-    const unsigned last = t->n_keys - 1;
-    sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
-    sqlite3_stmt *values = NULL, *names = NULL;
-    bool row = true;
-    tc_status st;
-
-    sqlite3_str_appendf(sql, "SELECT \"%w\" FROM \"%w_groups\" WHERE (\"%w\" - 1) / %lld = %lld", key_name(t, last), t->name,
-                        key_name(t, last), t->joined, sqlite3_column_int64(block, (int)last));
-    for (unsigned i = 0; i < last; i++)
-        sqlite3_str_appendf(sql, " AND \"%w\" = %lld", key_name(t, i), sqlite3_column_int64(block, (int)i));
-    sqlite3_str_appendall(sql, " ORDER BY 1");
-    st = val_sql_query(t->ds, sql, &values, err);
-    if (st == TC_OK)
-        st = columns_of(t, &names, err);
-    while (st == TC_OK && row) {
-        st = val_sql_step(t->ds, values, &row, err);
-        if (st == TC_OK && row)
-            st = add_value(t, block, names, sqlite3_column_int64(values, 0), columns, joins, err);
-    }
-    sqlite3_finalize(values);
-    sqlite3_finalize(names);
-    return st;
-}
-
-/* glcm_wide_L64: distances 1 to 25; glcm_wide_L64_d26: 26 to 50. */
-static tc_status make_wide(const cut_table *t, sqlite3_stmt *block, tc_err *err)
-{
-    const unsigned last = t->n_keys - 1;
-    const int64_t number = sqlite3_column_int64(block, (int)last);
+    const int last = (int)t->n_keys - 1;
+    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->joined;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db), *const joins = sqlite3_str_new(t->ds->db);
+    int64_t key[WU_MAX_AXES];
     char *text;
-    tc_status st;
+    tc_status st = TC_OK;
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_wide", t->base);
-    for (unsigned i = 0; i < last; i++)
-        append_key(t, i, sqlite3_column_int64(block, (int)i), sql);
-    if (number > 0)
-        append_key(t, last, number * t->joined + 1, sql);
+    for (int i = 0; i < last; i++) {
+        key[i] = sqlite3_column_int64(group, i);
+        append_key(t, (unsigned)i, key[i], sql);
+    }
+    if (block > 0)
+        append_key(t, (unsigned)last, block * t->joined + 1, sql);
     sqlite3_str_appendall(sql, "\" AS SELECT items.id AS item, items.name AS name");
-    st = add_values(t, block, sql, joins, err);
+    for (bool same = true; st == TC_OK && same;) {
+        st = add_group(t, group, names, sql, joins, err);
+        if (st == TC_OK)
+            st = val_sql_step(t->ds, group, more, err);
+        same = st == TC_OK && *more && (sqlite3_column_int64(group, last) - 1) / t->joined == block;
+        for (int i = 0; same && i < last; i++)
+            same = sqlite3_column_int64(group, i) == key[i];
+    }
     text = sqlite3_str_finish(joins);
     sqlite3_str_appendf(sql, " FROM units JOIN items ON items.unit = units.id%s WHERE units.analysis = %Q",
                         text != NULL ? text : "", t->analysis);
@@ -207,31 +191,24 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *block, tc_err *err)
 
 static tc_status make_all_wide(cut_table *t, tc_err *err)
 {
-    sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
-    sqlite3_stmt *blocks = NULL, *count = NULL;
-    bool row = true;
-    tc_status st = val_sql_prepare(t->ds, &count, err, "SELECT max(1, min(%d, %d / count(*))) FROM pragma_table_info(%Q) "
-                                   "WHERE pk = 0", WIDE_JOINS, WIDE_COLUMNS, t->name);
+    sqlite3_stmt *groups = NULL, *names = NULL;
+    bool more = true;
+    tc_status st = columns_of(t, &names, err);
 
+    for (t->joined = 0; st == TC_OK && more; t->joined += more)    /* counts the columns first */
+        st = val_sql_step(t->ds, names, &more, err);
+    t->joined = t->joined > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (t->joined > 0 ? t->joined : 1);
+    t->joined = t->joined < WIDE_JOINS ? t->joined : WIDE_JOINS;
     if (st == TC_OK)
-        st = val_sql_step(t->ds, count, &row, err);
-    t->joined = st == TC_OK ? sqlite3_column_int64(count, 0) : 1;
-    sqlite3_finalize(count);
-    sqlite3_str_appendall(sql, "SELECT DISTINCT ");
-    for (unsigned i = 0; i + 1 < t->n_keys; i++)
-        sqlite3_str_appendf(sql, "\"%w\", ", key_name(t, i));
-    sqlite3_str_appendf(sql, "(\"%w\" - 1) / %lld FROM \"%w_groups\" ORDER BY %.*s", key_name(t, t->n_keys - 1), t->joined,
-                        t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
+        st = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s", t->name,
+                             (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
+    sqlite3_reset(names);
     if (st == TC_OK)
-        st = val_sql_query(t->ds, sql, &blocks, err);
-    else
-        sqlite3_free(sqlite3_str_finish(sql));
-    while (st == TC_OK && row) {
-        st = val_sql_step(t->ds, blocks, &row, err);
-        if (st == TC_OK && row)
-            st = make_wide(t, blocks, err);
-    }
-    sqlite3_finalize(blocks);
+        st = val_sql_step(t->ds, groups, &more, err);
+    while (st == TC_OK && more)
+        st = make_wide(t, groups, names, &more, err);
+    sqlite3_finalize(groups);
+    sqlite3_finalize(names);
     return st;
 }
 

@@ -202,7 +202,7 @@ void wu_output_free(wu_output *out)
 typedef struct result_writer {
     const char *path;
     const wu_job *job;
-    const wu_output *once, *declared;
+    const wu_output *declared;
     wu_npz_writer *npz;
     wu_output_source source;
     void *user;
@@ -210,8 +210,7 @@ typedef struct result_writer {
     bool loaded;             /* current holds item `index`: a job of one item */
     size_t index;            /*   loads it once */
     wu_output current;
-    size_t n_rows;
-    wu_array_info *rows;     /* the WU_ROWS arrays; shape[0] is the sum over all items */
+    uint64_t *rows;          /* [declared->n]: of a WU_ROWS array, the sum over all items */
     bool any_own;
 } result_writer;
 
@@ -292,9 +291,8 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
     return NULL;
 }
 
-static tc_status write_once(const result_writer *r)
+static tc_status write_once(const result_writer *r, const wu_output *once)
 {
-    const wu_output *const once = r->once;
     tc_status st = TC_OK;
     for (size_t i = 0; i < once->n && st == TC_OK; i++) {
         if (once->arrays[i].kind != WU_ONCE)
@@ -305,45 +303,20 @@ static tc_status write_once(const result_writer *r)
     return st;
 }
 
-static tc_status write_item_names(const result_writer *r)
+tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 {
-    char array_name[] = "item_names";
-    const wu_job *job = r->job;
-    wu_array_info info = { .name = array_name, .dtype = WU_STR, .width = 1, .ndim = 1,
-                           .shape = { job->n_items } };
-    for (size_t i = 0; i < job->n_items; i++) {
-        const long n = wu_utf8_to_ucs4(job->items[i].name, NULL, 0);
-        if (n < 0)
-            return tc_fail(r->err, TC_INTERNAL, "%s: the name of item %zu is not UTF-8", r->path, i);
-        info.width = (uint32_t)n > info.width ? (uint32_t)n : info.width;
-    }
-    uint32_t *chars = calloc(info.width, sizeof *chars);
-    if (chars == NULL)
-        return tc_no_memory(r->err, "the names of the items");
-    tc_status st = wu_npz_begin(r->npz, &info, r->err);
-    for (size_t i = 0; i < job->n_items && st == TC_OK; i++) {
-        wu_utf8_to_ucs4(job->items[i].name, chars, info.width);
-        st = wu_npz_write(r->npz, chars, info.width * sizeof *chars, r->err);
-    }
-    free(chars);
-    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+    const uint64_t n = job->n_items;
+    size_t width = 1;
+    void *chars = NULL;
+    for (size_t i = 0; i < job->n_items; i++)
+        width = strlen(job->items[i].name) > width ? strlen(job->items[i].name) : width;
+    const tc_status st = wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
+    for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
+        wu_utf8_to_ucs4(job->items[i].name, (uint32_t *)chars + i * width, (uint32_t)width);
+    return st;
 }
 
 /* --- arrays of the items ------------------------------------------------------------------ */
-
-/* The WU_ROWS arrays as declared, still without rows. Their names are the declaration's. */
-static tc_status find_rows(result_writer *r)
-{
-    r->rows = calloc(r->declared->n + 1, sizeof *r->rows);
-    if (r->rows == NULL)
-        return tc_no_memory(r->err, "the arrays of a result");
-    for (size_t i = 0; i < r->declared->n; i++)
-        if (r->declared->arrays[i].kind == WU_ROWS) {
-            r->rows[r->n_rows] = r->declared->arrays[i].info;
-            r->rows[r->n_rows++].shape[0] = 0;
-        }
-    return TC_OK;
-}
 
 /* Equal in all but the number of rows. */
 static bool same_kind(const wu_array_info *a, const wu_array_info *b)
@@ -353,44 +326,44 @@ static bool same_kind(const wu_array_info *a, const wu_array_info *b)
     return memcmp(a->shape + 1, b->shape + 1, (a->ndim - 1) * sizeof *a->shape) == 0;
 }
 
-/* Checks the loaded item's arrays against the others' and adds its rows up. */
+/* Checks the loaded item's arrays against what is declared, and adds its rows up. */
 static tc_status survey_item(result_writer *r)
 {
-    const wu_job *job = r->job;
-    size_t row = 0;
-    for (size_t i = 0; i < r->current.n; i++) {
-        const wu_out_array *array = &r->current.arrays[i];
-        if (array->kind == WU_OWN && strstr(array->info.name, job->items[r->index].name) != NULL) {
+    const wu_output *const want = r->declared, *const got = &r->current;
+    for (size_t i = 0; i < got->n; i++) {
+        const wu_out_array *const array = &got->arrays[i];
+        if (i >= want->n || array->kind != want->arrays[i].kind)
+            return mismatch(r, r->index, array->info.name);
+        if (array->kind == WU_OWN) {
+            char name[1024];
+            wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name, sizeof name);
+            if (strcmp(array->info.name, name) != 0)
+                return mismatch(r, r->index, array->info.name);
             r->any_own = true;
             continue;
         }
-        if (array->kind != WU_ROWS)
+        if (!same_kind(&want->arrays[i].info, &array->info) || array->info.shape[0] > INT64_MAX - r->rows[i])
             return mismatch(r, r->index, array->info.name);
-        if (row >= r->n_rows || !same_kind(&r->rows[row], &array->info) ||
-            array->info.shape[0] > INT64_MAX - r->rows[row].shape[0])
-            return mismatch(r, r->index, array->info.name);
-        r->rows[row++].shape[0] += array->info.shape[0];
+        r->rows[i] += array->info.shape[0];
     }
-    return row == r->n_rows ? TC_OK : mismatch(r, r->index, r->rows[row].name);
+    return got->n == want->n ? TC_OK : mismatch(r, r->index, want->arrays[got->n].info.name);
 }
 
-/* The rows of array `row` from all items, in order. */
-static tc_status write_rows(result_writer *r, size_t row)
+/* The rows of a WU_ROWS array from all items, in order. */
+static tc_status write_rows(result_writer *r, size_t array)
 {
-    const wu_array_info *info = &r->rows[row];
-    tc_status st = wu_npz_begin(r->npz, info, r->err);
+    wu_array_info info = r->declared->arrays[array].info;
+    info.shape[0] = r->rows[array];
+    tc_status st = wu_npz_begin(r->npz, &info, r->err);
     for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
         int ok = 0;
-        size_t seen = 0, i = 0;
         st = load(r, item);
         if (st != TC_OK)
             return st;
-        while (i < r->current.n && (r->current.arrays[i].kind != WU_ROWS || seen++ != row))
-            i++;
-        if (i == r->current.n || !same_kind(info, &r->current.arrays[i].info))
-            return mismatch(r, item, info->name);
-        const uint64_t bytes = wu_array_bytes(&r->current.arrays[i].info, &ok);
-        st = wu_npz_write(r->npz, r->current.arrays[i].data, (size_t)bytes, r->err);
+        if (array >= r->current.n || !same_kind(&info, &r->current.arrays[array].info))
+            return mismatch(r, item, info.name);
+        const uint64_t bytes = wu_array_bytes(&r->current.arrays[array].info, &ok);
+        st = wu_npz_write(r->npz, r->current.arrays[array].data, (size_t)bytes, r->err);
     }
     return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
 }
@@ -410,14 +383,15 @@ static tc_status write_own(result_writer *r)
 
 static tc_status write_items(result_writer *r)
 {
-    tc_status st = find_rows(r);
+    tc_status st = TC_OK;
     for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
         st = load(r, i);
         if (st == TC_OK)
             st = survey_item(r);
     }
-    for (size_t row = 0; row < r->n_rows && st == TC_OK; row++)
-        st = write_rows(r, row);
+    for (size_t i = 0; i < r->declared->n && st == TC_OK; i++)
+        if (r->declared->arrays[i].kind == WU_ROWS)
+            st = write_rows(r, i);
     if (st == TC_OK && r->any_own)
         st = write_own(r);
     return st;
@@ -427,22 +401,26 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                           const wu_output *once, const wu_output *declared,
                           wu_output_source source, void *user, tc_err *err)
 {
-    result_writer r = { .path = path, .job = job, .once = once, .declared = declared, .source = source,
-                        .user = user, .err = err };
+    result_writer r = { .path = path, .job = job, .declared = declared, .source = source, .user = user, .err = err,
+                        .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
-    tc_status st = json == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
+    wu_output names = { 0 };
+    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
     if (st == TC_OK)
         st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
     if (st == TC_OK)
-        st = write_once(&r);
+        st = write_once(&r, once);
     if (st == TC_OK)
-        st = write_item_names(&r);
+        st = wu_add_item_names(job, &names, err);
+    if (st == TC_OK)
+        st = write_once(&r, &names);
     if (st == TC_OK)
         st = write_items(&r);
     if (st == TC_OK)
         st = wu_npz_close(&r.npz, err);
     wu_npz_abort(&r.npz);
     json_decref(json);
+    wu_output_free(&names);
     wu_output_free(&r.current);
     free(r.rows);
     return st;
