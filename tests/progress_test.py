@@ -62,7 +62,7 @@ def drawings(text):
 def one_width(columns):
     code, text = on_terminal(columns)
     bars, lines = drawings(text)
-    tap.ok(code == 0 and len(bars) > 10, "%d columns: a bar is drawn" % columns, "%d %r" % (code, text[-300:]))
+    tap.ok(code == 0 and len(bars) > 5, "%d columns: a bar is drawn" % columns, "%d %r" % (code, text[-300:]))
     widest = max(map(len, bars))
     tap.ok(widest < columns and not any(DRAWN.fullmatch(b) is None for b in bars if columns >= 25),
            "%d columns: it fits, with every part whole" % columns, [b for b in bars if len(b) >= columns or not DRAWN.fullmatch(b)][:3])
@@ -120,12 +120,12 @@ TINY = os.path.join(FOLDER, "t.zip")
 
 def main():
     rng = np.random.default_rng(5)
-    big = [rng.integers(0, 256, (240, 300)).astype(np.uint8) for _ in range(2)]
-    parameters = {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 12}}
+    big = [rng.integers(0, 256, (300, 300)).astype(np.uint8) for _ in range(2)]
+    parameters = {"levels": [32], "distances": [1, 2, 3, 4, 5, 6], "window": {"shape": "disc", "radius": 16}}
     workunit.write(UNIT, "glcm", parameters, [workunit.item(LONG, [big[0]]), workunit.item("b", [big[1]])])
     workunit.write(TINY, "glcm", {"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}},
                    [workunit.item("a", [big[0][:40, :40]])])
-    for columns in (12, 25, 40, 80, 120, 200, 500):
+    for columns in (12, 25, 40, 80, 200):
         one_width(columns)
     code, text = on_terminal(120, later=50)
     bars = drawings(text)[0]

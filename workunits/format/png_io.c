@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <png.h>
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +22,12 @@ typedef struct png_ctx {
     wu_png_info head;             /* read from, or to be written into, the PNG */
     const wu_png_info *expected;  /* reading pixels: must equal head */
     unsigned char *in_pixels;     /* reading */
+    bool convert;                 /* take any kind of PNG and make one of ours of it */
+    bool palette;                 /* what libpng gives are indices, a byte each */
+    unsigned n_colours;           /* of the palette */
+    unsigned char colour[PNG_MAX_PALETTE_LENGTH][4];    /* red, green, blue, alpha */
+    unsigned char *raw;           /* pixels with alpha, or indices; NULL: none are needed */
+    bool alpha_dropped;           /* of a pixel that was not opaque */
     const unsigned char *out_pixels;
     tc_status status;             /* of a failed call */
     tc_err *err;
@@ -116,6 +121,38 @@ static void check_bomb(png_ctx *c)
                            (unsigned long long)c->encoded_bytes));
 }
 
+static void take_palette(png_ctx *c)
+{
+    png_colorp entries = NULL;
+    png_bytep alpha = NULL;
+    int n = 0, n_alpha = 0;
+    bool grey = true;
+    png_get_PLTE(c->png, c->info, &entries, &n);
+    png_get_tRNS(c->png, c->info, &alpha, &n_alpha, NULL);
+    c->palette = true;
+    c->n_colours = (unsigned)n;
+    for (int i = 0; i < n; i++) {
+        const png_color *e = &entries[i];
+        const unsigned char entry[4] = { e->red, e->green, e->blue, i < n_alpha ? alpha[i] : 255 };
+        memcpy(c->colour[i], entry, sizeof entry);
+        grey = grey && e->red == e->green && e->green == e->blue;
+    }
+    c->head.channels = grey ? 1 : 3;
+}
+
+/* What the picture is to become. */
+static void plan_conversion(png_ctx *c, int type, unsigned bits)
+{
+    c->head.bits = bits == 16 ? 16 : 8;
+    c->head.channels = (type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
+    if (type == PNG_COLOR_TYPE_PALETTE) {
+        take_palette(c);
+        png_set_packing(c->png);
+    } else if (c->convert) {
+        png_set_expand(c->png);    /* 1, 2, 4 bits to 8; tRNS to alpha */
+    }
+}
+
 static void read_head(png_ctx *c)
 {
     png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
@@ -128,16 +165,42 @@ static void read_head(png_ctx *c)
 
     const int type = png_get_color_type(c->png, c->info);
     const unsigned bits = png_get_bit_depth(c->png, c->info);
-    if (!(type == PNG_COLOR_TYPE_GRAY && (bits == 8 || bits == 16)) &&
+    if (!c->convert && !(type == PNG_COLOR_TYPE_GRAY && (bits == 8 || bits == 16)) &&
         !(type == PNG_COLOR_TYPE_RGB && bits == 8))
         give_up(c, tc_fail(c->err, TC_BAD_INPUT,
                            "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
                            "(texcell-wu pack converts)", c->what, bits, colour_name(type)));
     c->head.width = png_get_image_width(c->png, c->info);
     c->head.height = png_get_image_height(c->png, c->info);
-    c->head.bits = bits;
-    c->head.channels = type == PNG_COLOR_TYPE_GRAY ? 1 : 3;
+    plan_conversion(c, type, bits);
     check_bomb(c);
+}
+
+/* Palette indices to colours. */
+static void map_palette(png_ctx *c)
+{
+    const unsigned channels = c->head.channels;
+    const size_t n = (size_t)c->head.width * c->head.height;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned index = c->raw[i];
+        if (index >= c->n_colours)
+            give_up(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: a pixel has colour %u of %u", c->what, index,
+                               c->n_colours));
+        memcpy(c->in_pixels + i * channels, c->colour[index], channels);
+        c->alpha_dropped = c->alpha_dropped || c->colour[index][3] != 255;
+    }
+}
+
+/* Copies all channels but the last, which is alpha. */
+static void drop_alpha(png_ctx *c)
+{
+    const size_t sample = c->head.bits / 8, keep = c->head.channels * sample, step = keep + sample;
+    const size_t n = (size_t)c->head.width * c->head.height;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char *pixel = c->raw + i * step;
+        memcpy(c->in_pixels + i * keep, pixel, keep);
+        c->alpha_dropped = c->alpha_dropped || pixel[keep] != 255 || pixel[step - 1] != 255;
+    }
 }
 
 static void read_all(png_ctx *c)
@@ -152,13 +215,23 @@ static void read_all(png_ctx *c)
 #endif
     const int passes = png_set_interlace_handling(c->png);
     png_read_update_info(c->png, c->info);
-    const size_t stride = png_get_rowbytes(c->png, c->info);
-    if (stride != (size_t)h->width * h->channels * (h->bits / 8))
+    const size_t stride = png_get_rowbytes(c->png, c->info), sample = h->bits / 8;
+    const bool alpha = !c->palette && png_get_channels(c->png, c->info) == h->channels + 1;
+    if (stride != h->width * (c->palette ? 1 : (h->channels + alpha) * sample))
         give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
+    if (alpha || c->palette) {
+        c->raw = malloc(stride * h->height);
+        if (c->raw == NULL)
+            give_up(c, tc_no_memory(c->err, c->what));
+    }
     for (int pass = 0; pass < passes; pass++)
         for (uint32_t y = 0; y < h->height; y++)
-            png_read_row(c->png, c->in_pixels + y * stride, NULL);
+            png_read_row(c->png, (c->raw != NULL ? c->raw : c->in_pixels) + y * stride, NULL);
     png_read_end(c->png, NULL);
+    if (c->palette)
+        map_palette(c);
+    else if (alpha)
+        drop_alpha(c);
 }
 
 static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
@@ -174,6 +247,7 @@ static tc_status read_with(png_ctx *c, void (*body)(png_ctx *))
     st = guarded(c, body);
 cleanup:
     png_destroy_read_struct(&c->png, &c->info, NULL);
+    free(c->raw);
     return st;
 }
 
@@ -194,6 +268,25 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes,
     png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = encoded_bytes,
                   .expected = expected, .in_pixels = pixels, .err = err };
     return read_with(&c, read_all);
+}
+
+tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, wu_png_info *info, tc_err *err)
+{
+    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true, .err = err };
+    const tc_status st = read_with(&c, read_head);
+    if (st == TC_OK)
+        *info = c.head;
+    return st;
+}
+
+tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, const wu_png_info *expected, void *pixels,
+                         bool *alpha_dropped, tc_err *err)
+{
+    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true,
+                  .expected = expected, .in_pixels = pixels, .err = err };
+    const tc_status st = read_with(&c, read_all);
+    *alpha_dropped = c.alpha_dropped;
+    return st;
 }
 
 /* --- writing ------------------------------------------------------------------------ */

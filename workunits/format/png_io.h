@@ -1,11 +1,12 @@
 /*
- * PNG reading and writing through libpng: grey 8/16 bit and RGB 8 bit, nothing
- * else. The reader pulls bytes through a callback, so that a picture inside a
+ * PNG reading and writing through libpng: grey 8/16 bit and RGB 8 bit, what work units
+ * have; other kinds are converted for those who ask for it. The reader pulls bytes through a callback, so that a picture inside a
  * ZIP needs no buffer of its own.
  */
 #ifndef WU_PNG_IO_H
 #define WU_PNG_IO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -34,6 +35,13 @@ tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes,
 tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes,
                       const char *what, const wu_png_info *expected,
                       void *pixels, tc_err *err);
+
+/* The same for PNGs as people have them, of any kind: 1, 2 and 4 bits are spread over 0..255, a
+ * palette becomes grey where all its colours are, else RGB, alpha is dropped. RGB of 16 bits
+ * is for the caller to refuse or take. *alpha_dropped: some of it was not opaque. */
+tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, wu_png_info *info, tc_err *err);
+tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, const wu_png_info *expected,
+                         void *pixels, bool *alpha_dropped, tc_err *err);
 
 /* Appends n bytes somewhere; returns 0, or nonzero on a write error. */
 typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
