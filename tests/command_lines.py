@@ -12,7 +12,7 @@ import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["pack", "show", "export"],
+PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["pack", "show", "export", "parameters"],
             "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
             "texcell-assimilate": ["script", "export"]}
 PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}

@@ -19,9 +19,9 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     const int64_t dz = t->nz > 1 ? (int64_t)(z % cell) - 6 : 0;
     const int64_t r2 = dx * dx + dy * dy + dz * dz;
     const uint32_t radius = 4 + (x / cell * 3 + y / cell * 5 + z / cell) % 5;
-    const uint32_t ground = 40 + 60 * x / t->nx + 20 * y / t->ny;
+    const uint32_t background = 40 + 60 * x / t->nx + 20 * y / t->ny;
 
-    return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : ground) + next_random(random) % 24;
+    return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) + next_random(random) % 24;
 }
 
 tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)

@@ -18,7 +18,7 @@ struct an_selftest {
     uint32_t state_crc;        /* CRC-32 of the final state */
 };
 
-/* Blobs on an uneven ground with noise, from integers only. *out: the caller's,
+/* Blobs on an uneven background with noise, from integers only. *out: the caller's,
  * wu_pixels_free. */
 tc_status an_selftest_pixels(const an_selftest *test, wu_pixels *out, tc_err *err);
 
