@@ -53,7 +53,6 @@ typedef struct cl_worker {
     stage stage;
     uint64_t done;             /* work of the stage */
     bool host_only;
-    double label_ms;           /* device time from voxels to labels, for the bench */
 } cl_worker;
 
 static bool in_slabs(const cl_worker *w)
@@ -322,7 +321,6 @@ static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
         if (st != TC_OK)
             return st;
         total += w->ocl.took_ms;
-        w->label_ms += w->ocl.took_ms;
         w->done += count;
         if (count == left)
             st = end_stage(w, state, err);
@@ -345,13 +343,6 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     st = work(w, state, err);
     *units_done = position(w);
     return st == TC_OK ? TC_MORE : st;
-}
-
-double vol_opencl_label_ms(const void *worker)
-{
-    const cl_worker *const w = worker;
-
-    return w->label_ms;
 }
 
 static void free_parts(void *worker)

@@ -19,21 +19,21 @@ struct an_pool {
     /* the current run */
     an_pool_fn fn;
     void *user;
-    size_t n_tasks, next;
+    size_t n_parts, next;
     unsigned busy;               /* workers that have not ended this run */
     unsigned long run;           /* counts runs */
     bool stop;
 };
 
-/* Takes tasks until none is left. Tasks are long against a lock. */
-static void take_tasks(an_pool *pool, unsigned thread)
+/* Takes parts until none is left. Parts are long against a lock. */
+static void take_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
-    while (pool->next < pool->n_tasks) {
-        const size_t task = pool->next++;
+    while (pool->next < pool->n_parts) {
+        const size_t part = pool->next++;
 
         pthread_mutex_unlock(&pool->lock);
-        pool->fn(pool->user, thread, task);
+        pool->fn(pool->user, thread, part);
         pthread_mutex_lock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -54,7 +54,7 @@ static void *worker_main(void *arg)
         pthread_mutex_unlock(&pool->lock);
         if (stop)
             return NULL;
-        take_tasks(pool, w->index);
+        take_parts(pool, w->index);
         pthread_mutex_lock(&pool->lock);
         if (--pool->busy == 0)
             pthread_cond_signal(&pool->end);
@@ -95,18 +95,18 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
     return TC_OK;
 }
 
-void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_tasks)
+void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
 {
     pthread_mutex_lock(&pool->lock);
     pool->fn = fn;
     pool->user = user;
-    pool->n_tasks = n_tasks;
+    pool->n_parts = n_parts;
     pool->next = 0;
     pool->busy = pool->n_workers;
     pool->run++;
     pthread_cond_broadcast(&pool->start);
     pthread_mutex_unlock(&pool->lock);
-    take_tasks(pool, 0);
+    take_parts(pool, 0);
     pthread_mutex_lock(&pool->lock);
     while (pool->busy > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
