@@ -252,6 +252,79 @@ def test_content(names):
        "\n".join(sorted(set(a) ^ set(b))[:5]))
 
 
+# --- an analysis that texcell does not know -----------------------------------------------------
+
+STORE_TRY = os.path.join(BUILD, "tests", "unit", "store_try")
+
+
+def write_declared(name, items, arrays):
+    """A result of which only the form is right. arrays: (declaration, array)."""
+    about = {"format": "texcell-result", "version": 2, "analysis": "alchemy", "parameters": {}, "items": items,
+             "workunit": {"crc32": "00000000", "size": 1}, "arrays": [d for d, _ in arrays]}
+    with zipfile.ZipFile(path(name), "w") as z:
+        z.writestr("result.json", json.dumps(about))
+        for key, value in [("item_names", np.array(items))] + [(d["array"], a) for d, a in arrays]:
+            data = io.BytesIO()
+            np.save(data, value)
+            z.writestr(key + ".npy", data.getvalue())
+    return path(name)
+
+
+def test_unknown_analysis():
+    """Objects with columns of a family, values of items, features by other keys than levels and
+    distance: tables, views and CSV files follow from the declaration alone."""
+    def column(array, table, title, **more):
+        return dict(array=array, role="value", table=table, title=title, **more)
+
+    def wide(channels, distances, features):
+        return column("profile", "profiles", "p", axes=[
+            {"name": "channel", "prefix": "C", "values": channels},
+            {"name": "distance", "prefix": "d", "digits": 2, "values": distances},
+            {"name": "feature", "values": features}, {"name": "statistic", "values": ["mean", "sd"]}])
+
+    texture = [{"name": "distance", "prefix": "d", "digits": 2, "values": [2]}, {"name": "feature", "values": ["contrast", "energy"]}]
+    features = ["f_%03d" % i for i in range(50)]        # 100 columns: 19 distances in a wide view
+    profiles = [RNG.random((2, 2 * 21 * 100)), RNG.random((1, 1 * 2 * 4))]
+    glcm, owner = RNG.random((5, 2)), np.array([0, 0, 1, 1, 1])
+    one = write_declared("one.npz", ["a", "b"], [
+        (column("otsu_threshold", "items", "otsu_threshold"), np.array([7, 9])),
+        ({"array": "object_item", "role": "item", "table": "objects"}, owner),
+        ({"array": "object_label", "role": "key", "table": "objects", "title": "label"}, np.array([1, 2, 1, 2, 3])),
+        (column("object_area", "objects", "area", unit="um^2"), np.arange(5.0)),
+        (column("object_glcm", "objects", "glcm", axes=texture), glcm),
+        (wide([1, 3], list(range(1, 22)), features), profiles[0])])
+    two = write_declared("two.npz", ["c"], [(wide([3], [2, 40], ["f_000", "new"]), profiles[1])])
+    r = run([STORE_TRY, path("x.sqlite"), "alchemy", one, two])
+    ok(r.returncode == 0, "an unknown analysis: stored", r.stderr)
+    got = query("x.sqlite", "SELECT item, n, label, area, glcm_d02_contrast, glcm_d02_energy FROM alchemy_objects")
+    ok([row[:3] for row in got] == [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3)]
+       and same([row[4] for row in got], glcm[:, 0]) and same([row[5] for row in got], glcm[:, 1]), "its objects", got)
+    ok(query("x.sqlite", "SELECT * FROM alchemy_items") == [(1, 7), (2, 9)], "its values of items")
+    expected = {("one", i, c, d, f, s): profiles[0][i].reshape(2, 21, 50, 2)[a, b, e, g] for i in range(2)
+                for a, c in enumerate([1, 3]) for b, d in enumerate(range(1, 22)) for e, f in enumerate(features)
+                for g, s in enumerate(["mean", "sd"])}
+    expected.update({("two", 2, 3, d, f, s): profiles[1][0].reshape(2, 2, 2)[b, e, g] for b, d in enumerate([2, 40])
+                     for e, f in enumerate(["f_000", "new"]) for g, s in enumerate(["mean", "sd"])})
+    got = {r[:-1]: r[-1] for r in query("x.sqlite", "SELECT item - 1, channel, distance, feature, statistic, value "
+                                                    "FROM alchemy_profiles_long WHERE value IS NOT NULL")}
+    ok(got == {k[1:]: v for k, v in expected.items()}, "its long view", len(got))
+    views = [v for (v,) in query("x.sqlite", "SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB '*_wide*' ORDER BY rowid")]
+    ok(views == ["alchemy_profiles_wide_" + v for v in ("C1", "C1_d20", "C3", "C3_d20", "C3_d39")], "its wide views", views)
+    ok(query("x.sqlite", 'SELECT "p_C3_d21_f_049_sd", name FROM alchemy_profiles_wide_C3_d20 WHERE name = \'b\'') ==
+       [(expected["one", 1, 3, 21, "f_049", "sd"], "b")], "a number in a wide view")
+    r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
+    wide_csv, long_csv = read_csv("x_out", "alchemy_profiles_wide"), read_csv("x_out", "alchemy_profiles_long")
+    titles = wide_csv[0][2:]
+    cells = {(r[1], t): c for r in wide_csv[1:] for t, c in zip(titles, r[2:]) if c not in ("", "nan")}
+    ok(r.returncode == 0 and len(titles) == len(set(titles)) == (42 + 1) * 102 and
+       {k: float(c) for k, c in cells.items()} ==
+       {("abc"[i], "p_C%d_d%02d_%s_%s" % (c, d, f, s)): v for (_, i, c, d, f, s), v in expected.items()},
+       "its wide CSV", "%d titles, %d cells; %s" % (len(titles), len(cells), r.stderr))
+    ok(long_csv[0] == ["workunit", "item", "channel", "distance", "feature", "statistic", "value"] and
+       {("abc".index(r[1]), int(r[2]), int(r[3]), r[4], r[5]): float(r[6]) for r in long_csv[1:] if r[6] != "nan"} ==
+       {k[1:]: v for k, v in expected.items()}, "its long CSV", long_csv[:2])
+
+
 # --- the same again, another, and what is not valid --------------------------------------------
 
 def test_again(names):
@@ -752,6 +825,7 @@ def main():
         done()
     names = make_results()
     test_content(names)
+    test_unknown_analysis()
     test_again(names)
     test_bad(names)
     test_conflict()
