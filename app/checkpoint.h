@@ -12,7 +12,7 @@
 #include "app/base/status.h"
 
 /* Raise it whenever the meaning of any state or of the spool changes. */
-#define CHECKPOINT_VERSION 1
+#define CHECKPOINT_VERSION 2
 
 /* Where a job is. The first group says whose checkpoint it is. */
 typedef struct checkpoint {

@@ -103,6 +103,21 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, t
     return st;
 }
 
+/* What the scientist should know of the items, the same sentence once. */
+static void note_items(const an_unit *unit, progress *p)
+{
+    char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
+
+    for (size_t i = 0; unit->analysis->note != NULL && i < unit->job->n_items; i++) {
+        const wu_item *const item = &unit->job->items[i];
+
+        if (!unit->analysis->note(unit->params, item, text, sizeof text) || strcmp(text, last) == 0)
+            continue;
+        progress_note(p, "%s: %s", item->name, text);
+        memcpy(last, text, sizeof last);
+    }
+}
+
 static tc_status do_job(const run_options *o, const an_unit *unit, job_files *files, progress *p, tc_err *err)
 {
     const size_t n_items = unit->job->n_items;
@@ -114,6 +129,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (st == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s", unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);
+        note_items(unit, p);
         st = do_items(o, unit, &device, files, p, err);
     }
     job_device_release(&device);

@@ -247,7 +247,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->size = ls_size_of(task->item);
     memcpy(&w->head, state, sizeof w->head);
     w->cfl = w->p->cfl;
-    w->dt = (float)w->p->dt;
+    w->dt = w->cfl ? ls_bound(w->p, &w->size) : (float)w->p->dt;
     w->beta = 1.0f - (float)w->p->alpha;
     w->band = (float)w->p->band;
     w->has_stop = w->p->edge_stop > 0;

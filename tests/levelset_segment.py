@@ -71,7 +71,7 @@ def brain():
     if data is None:
         return tap.skip("the brain", "Colin27 is not here")
     whole = dict(BRAIN, init={"type": "ball", "cx": 90, "cy": 108, "cz": 90, "r": 50})
-    compare("brain, band 6", *data, dict(whole, band=6, iterations=300), 0.85)
+    compare("brain, band 6", *data, dict(whole, band=6, iterations=600), 0.85)
     # Every second voxel, to the end.
     head, truth = (every_second(a) for a in data)
     dense = compare("brain at half size, dense", head, truth, HALF, 0.95)

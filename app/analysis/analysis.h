@@ -79,6 +79,9 @@ typedef struct an_analysis {
     void (*clear_params)(void *params);
     /* Whether this item suits the parameters (size, mask present, ...). */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
+    /* What a scientist should be told of an item that does suit: a sentence with a
+     * remedy. False: nothing. NULL: there never is anything. */
+    bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
     tc_status (*init)(const an_task *task, void *state, tc_err *err);

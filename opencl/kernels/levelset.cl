@@ -80,10 +80,10 @@ static inline void note_motion(volatile __global tc_u32 *ctl, volatile __local t
     }
 }
 
-/* The time step of the iteration after `done`. */
+/* The time step of the iteration after `done`. cfl: dt is its bound. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
-    return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)])) : dt;
+    return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
 }
 
 /* --- the step ----------------------------------------------------------------------

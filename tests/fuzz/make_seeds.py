@@ -80,7 +80,7 @@ def checkpoint():
 
     def whole(mend, records, state):
         spool = b"".join(records)
-        head = struct.pack("<8sIIQ16sQQQIII", b"TEXCKPT", 1, 0x12345678, 4321, b"glcm", len(records), len(spool),
+        head = struct.pack("<8sIIQ16sQQQIII", b"TEXCKPT", 2, 0x12345678, 4321, b"glcm", len(records), len(spool),
                            len(state), zlib.crc32(spool), zlib.crc32(state), 0)
         file = head + struct.pack("<I", zlib.crc32(head)) + state
         return struct.pack("<BH", mend, len(file)) + file + spool

@@ -123,6 +123,13 @@ def force(image, p):
     return data, stop, alpha
 
 
+def bound(shape, alpha):
+    """Of dt with "cfl": 0.9 / (d sqrt(2d) (1 - alpha)), d axes longer than one voxel."""
+    d = sum(n > 1 for n in shape)
+    below = d * math.sqrt(2 * d) * (1 - alpha)
+    return 0.9 / below if below > 0 else math.inf
+
+
 def evolve(image, inside, p, watch=None, rounded=False):
     """phi after the iterations. watch(iteration, phi) sees each one. rounded:
     phi is rounded to single precision each time, to see where that matters."""
@@ -140,7 +147,7 @@ def evolve(image, inside, p, watch=None, rounded=False):
         most = np.abs(motion).max()
         dt = p.get("dt", "cfl")
         if dt == "cfl":
-            dt = 0.5 / most if most > 1e-30 else 0
+            dt = min(0.5 / most, bound(image.shape, alpha)) if most > 1e-30 else 0
         before = phi < 0
         phi = phi + dt * motion
         if rounded:

@@ -189,12 +189,18 @@ static tc_status check_items(const an_analysis *analysis, const void *params, co
 {
     tc_status status = TC_OK;
     bool any_stack = false;
+    char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
         const wu_item item = describe(&sources->items[i], o);
         status = analysis->check_item(params, &item, sources->items[i].pages.files[0], err);
         if (status == TC_OK && analysis->one_kind && item.is_stack != sources->items[0].is_stack)
             status = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
                              sources->items[i].pages.files[0], analysis->name);
+        if (status == TC_OK && analysis->note != NULL && analysis->note(params, &item, text, sizeof text) &&
+            strcmp(text, last) != 0) {
+            wu_note("%s: %s", sources->items[i].pages.files[0], text);
+            memcpy(last, text, sizeof last);
+        }
         any_stack = any_stack || item.is_stack;
     }
     if (status == TC_OK && o->has_spacing && !any_stack)

@@ -62,11 +62,15 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 
 /* --- time ---------------------------------------------------------------------------- */
 
-/* The time step that moves nothing by more than half a pixel; 0 where hardly
- * anything moves. most: the largest |F |grad phi||. */
-TC_INLINE float ls_cfl(float most)
+/* The time step that moves nothing by more than half a pixel and is not above the
+ * bound; 0 where hardly anything moves. most: the largest |F |grad phi||. */
+TC_INLINE float ls_cfl(float most, float bound)
 {
-    return most > 1e-30f ? 0.5f / most : most * 0.0f;
+    const float wanted = 0.5f / most;
+
+    if (!(most > 1e-30f))
+        return most * 0.0f;
+    return wanted < bound ? wanted : bound;
 }
 
 /* phi from the squared distance to the nearest voxel of the other side. */

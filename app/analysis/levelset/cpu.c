@@ -372,7 +372,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)
-                w->dt = ls_cfl(w->found.most);
+                w->dt = ls_cfl(w->found.most, ls_bound(w->p, &w->size));
             enter(w, PHASE_APPLY);
             break;
         }

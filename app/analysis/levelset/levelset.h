@@ -28,7 +28,7 @@ typedef struct ls_params {
     double target, epsilon, alpha;
     int64_t iterations;
     bool cfl;
-    double dt;                  /* unless cfl */
+    double dt;                  /* unless cfl: then ls_bound */
     int64_t reinit_every;       /* 0: never */
     int64_t band;               /* 0: dense */
     double smooth;              /* 0: off */
@@ -91,6 +91,11 @@ static inline const uint8_t *ls_near_const(const void *state, const ls_size *siz
  * without a change. */
 bool ls_has_ended(const ls_params *p, const ls_head *head);
 bool ls_has_converged(const ls_params *p, const ls_head *head);
+/* Above this time step curvature makes phi rougher instead of smoother; infinite without
+ * curvature. d axes are longer than one voxel: a checkerboard of height a has the
+ * curvature d and the upwind gradient sqrt(8d) a, so it grows from
+ * 1 / (d sqrt(2d) (1 - alpha)) on. A tenth is left to spare. */
+float ls_bound(const ls_params *p, const ls_size *size);
 /* The error for a phi that is not finite after an iteration. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 
