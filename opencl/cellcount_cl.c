@@ -114,7 +114,7 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
         return up_to(w->rows, 2);
     case BACKGROUND_COLUMNS:
     case JOIN_COLUMNS:
-        return diagonal(w, s) ? up_to(w->rows, 2) : w->rows;
+        return eight_connected(w, s) ? up_to(w->rows, 2) : w->rows;
     case DISTANCE_COLUMNS:
         return w->nx;
     default:
@@ -417,7 +417,7 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 
     for (int s = 0; s < STAGES; s++)
         if (may_have_stage(w, (cc_stage)s))
-            names[s] = kernel_names[s][diagonal(w, (cc_stage)s)];
+            names[s] = kernel_names[s][eight_connected(w, (cc_stage)s)];
     if (deep && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
@@ -428,12 +428,11 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 /* Device bytes for a strip of so many rows. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
-    const uint64_t n = rows * w->nx;
+    const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
+    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), pixels = w->ocl.task->pixels->bits / 8;
 
-    const uint64_t table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
-
-    return n * ((w->params->split ? 3 : 2) * sizeof(cl_int) + (whole ? w->ocl.task->pixels->bits / 8 : 0)) + n / 64 + (whole ? table : 0)
-         + rows * w->stride * sizeof(cl_uint) + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
+    return n * (planes + (whole ? pixels : 0)) + n / 64 + (whole ? table : 0) + rows * w->stride * sizeof(cl_uint)
+         + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
 static void choose_strips(cc_cl_worker *w)

@@ -55,15 +55,15 @@ static inline uint64_t strip_pixels(const cc_cl_worker *w)
 }
 
 /* Whether a stage's components are connected by 8: the background's are where cells' are not. */
-static inline bool diagonal(const cc_cl_worker *w, cc_stage s)
+static inline bool eight_connected(const cc_cl_worker *w, cc_stage s)
 {
-    return w->params->diagonal != (s >= BACKGROUND_TILES && s <= FILL);
+    return w->params->eight_connected != (s >= BACKGROUND_TILES && s <= FILL);
 }
 
 /* The nodes of a strip's components. */
 static inline uint64_t strip_nodes(const cc_cl_worker *w)
 {
-    return w->params->diagonal ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+    return w->params->eight_connected ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
 }
 
 /* Queues some of the worker's stage, from `first` of its work on (stage_work). */

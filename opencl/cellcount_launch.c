@@ -24,7 +24,7 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
                       NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
-        return LAUNCH(w, s, diagonal(w, s) ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK),
+        return LAUNCH(w, s, eight_connected(w, s) ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK),
                       OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind));
     default:
         return LAUNCH(w, s, count, up_to(w->nx, CC_TILE) - 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), NX(w),
@@ -39,11 +39,11 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
 
     if (s == BORDER_ROOTS)
         return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_BORDER), NX(w),
-                      NY(w), STRIDE(w), OCL_INT(diagonal(w, s)));
+                      NY(w), STRIDE(w), OCL_INT(eight_connected(w, s)));
     if (s == OUTSIDE)
         return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK), OCL_INT(border));
     return LAUNCH(w, s, up_to(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK), NX(w), NY(w),
-                  STRIDE(w), OCL_INT(first), OCL_INT(diagonal(w, s)));
+                  STRIDE(w), OCL_INT(first), OCL_INT(eight_connected(w, s)));
 }
 
 /* Along rows, or along columns: kept parabolas take the place of links. */
@@ -72,7 +72,8 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
         return LAUNCH(w, s, w->stride, count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
                       OCL_INT(first), OCL_UINT(w->threshold), OCL_INT(w->params->bright));
     return LAUNCH(w, s, s == PAINT ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                  OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first), OCL_INT(w->params->diagonal));
+                  OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first),
+                  OCL_INT(w->params->eight_connected));
 }
 
 /* The same, by the index of a pixel. */
@@ -92,7 +93,7 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
         return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK), OCL_UINT(first), OCL_UINT(end));
     default:
         return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_OTHER), OCL_UINT(first), OCL_UINT(end),
-                      NX(w), NY(w), OCL_INT(w->params->diagonal ? 8 : 4));
+                      NX(w), NY(w), OCL_INT(w->params->eight_connected ? 8 : 4));
     }
 }
 

@@ -124,9 +124,10 @@ static uint four_at(__global const uint *mask, int nx, int ny, int stride, int x
 }
 
 /* The node of pixel (x, y), which is of the kind. */
-static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind, int diagonal)
+static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind,
+                   int eight_connected)
 {
-    if (!diagonal)
+    if (!eight_connected)
         return y * nx + x;
     const uint upper = word_at(mask, nx, ny, stride, x >> 5, y & ~1, kind) >> (x & 30) & 3;
 
@@ -323,7 +324,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows8(__global const uint *mask, volatile 
 
     for (int k = 0; k < 3; k++)
         if (joins >> k & 1)
-            uf_union_shared(link, 2 * by * ((nx + 1) / 2) + bx, block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
+            uf_union_shared(link, 2 * by * ((nx + 1) / 2) + bx,
+                            block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
 }
 
 /* Connectivity 8; along x: rows of blocks. A corner that touches only through an
@@ -339,17 +341,18 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volati
     const uint any = here | four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by + 1, kind);
 
     if ((any & 3) == 3)
-        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind), block_node(mask, nx, ny, stride, bx - 1, by, kind));
+        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind),
+                        block_node(mask, nx, ny, stride, bx - 1, by, kind));
     if (by % BLOCKS == 0)
         return;
     const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
 
     if ((here & 3) == 2 && (above & 3) == 1)
         uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind),
-              block_node(mask, nx, ny, stride, bx - 1, by - 1, kind));
+                        block_node(mask, nx, ny, stride, bx - 1, by - 1, kind));
     if ((here & 3) == 1 && (above & 3) == 2)
         uf_union_shared(link, block_node(mask, nx, ny, stride, bx - 1, by, kind),
-              block_node(mask, nx, ny, stride, bx, by - 1, kind));
+                        block_node(mask, nx, ny, stride, bx, by - 1, kind));
 }
 
 /* --- holes ------------------------------------------------------------------------ */
@@ -357,7 +360,7 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volati
 /* The root of each pixel of the background along the border, 2 nx + 2 ny of them
  * (corners twice); -1 where there is a cell. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
-                                              __global int *roots, int nx, int ny, int stride, int diagonal)
+                                              __global int *roots, int nx, int ny, int stride, int eight_connected)
 {
     const int k = (int)get_global_id(0);
 
@@ -368,7 +371,7 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
     const int x = along_x ? near : far, y = along_x ? far : near;
 
     roots[k] = mask[y * stride + x / 32] >> (x & 31) & 1 ? -1
-             : root_of(link, node_of(mask, nx, ny, stride, x, y, 0, diagonal));
+             : root_of(link, node_of(mask, nx, ny, stride, x, y, 0, eight_connected));
 }
 
 __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *roots, volatile __global int *link, int n)
@@ -383,7 +386,7 @@ __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *roots, volatil
  * pairs of rows, from first_pair on: a block's node is in either, so a work-item
  * has both. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny, int stride,
-                                      int first_pair, int diagonal)
+                                      int first_pair, int eight_connected)
 {
     const int word = (int)get_global_id(0), y0 = ((int)get_global_id(1) + first_pair) * 2;
     uint filled[2] = { 0, 0 };
@@ -396,7 +399,8 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
         /* Run by run: a run has one root. */
         while (background != 0) {
             const uint first = background & (0 - background), run = background & ~(background + first);
-            const int node = node_of(mask, nx, ny, stride, word * 32 + lowest(first), y0 + k, 0, diagonal);
+            const int x = word * 32 + lowest(first);
+            const int node = node_of(mask, nx, ny, stride, x, y0 + k, 0, eight_connected);
 
             if (root_of(link, node) >= 0)
                 filled[k] |= run;
@@ -463,7 +467,7 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
 /* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
  * pixels, which have one label if both are cell; along y: rows. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link, __global int *labels,
-                                       int nx, int ny, int stride, int first_row, int diagonal)
+                                       int nx, int ny, int stride, int first_row, int eight_connected)
 {
     const int x = (int)get_global_id(0) * 2, y = (int)get_global_id(1) + first_row;
 
@@ -473,7 +477,7 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
     int label = 0;
 
     if (pair != 0) {
-        int v = node_of(mask, nx, ny, stride, x + (pair == 2), y, 1, diagonal);
+        int v = node_of(mask, nx, ny, stride, x + (pair == 2), y, 1, eight_connected);
 
         while (v >= 0)
             v = link[v];
@@ -486,7 +490,7 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
 
 /* The first pixel of every pixel's component, -1 for none. */
 __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link, __global int *roots,
-                                       int nx, int ny, int stride, int first_row, int diagonal)
+                                       int nx, int ny, int stride, int first_row, int eight_connected)
 {
     const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
 
@@ -495,8 +499,8 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
     int first = -1;
 
     if (mask[y * stride + x / 32] >> (x & 31) & 1) {
-        first = root_of(link, node_of(mask, nx, ny, stride, x, y, 1, diagonal));
-        if (diagonal) {
+        first = root_of(link, node_of(mask, nx, ny, stride, x, y, 1, eight_connected));
+        if (eight_connected) {
             const int pairs = (nx + 1) / 2, root_y = first / pairs, root_x = first % pairs * 2;
 
             first = root_y * nx + root_x + !(mask[root_y * stride + root_x / 32] >> (root_x & 31) & 1);
@@ -594,8 +598,8 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
     for (int p = me; p < PLACES; p += GROUP)
         if (owner[p] != 0)
             add_to_table(table, owner[p], part[p][CC_AREA], (ulong)y0 * part[p][CC_AREA] + part[p][CC_SUM_Y],
-                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY], part[p][CC_Y0], part[p][CC_X0],
-                         part[p][CC_Y1], part[p][CC_X1]);
+                         (ulong)x0 * part[p][CC_AREA] + part[p][CC_SUM_X], part[p][CC_SUM_GREY], part[p][CC_Y0],
+                         part[p][CC_X0], part[p][CC_Y1], part[p][CC_X1]);
 }
 
 /* labels[i] becomes now[labels[i]]; now[0] is 0. */

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     }
     pixels.nx = item.nx = (uint32_t)atoi(argv[2]);
     pixels.ny = item.ny = (uint32_t)atoi(argv[3]);
-    params.diagonal = atoi(argv[4]) == 8;
+    params.eight_connected = atoi(argv[4]) == 8;
     n = (size_t)item.nx * item.ny;
     pixels.u8 = malloc(n);
     file = fopen(argv[6], "rb");

@@ -22,7 +22,7 @@ typedef struct cc_params {
     int32_t threshold;         /* 0..65535, or CC_THRESHOLD_OTSU */
     bool otsu;
     bool bright;               /* cells are v >= T; else v < T */
-    bool diagonal;             /* connectivity 8; else 4 */
+    bool eight_connected;      /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
     bool split;

@@ -36,7 +36,7 @@ static const char *bbox_fault(const cc_params *p, const wu_item *item, const row
     h = r->y1 - r->y0;
     w = r->x1 - r->x0;
     /* A region is connected: from side to side of its box, by diagonals or not. */
-    least = !p->diagonal ? h + w - 1 : h > w ? h : w;
+    least = !p->eight_connected ? h + w - 1 : h > w ? h : w;
     if (r->area > h * w || r->area < least)
         return "region_area: does not go with region_bbox";
     return NULL;
@@ -76,7 +76,8 @@ static const char *row_fault(const cc_params *p, const wu_item *item, size_t i, 
         return fault;
     if (!centroid_fits(r->cy, r->area, r->y0, r->y1) || !centroid_fits(r->cx, r->area, r->x0, r->x1))
         return "region_centroid: not a centre of so many pixels in region_bbox";
-    if (r->border != (cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1, (uint32_t)r->y1, item->nx, item->ny) != 0))
+    if (r->border != cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1, (uint32_t)r->y1, item->nx,
+                                  item->ny))
         return "region_border: does not go with region_bbox";
     if (r->border && p->exclude_border)
         return "region_border: regions at the border are excluded";
@@ -165,8 +166,8 @@ static tc_status check_apart(const cc_params *p, const int32_t *plane, uint32_t 
             const size_t i = (size_t)y * nx + x;
             const int32_t here = plane[i];
             const int32_t others[4] = { x > 0 ? plane[i - 1] : 0, y > 0 ? plane[i - nx] : 0,
-                                        p->diagonal && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
-                                        p->diagonal && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0 };
+                                        p->eight_connected && x > 0 && y > 0 ? plane[i - nx - 1] : 0,
+                                        p->eight_connected && x + 1 < nx && y > 0 ? plane[i - nx + 1] : 0 };
 
             for (int k = 0; here != 0 && k < 4; k++)
                 if (others[k] != 0 && others[k] != here)

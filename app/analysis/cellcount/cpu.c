@@ -250,7 +250,7 @@ static tc_status cpu_open(const an_task *task, const void *state_at, void **work
     w->batch = (size_t)task->threads * 16;
     w->threshold = (uint32_t)w->params->threshold;
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
-                                .diagonal = w->params->diagonal };
+                                .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
     st = an_pool_create(task->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))

@@ -117,7 +117,7 @@ static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
 {
     const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
     const int32_t *const here = w->up + (size_t)y * w->nx, *const above = here - w->nx;
-    const int reach = w->params->diagonal ? 1 : 0;
+    const int reach = w->params->eight_connected ? 1 : 0;
 
     (void)s;
     for (int64_t x = 0; x < w->nx; x++)

@@ -57,7 +57,7 @@ static lab_picture background(const cc_worker *w)
     lab_picture p = w->picture;
 
     p.zeros = true;
-    p.diagonal = !w->params->diagonal;
+    p.eight_connected = !w->params->eight_connected;
     return p;
 }
 

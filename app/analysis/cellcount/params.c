@@ -13,7 +13,7 @@ const an_param cc_parameters[] = {
       .help = "T, up to the greatest value of the item's depth; otsu: the one that separates two classes best." },
     { "polarity", AN_CHOICE, FIELD(bright), .choices = polarities, .initial = "dark",
       .help = "dark: cells are where value < T; bright: where value >= T." },
-    { "connectivity", AN_CHOICE, FIELD(diagonal), .choices = neighbours, .initial = "8",
+    { "connectivity", AN_CHOICE, FIELD(eight_connected), .choices = neighbours, .initial = "8",
       .help = "How many of a pixel's neighbours belong to the same cell if they are cell." },
     { "fill_holes", AN_BOOL, FIELD(fill_holes), .initial = "false",
       .help = "Whether background that is not connected with the picture's border becomes cell; background is "

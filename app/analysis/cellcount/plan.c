@@ -37,7 +37,7 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny)
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
-    const uint64_t apart = p->diagonal ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
+    const uint64_t apart = p->eight_connected ? (nx + 1) / 2 * ((ny + 1) / 2) : (nx * ny + 1) / 2;
     const uint64_t fit = nx * ny / (uint64_t)(p->min_area > 1 ? p->min_area : 1);
 
     return fit < apart ? fit : apart;

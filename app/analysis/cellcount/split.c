@@ -122,7 +122,7 @@ static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
             const size_t i = (size_t)y * w->nx + x;
 
             w->up[i] = d2[i] == 0 ? -1 : cc_highest(d2, (int32_t)w->nx, (int32_t)w->ny, (int32_t)x,
-                                                   (int32_t)y, w->params->diagonal ? 8 : 4);
+                                                   (int32_t)y, w->params->eight_connected ? 8 : 4);
         }
 }
 
@@ -173,7 +173,7 @@ static bool add_saddle(const cc_worker *w, cc_saddles *p, size_t i, size_t j)
 /* Saddles between the rows of a band, and to the row after it. */
 static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const bool diagonal = w->params->diagonal;
+    const bool eight_connected = w->params->eight_connected;
     const size_t nx = w->nx, before = s->saddles.n;
     uint32_t y0, y1;
     bool good = true;
@@ -190,9 +190,9 @@ static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
             if (y + 1 == w->ny)
                 continue;
             good &= add_saddle(w, &s->saddles, i, i + nx);
-            if (diagonal && x > 0)
+            if (eight_connected && x > 0)
                 good &= add_saddle(w, &s->saddles, i, i + nx - 1);
-            if (diagonal && x + 1 < nx)
+            if (eight_connected && x + 1 < nx)
                 good &= add_saddle(w, &s->saddles, i, i + nx + 1);
         }
     /* Many saddles twice: not for long. */

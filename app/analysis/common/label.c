@@ -101,7 +101,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
         line *const done = above;
 
         now->runs = lab_runs(p, row, now->edges);
-        next = join_above(p, row, now, above, p->diagonal, next);
+        next = join_above(p, row, now, above, p->eight_connected, next);
         above = now;
         now = done;
     }
@@ -111,7 +111,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 void lab_seam(const lab_picture *p, size_t row, void *scratch)
 {
     const int32_t *const starts = p->starts + row * p->nx;
-    const uint32_t reach = p->diagonal;
+    const uint32_t reach = p->eight_connected;
     line lines[LINES];
     const line *const now = &lines[0], *const above = &lines[1];
     size_t j = 0;

@@ -22,7 +22,7 @@ typedef struct lab_picture {
     size_t stride;         /* 64-bit words of a row: lab_stride(nx) */
     uint64_t *bits;        /* [ny][stride], pixel x is bit x % 64 of word x / 64; the rest 0 */
     bool zeros;            /* the components of the zeros, not of the ones */
-    bool diagonal;         /* pixels that touch at a corner are connected */
+    bool eight_connected;  /* pixels that touch at a corner are connected */
     int32_t *starts;       /* [ny][nx]: ids; only the first pixels of runs are touched */
     int32_t *ids;          /* the union-find; room for lab_ids(nx, ny) */
 } lab_picture;
