@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "app/base/array.h"
 #include "app/base/files.h"
 
 struct spool {
@@ -93,15 +94,11 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 
 static tc_status add_index(spool *s, uint64_t at, tc_err *err)
 {
-    if (s->items == s->capacity) {
-        const size_t more = s->capacity == 0 ? 64 : 2 * s->capacity;
-        uint64_t *const grown = realloc(s->at, more * sizeof *grown);
+    uint64_t *const grown = tc_array_grow(s->at, s->items, &s->capacity, sizeof *grown);
 
-        if (grown == NULL)
-            return tc_no_memory(err, "the spool");
-        s->at = grown;
-        s->capacity = more;
-    }
+    if (grown == NULL)
+        return tc_no_memory(err, "the spool");
+    s->at = grown;
     s->at[s->items++] = at;
     return TC_OK;
 }

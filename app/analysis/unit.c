@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/analysis/analysis.h"
+#include "app/base/array.h"
 
 /* Whether the analysis takes every item, one by one and together. */
 static tc_status check_items(const an_unit *u, tc_err *err)
@@ -47,15 +48,10 @@ static tc_status take_names(name_list *list, wu_output *out, size_t item, tc_err
     for (size_t i = 0; i < out->n; i++) {
         if (out->arrays[i].kind != WU_OWN)
             continue;
-        if (list->n == list->room) {
-            const size_t more = list->room == 0 ? 64 : 2 * list->room;
-            array_name *const grown = realloc(list->names, more * sizeof *grown);
-
-            if (grown == NULL)
-                return tc_no_memory(err, "the names of arrays");
-            list->names = grown;
-            list->room = more;
-        }
+        array_name *const grown = tc_array_grow(list->names, list->n, &list->room, sizeof *grown);
+        if (grown == NULL)
+            return tc_no_memory(err, "the names of arrays");
+        list->names = grown;
         list->names[list->n++] = (array_name){ out->arrays[i].info.name, item };
         out->arrays[i].info.name = NULL;
     }

@@ -7,19 +7,16 @@
 
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
+#include "app/base/array.h"
 
 /* Appends; false without memory. */
 static bool saddles_add(cc_saddles *p, int32_t a, int32_t b, uint32_t d2)
 {
-    if (p->n == p->room) {
-        const size_t room = p->room == 0 ? 1024 : 2 * p->room;
-        cc_saddle *const list = realloc(p->list, room * sizeof *list);
+    cc_saddle *const list = tc_array_grow(p->list, p->n, &p->room, sizeof *list);
 
-        if (list == NULL)
-            return false;
-        p->list = list;
-        p->room = room;
-    }
+    if (list == NULL)
+        return false;
+    p->list = list;
     p->list[p->n++] = (cc_saddle){ a < b ? a : b, a < b ? b : a, d2 };
     return true;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/array.h"
+
 /* --- peaks ------------------------------------------------------------------------ */
 
 /* Whether a sum stands before another in the order: larger, or equal and
@@ -33,15 +35,11 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
 
 static tc_status add_peak(voting_peaks *p, const voting_peak *found, tc_err *err)
 {
-    if (p->n == p->room) {
-        const size_t room = p->room == 0 ? 256 : 2 * p->room;
-        voting_peak *const list = realloc(p->list, room * sizeof *list);
+    voting_peak *const list = tc_array_grow(p->list, p->n, &p->room, sizeof *list);
 
-        if (list == NULL)
-            return tc_no_memory(err, "the peaks");
-        p->list = list;
-        p->room = room;
-    }
+    if (list == NULL)
+        return tc_no_memory(err, "the peaks");
+    p->list = list;
     p->list[p->n++] = *found;
     return TC_OK;
 }
