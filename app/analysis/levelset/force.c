@@ -16,11 +16,12 @@ typedef struct work {
     const wu_pixels *px;
     an_gauss blur;
     unsigned axis;              /* of the blur */
-    const uint32_t *from;
-    uint32_t *to;
+    uint32_t *from, *to;
     ls_force *force;
     size_t rows_per_task;
-    void (*row)(const struct work *w, uint32_t y, uint32_t z);
+    uint32_t *lines;            /* [threads][line_room]: a row with margins of a radius */
+    size_t line_room;
+    void (*row)(const struct work *w, uint32_t y, uint32_t z, unsigned thread);
 } work;
 
 static size_t row_at(const work *w, uint32_t y, uint32_t z)
@@ -28,10 +29,11 @@ static size_t row_at(const work *w, uint32_t y, uint32_t z)
     return ((size_t)z * w->px->ny + y) * w->px->nx;
 }
 
-static void load_row(const work *w, uint32_t y, uint32_t z)
+static void load_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const size_t at = row_at(w, y, z);
 
+    (void)thread;
     for (size_t x = 0; x < w->px->nx; x++)
         w->to[at + x] = GREY_ONE * (w->px->bits == 8 ? w->px->u8[at + x] : w->px->u16[at + x]);
 }
@@ -42,33 +44,22 @@ static size_t inside(int64_t v, uint32_t n)
     return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
 }
 
-static void blur_row(const work *w, uint32_t y, uint32_t z)
+/* Along x in a copy with margins, across rows and slices where they are. */
+static void blur_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const wu_pixels *const px = w->px;
-    const size_t at = row_at(w, y, z);
+    const int64_t h = w->blur.radius;
+    uint32_t *const line = w->lines + thread * w->line_room;
+    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
+    const uint32_t *const row = w->from + row_at(w, y, z);
 
-    for (uint32_t x = 0; x < px->nx; x++) {
-        uint64_t sum = (uint64_t)w->from[at + x] * w->blur.weight[0] + (1u << (AN_GAUSS_BITS - 1));
-
-        for (int k = 1; k <= w->blur.radius; k++) {
-            const int64_t lower[3] = { (int64_t)x - k, (int64_t)y - k, (int64_t)z - k };
-            const int64_t upper[3] = { (int64_t)x + k, (int64_t)y + k, (int64_t)z + k };
-            uint32_t a, b;
-
-            if (w->axis == 0) {
-                a = w->from[at + inside(lower[0], px->nx)];
-                b = w->from[at + inside(upper[0], px->nx)];
-            } else if (w->axis == 1) {
-                a = w->from[row_at(w, (uint32_t)inside(lower[1], px->ny), z) + x];
-                b = w->from[row_at(w, (uint32_t)inside(upper[1], px->ny), z) + x];
-            } else {
-                a = w->from[row_at(w, y, (uint32_t)inside(lower[2], px->nz)) + x];
-                b = w->from[row_at(w, y, (uint32_t)inside(upper[2], px->nz)) + x];
-            }
-            sum += ((uint64_t)a + b) * w->blur.weight[k];
-        }
-        w->to[at + x] = (uint32_t)(sum >> AN_GAUSS_BITS);
-    }
+    for (int64_t x = -h; w->axis == 0 && x < (int64_t)px->nx + h; x++)
+        line[x + h] = row[inside(x, px->nx)];
+    for (int64_t k = -h; k <= h; k++)
+        lines[k + h] = w->axis == 0   ? line + h + k
+                       : w->axis == 1 ? w->from + row_at(w, (uint32_t)inside((int64_t)y + k, px->ny), z)
+                                      : w->from + row_at(w, y, (uint32_t)inside((int64_t)z + k, px->nz));
+    an_gauss_blur(&w->blur, lines, px->nx, AN_GAUSS_BITS, true, w->to + row_at(w, y, z));
 }
 
 static float grey(const work *w, uint32_t x, uint32_t y, uint32_t z)
@@ -87,12 +78,13 @@ static float slope(const work *w, uint32_t x, uint32_t y, uint32_t z, unsigned a
     return (grey(w, x + dx, y + dy, z + dz) - grey(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
-static void force_row(const work *w, uint32_t y, uint32_t z)
+static void force_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon, minus_alpha = -(float)w->p->alpha;
     const float weight = (float)w->p->edge_stop;
     const size_t at = row_at(w, y, z);
 
+    (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
         w->force->data[at + x] = minus_alpha * (epsilon - __builtin_fabsf(grey(w, x, y, z) - target));
         if (w->force->stop != NULL) {
@@ -108,9 +100,8 @@ static void run_rows(void *user, unsigned thread, size_t task)
     const work *const w = user;
     const size_t rows = (size_t)w->px->ny * w->px->nz;
 
-    (void)thread;
     for (size_t r = task * w->rows_per_task; r < rows && r < (task + 1) * w->rows_per_task; r++)
-        w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny));
+        w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny), thread);
 }
 
 static void all_rows(work *w, an_pool *pool)
@@ -125,44 +116,54 @@ static void all_rows(work *w, an_pool *pool)
             run_rows(w, 0, i);
 }
 
+/* From one field to the other and back, axis by axis; w->to has it then, w->from is
+ * free. */
+static void smooth(work *w, an_pool *pool)
+{
+    w->row = blur_row;
+    for (w->axis = 0; w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
+        uint32_t *const done = w->to;
+
+        w->to = w->from;
+        w->from = done;
+        all_rows(w, pool);
+    }
+}
+
 tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err)
 {
     const ls_params *const p = task->params;
     const wu_pixels *const px = task->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
-    uint32_t *a = malloc(bytes), *b = malloc(bytes);
-    work w = { .p = p, .px = px, .force = force, .rows_per_task = ROW_VOXELS / px->nx + 1 };
+    work w = { .p = p, .px = px, .force = force, .rows_per_task = ROW_VOXELS / px->nx + 1, .row = load_row };
+    tc_status st = TC_OK;
 
+    w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
+    w.line_room = px->nx + 2 * (size_t)w.blur.radius;
+    w.lines = malloc(w.line_room * task->threads * sizeof *w.lines);
+    w.from = malloc(bytes);
+    w.to = malloc(bytes);
     force->data = NULL;
     force->stop = p->edge_stop > 0 ? calloc(1, bytes) : NULL;
-    if (a == NULL || b == NULL || (p->edge_stop > 0 && force->stop == NULL)) {
-        free(a);
-        free(b);
-        ls_force_free(force);
-        return tc_no_memory(err, "levelset");
+    if (w.lines == NULL || w.from == NULL || w.to == NULL || (p->edge_stop > 0 && force->stop == NULL)) {
+        st = tc_no_memory(err, "levelset");
+        goto end;
     }
-    w.row = load_row;
-    w.to = a;
     all_rows(&w, pool);
-    if (p->smooth > 0) {
-        w.row = blur_row;
-        w.blur = an_gauss_make(p->smooth);
-        for (w.axis = 0; w.axis < (px->nz > 1 ? 3 : 2); w.axis++) {
-            uint32_t *const done = a;
-
-            w.from = a;
-            w.to = b;
-            all_rows(&w, pool);
-            a = b;
-            b = done;
-        }
-    }
-    force->data = (float *)b;
-    w.from = a;
+    if (p->smooth > 0)
+        smooth(&w, pool);
+    force->data = (float *)w.from;
+    w.from = w.to;
+    w.to = NULL;
     w.row = force_row;
     all_rows(&w, pool);
-    free(a);
-    return TC_OK;
+end:
+    free(w.lines);
+    free(w.from);
+    free(w.to);
+    if (st != TC_OK)
+        ls_force_free(force);
+    return st;
 }
 
 void ls_force_free(ls_force *force)

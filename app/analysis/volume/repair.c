@@ -10,7 +10,7 @@
 
 #include "app/analysis/volume/volume.h"
 
-enum { ONE_BITS = 15, ROUND = 1 << (AN_GAUSS_BITS - 1), LANES = 64 };
+enum { ONE_BITS = 15, LANES = 64 };
 
 static size_t lanes_up(size_t n)
 {
@@ -56,50 +56,30 @@ size_t vol_repair_scratch(const vol_repair *r)
     return width + taps + LANES + (taps + 1) * chunk;
 }
 
-static void add_weighted(uint32_t *sums, const uint32_t *values, uint32_t weight)
-{
-    for (unsigned i = 0; i < LANES; i++)
-        sums[i] += weight * values[i];
-}
-
 /* Row y of slice z blurred along x. line: the row between margins of `radius`
  * zeros. */
-static void blur_x(const vol_repair *r, uint32_t z, uint32_t y, uint32_t *line, uint32_t *out)
+static void blur_x(const vol_repair *r, uint32_t z, uint32_t y, uint32_t *line, size_t width, uint32_t *out)
 {
     const size_t nx = r->pixels->nx, at = ((size_t)z * r->pixels->ny + y) * nx;
-    const size_t h = (size_t)r->gauss.radius;
+    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (size_t x = 0; x < nx; x++)
-        line[h + x] = is_membrane(r, at + x);
-    for (size_t x = 0; x < nx; x += LANES) {
-        uint32_t sums[LANES] = { 0 };
-
-        add_weighted(sums, line + x + h, r->gauss.weight[0]);
-        for (size_t k = 1; k <= h; k++) {
-            add_weighted(sums, line + x + h - k, r->gauss.weight[k]);
-            add_weighted(sums, line + x + h + k, r->gauss.weight[k]);
-        }
-        for (size_t i = 0; i < LANES; i++)
-            out[x + i] = (sums[i] + 1) >> (AN_GAUSS_BITS - ONE_BITS);
-    }
+        line[(size_t)r->gauss.radius + x] = is_membrane(r, at + x);
+    for (int k = 0; k <= 2 * r->gauss.radius; k++)
+        lines[k] = line + k;
+    an_gauss_blur(&r->gauss, lines, width, AN_GAUSS_BITS - ONE_BITS, false, out);
 }
 
-/* Line i of `n` lines blurred across them. lines: a ring of 2 radius + 1, line j in place
+/* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
  * j % (2 radius + 1). */
-static void blur_across(const vol_repair *r, const uint32_t *lines, size_t width, int64_t i, int64_t n, uint32_t *out)
+static void blur_across(const vol_repair *r, const uint32_t *ring, size_t width, int64_t i, int64_t n, uint32_t *out)
 {
     const int64_t h = r->gauss.radius, taps = 2 * h + 1;
+    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
-    for (size_t x = 0; x < width; x += LANES) {
-        uint32_t sums[LANES];
-
-        for (unsigned k = 0; k < LANES; k++)
-            sums[k] = ROUND;
-        for (int64_t j = i - h < 0 ? 0 : i - h; j <= i + h && j < n; j++)
-            add_weighted(sums, lines + (size_t)(j % taps) * width + x, r->gauss.weight[j < i ? i - j : j - i]);
-        for (unsigned k = 0; k < LANES; k++)
-            out[x + k] = sums[k] >> AN_GAUSS_BITS;
-    }
+    for (int64_t j = i - h; j <= i + h; j++)
+        lines[j - i + h] = j >= 0 && j < n ? ring + (size_t)(j % taps) * width : NULL;
+    an_gauss_blur(&r->gauss, lines, width, AN_GAUSS_BITS, false, out);
 }
 
 /* Voxels [at, at + n), blurred along all axes. Returns how many are new. */
@@ -133,7 +113,7 @@ static uint64_t blur_slice(const vol_repair *r, size_t task, uint32_t *scratch)
         const int64_t done = y - h;
 
         if (y >= 0 && y < ny)
-            blur_x(r, z, (uint32_t)y, line, ring + (size_t)(y % taps) * width);
+            blur_x(r, z, (uint32_t)y, line, width, ring + (size_t)(y % taps) * width);
         if (done < y0)
             continue;
         blur_across(r, ring, width, done, ny, out);
