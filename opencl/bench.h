@@ -7,7 +7,4 @@
 /* Device milliseconds that a worker of ocl_cellcount has spent from the picture to the labels,
  * both in device memory, Otsu's histogram and holes left out; and on measuring the regions. */
 void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms);
-/* ocl_volume without what is done for whole blocks. */
-extern const an_backend vol_opencl_plain;
-
 #endif

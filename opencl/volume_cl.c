@@ -12,7 +12,6 @@
 #include "app/analysis/volume/layout.h"
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
-#include "opencl/bench.h"
 #include "opencl/worker.h"
 
 extern const ocl_source ocl_source_volume;
@@ -39,7 +38,6 @@ typedef struct cl_worker {
     ocl_worker ocl;            /* kernel s is that of stage s */
     const vol_params *params;
     void *host;                /* a worker of vol_cpu */
-    bool blocks;
     size_t group;
     ocl_pace pace[STAGES];
     void *rows;                /* of the mask, made by the host after a repair */
@@ -139,7 +137,7 @@ static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_e
     return LAUNCH(w, up_to(w->nx, VOL_TX) * w->group, up_to(w->ny, VOL_TY), count, err, OCL_HELD(w, B_MASK),
                   OCL_HELD(w, B_PLANE), OCL_HELD(w, B_USED), OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST),
                   OCL_INT(w->room), NX(w), NY(w), OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0),
-                  OCL_INT(w->nz), OCL_INT(w->params->through), OCL_INT(w->blocks));
+                  OCL_INT(w->nz), OCL_INT(w->params->through));
 }
 
 static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
@@ -446,7 +444,6 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     tc_status st;
 
     w->params = task->params;
-    w->blocks = true;
     w->nx = task->item->nx;
     w->ny = task->item->ny;
     w->nz = task->item->nz;
@@ -477,26 +474,9 @@ static tc_status cl_open(const an_task *task, const void *state, void **worker, 
     return ocl_worker_open(&launcher, task, state, worker, err);
 }
 
-static tc_status cl_open_plain(const an_task *task, const void *state, void **worker, tc_err *err)
-{
-    const tc_status st = cl_open(task, state, worker, err);
-
-    if (st == TC_OK)
-        ((cl_worker *)*worker)->blocks = false;
-    return st;
-}
-
 const an_backend ocl_volume = {
     .name = "opencl",
     .open = cl_open,
-    .step = cl_step,
-    .sync = an_always_synced,
-    .close = ocl_worker_close
-};
-
-const an_backend vol_opencl_plain = {
-    .name = "opencl, voxel by voxel",
-    .open = cl_open_plain,
     .step = cl_step,
     .sync = an_always_synced,
     .close = ocl_worker_close

@@ -81,12 +81,12 @@ static int lowest(uint word)
 /*
  * Tiles: along x, y, z, from tile layer first_layer on. used: parts that there are,
  * of at most `room`; those beyond are counted, but not written. z_before, z_all: slices of the
- * stack before this slab, and in all. through: slices are connected. blocks: tiles
+ * stack before this slab, and in all. through: slices are connected. Tiles
  * without or full of membrane are done as a whole.
  */
 __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane, volatile __global int *used,
                                         __global int *link, __global int *first, int room, int nx, int ny, int nz,
-                                        int stride, int first_layer, int z_before, int z_all, int through, int blocks)
+                                        int stride, int first_layer, int z_before, int z_all, int through)
 {
     volatile __local int node[1 + VOL_TX * ROWS];
     __local uint rows[ROWS];
@@ -113,7 +113,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Node 1 + 32 row + x is the run that starts at x, node 0 the outside. A work-item
      * has a byte of a row. */
-    const int plain = blocks && (!some || (!gaps && through)), bytes = plain ? 0 : 4 * ROWS;
+    const int plain = !some || (!gaps && through), bytes = plain ? 0 : 4 * ROWS;
 
     for (int k = me; k < bytes; k += GROUP) {
         const int row = k >> 2, y = y0 + (row & (VOL_TY - 1)), z = z_before + z0 + (row >> TY_LOG);

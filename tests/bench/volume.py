@@ -1,6 +1,5 @@
 """Labels of a 256^3 stack: texcell's and those of scipy.ndimage.label with the same
-connectivity, in turn in the same run, and what texcell's treatment of whole blocks is
-worth. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
+connectivity, in turn in the same run. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
 
     volume.py [DEVICE [SIDE]]
 
@@ -64,25 +63,24 @@ def ours(path, n, mode, device="cpu", threads=1, rounds=1):
                           mode, str(threads), str(rounds), path], stdout=subprocess.PIPE, universal_newlines=True)
     if run.returncode != 0:
         sys.exit("volume_bench: exit %d" % run.returncode)
-    labels, plain, everything, cells, same = run.stdout.split()
+    labels, everything, cells, same = run.stdout.split()
     if same != "same":
         sys.exit("the labels differ: %s" % run.stdout)
-    return np.array([float(labels), float(plain), float(everything)]), int(cells)
+    return np.array([float(labels), float(everything)]), int(cells)
 
 
 def on_cpu(name, path, mask, n):
     from scipy import ndimage
     empty = ~mask
     for mode, structure in STRUCTURES.items():
-        best, peer = np.full(3, np.inf), np.inf
+        best, peer = np.full(2, np.inf), np.inf
         for _ in range(ROUNDS):
             best = np.minimum(best, ours(path, n, mode)[0])
             start = time.process_time()
             ndimage.label(empty, structure)
             peer = min(peer, 1e3 * (time.process_time() - start))
         two = min(ours(path, n, mode, threads=2)[0][0] for _ in range(3))
-        print("%-12s %-6s %9.1f %12.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], best[2], two, peer,
-                                                                     peer / best[0]))
+        print("%-12s %-6s %9.1f %9.1f %9.1f %8.1f %6.2f" % (name, mode, best[0], best[1], two, peer, peer / best[0]))
         sys.stdout.flush()
 
 
@@ -108,8 +106,8 @@ def on_device(name, path, mask, n, device):
     for mode, structure in STRUCTURES.items():
         t, cells = ours(path, n, mode, device, 16, 3)
         peer = cupy_ms(mask, structure)
-        print("%-12s %-6s %9.3f %12.3f %9.1f %8s %6s  %d cells, those of the CPU" % (
-            name, mode, t[0], t[1], t[2], "-" if peer is None else "%.2f" % peer,
+        print("%-12s %-6s %9.3f %9.1f %8s %6s  %d cells, those of the CPU" % (
+            name, mode, t[0], t[1], "-" if peer is None else "%.2f" % peer,
             "-" if peer is None else "%.2f" % (peer / t[0]), cells))
         sys.stdout.flush()
 
@@ -120,10 +118,9 @@ def main():
     path = os.path.join(tap.scratch(), "raw")
     print("%d^3 voxels, milliseconds" % n)
     if device is None:
-        print("%-12s %-6s %9s %12s %9s %9s %8s %6s" % ("stack", "mode", "labels", "no blocks", "and table",
-                                                       "2 threads", "scipy", "ratio"))
+        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "and table", "2 threads", "scipy", "ratio"))
     else:
-        print("%-12s %-6s %9s %12s %9s %8s %6s" % ("stack", "mode", "labels", "no blocks", "all of it", "CuPy", "ratio"))
+        print("%-12s %-6s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it", "CuPy", "ratio"))
     for name, mask in stacks(n):
         mask.astype(np.uint8).tofile(path)
         if device is None:

@@ -1,19 +1,18 @@
 /*
  * Times the labels of volume: a raw stack of bytes in memory to labels, through
- * the same backends that a task uses, with and without what they do for whole
- * blocks of voxels.
+ * the same backends that a task uses.
  *
  *     volume_bench DEVICE WIDTH HEIGHT SLICES MODE THREADS REPEATS FILE
  *
  * DEVICE is an argument of --device; MODE "3d" or "slices". FILE has a byte for each
  * voxel, membrane is 1. Prints the best times in milliseconds of REPEATS,
  *
- *     LABELS PLAIN EVERYTHING CELLS SAME
+ *     LABELS EVERYTHING CELLS SAME
  *
  * On the CPU LABELS has memory and threads made and freed, and the plane of labels
  * allocated; with one thread it is processor time, which other programs disturb less. On
  * a device it is that of its kernels alone, from voxels to labels in
- * device memory. PLAIN is the same without blocks. EVERYTHING is labels and tables (on
+ * device memory. EVERYTHING is labels and tables (on
  * a device with transfers and compilation). SAME says whether all states were the
  * CPU's.
  */
@@ -24,7 +23,6 @@
 
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
-#include "opencl/bench.h"
 
 typedef struct times {
     double labels, everything;
@@ -84,22 +82,18 @@ static tc_status best_of(int repeats, const an_backend *backend, const an_task *
 static tc_status bench(an_task *task, ocl_device *device, int repeats, tc_err *err)
 {
     const size_t bytes = task->plan.state_bytes;
-    vol_state *cpu = NULL, *blocks = NULL, *plain = NULL;
-    times t, u;
+    vol_state *cpu = NULL, *other = NULL;
+    times t;
     tc_status st = best_of(device == NULL ? repeats : 1, &vol_cpu, task, &cpu, &t, err);
 
     task->device = device;
     if (st == TC_OK && device != NULL)
-        st = best_of(repeats, &ocl_volume, task, &blocks, &t, err);
+        st = best_of(repeats, &ocl_volume, task, &other, &t, err);
     if (st == TC_OK)
-        st = best_of(repeats, device != NULL ? &vol_opencl_plain : &vol_cpu_plain, task, &plain, &u, err);
-    if (st == TC_OK)
-        printf("%.3f %.3f %.1f %llu %s\n", t.labels, u.labels, t.everything, (unsigned long long)cpu->cells,
-               memcmp(cpu, plain, bytes) == 0 && (blocks == NULL || memcmp(cpu, blocks, bytes) == 0) ? "same"
-                                                                                                     : "DIFFERENT");
+        printf("%.3f %.1f %llu %s\n", t.labels, t.everything, (unsigned long long)cpu->cells,
+               other == NULL || memcmp(cpu, other, bytes) == 0 ? "same" : "DIFFERENT");
     free(cpu);
-    free(blocks);
-    free(plain);
+    free(other);
     return st;
 }
 

@@ -28,7 +28,6 @@ typedef struct cpu_worker {
     int32_t *first;            /* [bands + 1]: cells before each band */
     uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
     int32_t cells;
-    bool blocks;               /* what is outside is not written to voxel by voxel */
     size_t slab_rows;          /* of a device; 0: there were no slabs */
     vol_phase phase;
     size_t done;               /* tasks of the phase */
@@ -196,7 +195,7 @@ static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 static void paint_band(cpu_worker *w, size_t band, scratch *s)
 {
     const range r = band_rows(w, band);
-    const bool all = !w->blocks || !w->zeros;
+    const bool all = !w->zeros;
     const int32_t outside = w->params->repair ? -1 : 0;
 
     for (size_t row = r.from; row < r.to; row++) {
@@ -497,13 +496,12 @@ static tc_status make_memory(cpu_worker *w, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
 
-static void describe(cpu_worker *w, const an_task *task, bool blocks)
+static void describe(cpu_worker *w, const an_task *task)
 {
     const wu_item *const item = task->item;
 
     w->task = task;
     w->params = task->params;
-    w->blocks = blocks;
     w->zeros = !w->params->repair;
     w->nx = item->nx;
     w->rows = (size_t)item->ny * item->nz;
@@ -519,7 +517,7 @@ static void describe(cpu_worker *w, const an_task *task, bool blocks)
         w->repair.gauss = an_gauss_make(w->params->sigma);
 }
 
-static tc_status open_worker(const an_task *task, const void *state_at, bool blocks, void **worker, tc_err *err)
+static tc_status cpu_open(const an_task *task, const void *state_at, void **worker, tc_err *err)
 {
     const vol_state *const state = state_at;
     cpu_worker *const w = calloc(1, sizeof *w);
@@ -528,7 +526,7 @@ static tc_status open_worker(const an_task *task, const void *state_at, bool blo
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "volume");
-    describe(w, task, blocks);
+    describe(w, task);
     st = an_pool_create(task->threads, &w->pool, err);
     if (st == TC_OK)
         st = make_memory(w, err);
@@ -540,16 +538,6 @@ static tc_status open_worker(const an_task *task, const void *state_at, bool blo
     if (state->head.units_done == (uint64_t)VOL_KEPT * w->bands)
         w->phase = VOL_KEPT;
     return TC_OK;
-}
-
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
-{
-    return open_worker(task, state, true, worker, err);
-}
-
-static tc_status cpu_open_plain(const an_task *task, const void *state, void **worker, tc_err *err)
-{
-    return open_worker(task, state, false, worker, err);
 }
 
 /* --- with a device ---------------------------------------------------------------------- */
@@ -595,14 +583,6 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
 const an_backend vol_cpu = {
     .name = "cpu",
     .open = cpu_open,
-    .step = cpu_step,
-    .sync = an_always_synced,
-    .close = cpu_close
-};
-
-const an_backend vol_cpu_plain = {
-    .name = "cpu, voxel by voxel",
-    .open = cpu_open_plain,
     .step = cpu_step,
     .sync = an_always_synced,
     .close = cpu_close

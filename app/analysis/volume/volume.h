@@ -139,8 +139,6 @@ tc_status vol_check_result(const void *params, const wu_item *item, const wu_out
 double vol_volume(const wu_item *item, int64_t voxels);
 
 extern const an_backend vol_cpu;
-/* For the bench: without what is done for whole blocks at a time. */
-extern const an_backend vol_cpu_plain;
 
 /* --- for a device's backend, which leaves some phases to a worker of vol_cpu ------- */
 
