@@ -44,7 +44,7 @@ def tests_of(line, name, text):
             f.write(text)
     path = os.pathsep.join([os.path.join(tree, "tests"), source("tests")])
     return tap.run([sys.executable, "-c", "import analyses\nfor n, _ in analyses.each(): print(n)"],
-                   env=dict(os.environ, TEXCELL_SRC=tree, PYTHONPATH=path))
+                   env=dict(os.environ, TEXCELL_SRC=tree, PYTHONPATH=path, TEXCELL_ANALYSIS=""))
 
 
 def nothing_passed_over(names):

@@ -1,5 +1,5 @@
-"""texcell-wu parameters, and the tables of FORMAT.md that come from the same table in the
-program. `tests/parameters.py --write` writes them anew."""
+"""texcell-wu parameters, and the tables of FORMAT.md, or of an analysis' own page, that come
+from the same table in the program. `tests/parameters.py --write` writes them anew."""
 import json
 import re
 import subprocess
@@ -7,7 +7,6 @@ import sys
 
 import tap
 
-FORMAT = tap.SRC + "/workunits/FORMAT.md"
 TABLE = r"<!-- parameters of %s, .* -->\n((?:\|.*\n)*)"
 
 
@@ -36,15 +35,23 @@ def table(keys):
     return "| parameter | value | default | |\n|---|---|---|---|\n" + "".join(rows(keys))
 
 
+def page_of(name):
+    """Where an analysis' parameters are written, and what stands there."""
+    for page in (tap.SRC + "/workunits/FORMAT.md", tap.SRC + "/docs/analyses/%s.md" % name):
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        if re.search(TABLE % name, text):
+            break
+    return page, text
+
+
 def write():
     analyses = json.loads(subprocess.check_output([tap.TEXCELL_WU, "parameters", "--json"]))
-    with open(FORMAT, encoding="utf-8") as f:
-        text = f.read()
     for name, keys in analyses.items():
+        page, text = page_of(name)
         found = re.search(TABLE % name, text)
-        text = text[:found.start(1)] + table(keys) + text[found.end(1):]
-    with open(FORMAT, "w", encoding="utf-8") as f:
-        f.write(text)
+        with open(page, "w", encoding="utf-8") as f:
+            f.write(text[:found.start(1)] + table(keys) + text[found.end(1):])
 
 
 def every_key(keys, outer=""):
@@ -60,11 +67,10 @@ def main():
     listed = program()
     tap.ok(listed.returncode == 0 and [line.split()[0] for line in listed.stdout.splitlines()] == list(analyses),
            "without a name: the analyses", listed.stdout)
-    with open(FORMAT, encoding="utf-8") as f:
-        text = f.read()
     for name, keys in analyses.items():
+        page, text = page_of(name)
         found = re.search(TABLE % name, text)
-        tap.ok(found is not None and found.group(1) == table(keys), "FORMAT.md has the parameters of " + name,
+        tap.ok(found is not None and found.group(1) == table(keys), page.rsplit("/")[-1] + " has the parameters of " + name,
                "tests/parameters.py --write writes them:\n" + table(keys))
         one = program(name, "--json")
         tap.ok(one.returncode == 0 and json.loads(one.stdout) == {name: keys}, name + ": --json gives it alone", one.stderr)

@@ -57,5 +57,6 @@ def load(name):
 
 
 def each():
-    """(name, module) of every analysis."""
-    return [(name, load(name)) for name in names()]
+    """(name, module) of every analysis, or of the one that TEXCELL_ANALYSIS names."""
+    only = os.environ.get("TEXCELL_ANALYSIS")
+    return [(name, load(name)) for name in names() if only in (None, "", name)]

@@ -1,0 +1,41 @@
+"""What a plan estimates, beside a run of every analysis: the time, and the bytes of the
+result. An operation is a Whetstone flop: some 2 to 6 billion a second on the cores of these
+years. Ten times less or more is still taken, so that no busy machine fails."""
+import json
+import os
+import subprocess
+
+import tifffile
+
+import analyses
+from tap import TEXCELL, TEXCELL_WU, done, note, ok, run, scratch
+
+TMP = scratch()
+
+
+def main():
+    jobs = [(analysis, *job) for analysis, of in analyses.each() for job in of.ESTIMATES]
+    for analysis, parameters, pixels in jobs:
+        path, unit, result = (os.path.join(TMP, "estimate." + end) for end in ("tif", "zip", "npz"))
+        tifffile.imwrite(path, pixels)
+        options = [word for p in parameters for word in ("--param", p)]
+        r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit, path])
+        needs = json.loads(run([TEXCELL_WU, "show", "--needs", unit]).stdout)
+        p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+        _pid, status, usage = os.wait4(p.pid, 0)
+        p.returncode = status
+        seconds = usage.ru_utime + usage.ru_stime
+        rate = needs["operations"] / max(seconds, 0.02)
+        size = os.path.getsize(result)
+        ok(r.returncode == 0 and status == 0 and 4e8 < rate < 4e10
+           and size < needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"] + 65536,
+           "estimate: %s: time, and bytes of the result" % analysis,
+           "%.2f s, result of %d bytes: %s" % (seconds, size, needs))
+        note("%s: %.2g operations a second" % (analysis, rate))
+        os.unlink(result)
+    r = run([TEXCELL_WU, "show", "--needs", path])
+    ok(r.returncode == 2 and r.stdout == "" and "not a ZIP archive" in r.stderr, "show --needs: not a work unit", r.stderr)
+    done()
+
+
+main()

@@ -1,0 +1,56 @@
+"""What the tests over every analysis need of mean; __init__.py says what is what."""
+import numpy as np
+
+from forge import column_of, swap_rows
+from oracle.workunit import item
+from pictures import (CELLS, DEEP, GREY, SMOOTH, SMOOTH_STACK, TINY, TINY_STACK, noise, one_of, pictures,
+                      random_items, stacks)
+
+JOBS = {
+    "bright": ({"threshold": 100}, pictures()),
+    "all": ({}, pictures()),
+    "none": ({"threshold": 256}, pictures()),
+    "stack": ({"threshold": 60}, stacks()),
+    "deep": ({"threshold": 30000}, [item("d", [p["slices"][0] * np.uint16(257)]) for p in pictures()[:1]]),
+}
+KNOWN = {"bright": "b1011c64", "all": "769993ad", "none": "89dd7ef7", "stack": "dcbca817", "deep": "0e3f365d"}
+
+
+def random_job(rng):
+    return {"threshold": one_of(rng, 0, 1, int(rng.integers(256)), 65535)}, random_items(rng, one_of(rng, True, False), False)
+
+
+def memory_jobs():
+    return [({}, noise(3000, 4000)), ({"threshold": 9}, noise(40, 400, 500)),
+            ({}, noise(2000, 2500) * np.uint16(257))]
+
+
+SEEDS = [({"threshold": 90}, TINY), ({}, TINY_STACK)]
+
+ESTIMATES = [([], np.tile(SMOOTH, (4, 4))), (["threshold=128"], SMOOTH_STACK.repeat(4, 0))]
+
+DATA_SET = {
+    "means": ({"threshold": 50}, [item("t%d" % i, [p]) for i, p in enumerate(GREY + CELLS)]),
+    "means3": ({}, [item("s", DEEP)]),
+}
+
+
+def forgeries():
+    column = column_of("bright")
+    nan = float("nan")
+    yield column("pixels", 0, -1, "pixels: ")
+    yield column("pixels", 0, 40 * 44 + 1, "pixels: ")
+    yield column("pixels", 0, 1 << 62, "pixels: ")
+    yield column("pixels", 0, lambda v: v - 1, "pixels: ", "all", "a pixel less of all")
+    yield column("pixels", 0, 0, "mean: row 0: a number where no pixel counts")
+    yield column("mean", 0, nan, "mean: row 0: a number where no pixel counts, or none")
+    yield column("mean", 0, 0.0, "mean: row 0: a number where no pixel counts", "none")
+    yield column("mean", 0, float("inf"), "mean: row 0: not a mean of so many pixels")
+    yield column("mean", 0, lambda v: np.nextafter(v, 999), "mean: row 0: not a mean of so many pixels")
+    yield column("mean", 0, lambda v: -v, "mean: row 0: not a mean of so many pixels")
+    yield column("mean", 0, 99.0, "mean: row 0: not from the threshold")
+    yield column("mean", 0, 256.0, "mean: row 0: not from the threshold")
+    yield column("mean", 0, 10.0, "mean: row 0: not from the threshold", "deep", "a mean of 8 bits")
+    yield column("mean", 0, 150.0, None)
+    yield ("two items exchanged", "bright", lambda a: swap_rows(a, ["pixels", "mean"], 0, 1), None)
+    yield ("a stack's mean", "stack", lambda a: swap_rows(a, ["pixels", "mean"], 0, 1), None)
