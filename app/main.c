@@ -17,6 +17,7 @@
 #include "config.h"
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
+#include "workunits/format/json_text.h"
 
 enum { MAX_THREADS = 256 };
 
@@ -149,7 +150,7 @@ static tc_status run_command(const command *c, tc_err *err)
     o.spool = spool;
     st = checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name") : check_names(&o, err);
     if (st == TC_OK)
-        st = run_job(&o, err);
+        st = wu_json_verdict(run_job(&o, err), err);
     free(checkpoint);
     free(spool);
     if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
@@ -194,7 +195,7 @@ static tc_status do_task(const command *c, tc_err *err)
     o.input = input;
     o.output = output;
     if (st == TC_OK)
-        st = run_job(&o, err);
+        st = wu_json_verdict(run_job(&o, err), err);
     free(input);
     free(output);
     return st;

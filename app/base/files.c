@@ -35,11 +35,11 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
     }
 }
 
-/* What the name itself is to blame for. All else (no descriptors, no memory, a
- * disk or a server that does not answer) may be mended in a minute. */
-static bool name_is_bad(int error)
+tc_status tc_open_fault(int error)
 {
-    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
+    const bool bad = error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
+
+    return bad ? TC_BAD_INPUT : TC_TRY_LATER;
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
@@ -51,7 +51,7 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     if (*fd < 0 && errno == ENXIO)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
     if (*fd < 0)
-        return tc_fail(err, name_is_bad(errno) ? TC_BAD_INPUT : TC_TRY_LATER, "%s: cannot open: %s", path,
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot open: %s", path,
                        strerror(errno));
     if (fstat(*fd, &st) != 0)
         result = tc_fail(err, TC_TRY_LATER, "%s: cannot open: %s", path, strerror(errno));

@@ -18,6 +18,11 @@
  * without. */
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err);
 
+/* What an errno of opening a file is: TC_BAD_INPUT where the name itself is to blame. All
+ * else (no descriptors, no memory, a disk that does not answer) may be mended in a minute:
+ * TC_TRY_LATER. */
+tc_status tc_open_fault(int error);
+
 /* Opens a regular file for reading; anything else could block or have no end.
  * TC_BAD_INPUT: there is none of this name. TC_TRY_LATER: it is no fault of the
  * name or of the file that it cannot be opened now. */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,23 @@
 #include <unistd.h>
 
 #include "validator/check/val.h"
+#include "workunits/format/json_text.h"
+
+/* jansson may die of an allocation that it does not look at: that is no fault of the file. */
+static void on_crash(int number)
+{
+    if (wu_json_starved())
+        _exit(tc_exit_code(TC_NO_MEMORY));
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
+static int work_apart(int (*work)(void *user), void *user)
+{
+    (void)signal(SIGSEGV, on_crash);
+    (void)signal(SIGABRT, on_crash);
+    return work(user);
+}
 
 tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code, int *ended_by, tc_err *err)
 {
@@ -15,7 +33,7 @@ tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, i
     fflush(stdout);
     child = fork();
     if (child == 0)
-        exit(work(user));
+        exit(work_apart(work, user));
     do
         got = child < 0 ? -1 : waitpid(child, &status, 0);
     while (got < 0 && child > 0 && errno == EINTR);

@@ -10,6 +10,7 @@ enum { BLOCK = 1 << 20 };
 
 typedef struct comparison {
     const char *path[2];
+    bool quiet;                  /* whether they differ, not where */
     wu_npz_reader *r[2];
     unsigned char *block[2];     /* BLOCK bytes each */
     val_names names;             /* of the first */
@@ -55,6 +56,8 @@ static tc_status same_json(const comparison *c, tc_err *err)
 
 static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes, size_t size)
 {
+    if (c->quiet)
+        c->names.shown = VAL_SHOWN;
     for (size_t at = 0; at < bytes && c->names.shown < VAL_SHOWN; at += size)
         if (memcmp(c->block[0] + at, c->block[1] + at, size) != 0)
             val_show_difference(&c->names, info, VAL_NO_ITEM, first + at / size, c->block[0] + at, c->block[1] + at);
@@ -111,9 +114,9 @@ static tc_status compare_results(comparison *c, tc_err *err)
     return st;
 }
 
-tc_status val_compare(const char *a, const char *b, tc_err *err)
+tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err)
 {
-    comparison c = { .path = { a, b } };
+    comparison c = { .path = { a, b }, .quiet = quiet };
     tc_status st = wu_npz_open(a, NULL, &c.r[0], err);
 
     if (st == TC_OK)

@@ -5,6 +5,7 @@
 
 #include "app/base/command.h"
 #include "validator/check/val.h"
+#include "workunits/format/json_text.h"
 
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
@@ -112,7 +113,7 @@ static tc_status do_command(const command *c, tc_err *err)
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check(c, err);
-    case COMPARE: return val_compare(c->files[0], c->files[1], err);
+    case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT:
         return val_script_init(c->workunits, c->files[0], c->verifies ? &c->verification : NULL, err);
     case SCRIPT_COMPARE: return val_script_compare(c->files[0], c->files[1], err);
@@ -124,7 +125,7 @@ static tc_status do_command(const command *c, tc_err *err)
 /* Does it and prints the answer. */
 static tc_status answer(const command *c, tc_err *err)
 {
-    const tc_status st = do_command(c, err);
+    const tc_status st = wu_json_verdict(do_command(c, err), err);
 
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);

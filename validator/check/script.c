@@ -44,37 +44,27 @@ static tc_status cannot_read(const char *path, int error, tc_err *err)
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
 }
 
-/* Reads the whole file once: what fails here is the server's disk, and no fault
- * of the computer that made the file. */
-tc_status val_try_reading(const char *path, tc_err *err)
+tc_status val_is_there(const char *path, tc_err *err)
 {
-    enum { BLOCK = 1 << 16 };
-    struct stat info;
-    char *const block = malloc(BLOCK);
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     const int error = errno;
-    tc_status st = TC_OK;
-    ssize_t n = 1;
 
-    if (block == NULL)
-        st = tc_no_memory(err, "a file");
-    else if (fd < 0 && error == ENOENT && is_lost(path))
-        st = tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such file", path);
-    else if (fd < 0)
-        st = cannot_read(path, error, err);
-    else if (fstat(fd, &info) != 0)
-        st = cannot_read(path, errno, err);
-    else if (S_ISREG(info.st_mode))
-        while (st == TC_OK && n > 0) {
-            n = read(fd, block, BLOCK);
-            if (n < 0 && errno != EINTR)
-                st = cannot_read(path, errno, err);
-            n = n < 0 ? 1 : n;
-        }
-    if (fd >= 0)
-        close(fd);
-    free(block);
-    return st;
+    if (fd < 0 && error == ENOENT && is_lost(path))
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such file", path);
+    if (fd < 0)
+        return cannot_read(path, error, err);
+    close(fd);
+    return TC_OK;
+}
+
+tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
+{
+    char found[TC_ERR_MAX];
+
+    if (again == first || first == TC_OK)
+        return first;
+    snprintf(found, sizeof found, "%s", err->message);
+    return tc_fail(err, TC_TRY_LATER, "%.700s; but not when it was read again", found);
 }
 
 /* --- the work unit of an upload -------------------------------------------------------- */
@@ -106,20 +96,24 @@ size_t val_workunit_length(const char *name)
     return drop_number(name, &n, "") ? n : 0;
 }
 
-/* FOLDER/PART/NAME.zip if there is such a file, else NULL. The caller's. */
-static char *existing(const char *folder, const char *part, const char *name, size_t length)
+/* *path becomes FOLDER/PART/NAME.zip if there is such a file. The caller's. */
+static tc_status look_for(const char *folder, const char *part, const char *name, size_t length, char **path,
+                          tc_err *err)
 {
     const size_t size = strlen(folder) + strlen(part) + length + sizeof "//.zip";
-    char *path = malloc(size);
+    tc_status st = TC_OK;
 
-    if (path == NULL)
-        return NULL;
-    snprintf(path, size, "%s/%s/%.*s.zip", folder, part, (int)length, name);
-    if (access(path, F_OK) != 0) {
-        free(path);
-        path = NULL;
-    }
-    return path;
+    *path = malloc(size);
+    if (*path == NULL)
+        return tc_no_memory(err, "a file name");
+    snprintf(*path, size, "%s/%s/%.*s.zip", folder, part, (int)length, name);
+    if (access(*path, F_OK) == 0)
+        return TC_OK;
+    if (errno != ENOENT && errno != ENOTDIR)
+        st = cannot_read(*path, errno, err);
+    free(*path);
+    *path = NULL;
+    return st;
 }
 
 /* Looks in the folder and in its folders: BOINC spreads downloads over up to
@@ -129,61 +123,84 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
     const char *const slash = strrchr(result, '/');
     const char *const name = slash == NULL ? result : slash + 1;
     const size_t length = val_workunit_length(name);
+    const struct dirent *e = NULL;
     DIR *dir;
+    tc_status st;
 
+    *path = NULL;
     if (length == 0)
-        return tc_fail(err, TC_TRY_LATER, "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
                        "cannot be found", result);
     dir = opendir(folder);
+    if (dir == NULL && errno == ENOENT)
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such folder", folder);
     if (dir == NULL)
         return cannot_read(folder, errno, err);
-    *path = existing(folder, ".", name, length);
-    for (const struct dirent *e; *path == NULL && (e = readdir(dir)) != NULL;)
-        if (e->d_name[0] != '.' && e->d_type != DT_REG)
-            *path = existing(folder, e->d_name, name, length);
+    st = look_for(folder, ".", name, length, path, err);
+    do {
+        errno = 0;
+        e = st == TC_OK && *path == NULL ? readdir(dir) : NULL;
+        if (e == NULL && errno != 0)
+            st = cannot_read(folder, errno, err);
+        else if (e != NULL && e->d_name[0] != '.' && e->d_type != DT_REG)
+            st = look_for(folder, e->d_name, name, length, path, err);
+    } while (e != NULL);
     closedir(dir);
-    if (*path == NULL)
-        return tc_fail(err, TC_TRY_LATER, "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
+    if (st == TC_OK && *path == NULL)
+        return tc_fail(err, TC_BAD_INPUT, "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
                        length < 300 ? (int)length : 300, name);
-    return TC_OK;
+    return st;
 }
 
 /* --- the two scripts --------------------------------------------------------------------- */
 
-/* The work unit is the server's own: what is wrong with it does not make a
- * result invalid. */
-static tc_status read_workunit(const char *path, an_unit *unit, tc_err *err)
+/* The work unit is the server's own: what is wrong with it, or that it is not there,
+ * does not make a result invalid. */
+static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, tc_err *err)
 {
-    tc_status st = val_try_reading(path, err);
+    char *path = NULL;
+    tc_status st = val_find_workunit(folder, result, &path, err);
 
     if (st == TC_OK)
         st = an_unit_read(path, unit, err);
+    free(path);
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
+}
+
+static tc_status check_upload(const char *workunits, const char *result, const val_verification *verification,
+                              tc_err *err)
+{
+    an_unit unit = { .job = NULL };
+    tc_status st = val_is_there(result, err);
+
+    if (st == TC_OK)
+        st = read_workunit(workunits, result, &unit, err);
+    if (st == TC_OK)
+        st = val_check(&unit, result, verification, err);
+    an_unit_free(&unit);
+    return st;
 }
 
 tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
                           tc_err *err)
 {
-    an_unit unit = { .job = NULL };
-    char *path = NULL;
-    tc_status st = val_try_reading(result, err);
+    const tc_status st = check_upload(workunits, result, verification, err);
+
+    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(workunits, result, NULL, NULL), err) : st;
+}
+
+static tc_status compare_uploads(const char *a, const char *b, bool quiet, tc_err *err)
+{
+    tc_status st = val_is_there(a, err);
 
     if (st == TC_OK)
-        st = val_find_workunit(workunits, result, &path, err);
-    if (st == TC_OK)
-        st = read_workunit(path, &unit, err);
-    if (st == TC_OK)
-        st = val_check(&unit, result, verification, err);
-    an_unit_free(&unit);
-    free(path);
-    return st;
+        st = val_is_there(b, err);
+    return st == TC_OK ? val_compare(a, b, quiet, err) : st;
 }
 
 tc_status val_script_compare(const char *a, const char *b, tc_err *err)
 {
-    tc_status st = val_try_reading(a, err);
+    const tc_status st = compare_uploads(a, b, true, NULL);
 
-    if (st == TC_OK)
-        st = val_try_reading(b, err);
-    return st == TC_OK ? val_compare(a, b, err) : st;
+    return st == TC_OK ? st : val_found_twice(compare_uploads(a, b, false, err), st, err);
 }

@@ -31,9 +31,9 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
 tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err);
 
 /* Whether two results have equal content (not: equal bytes of the files).
- * TC_NO_MATCH: they have not; the first differences are printed to stdout,
+ * TC_NO_MATCH: they have not; the first differences are printed to stdout, unless `quiet`,
  * named by array, item and feature. TC_BAD_INPUT: one is not well-formed. */
-tc_status val_compare(const char *a, const char *b, tc_err *err);
+tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err);
 
 /* val_check and val_compare as scripts of BOINC's script_validator. TC_TRY_LATER
  * for what is no fault of the computer that sent the file: it cannot be read
@@ -49,14 +49,17 @@ tc_status val_script_compare(const char *a, const char *b, tc_err *err);
  * stumbled over. *code is what work gave. TC_TRY_LATER with *ended_by: a signal
  * ended it. TC_TRY_LATER with 0: no process could be started. */
 tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code, int *ended_by, tc_err *err);
-/* Reads a file to its end:
- * TC_TRY_LATER if the server cannot, TC_BAD_INPUT if it is not there. */
-tc_status val_try_reading(const char *path, tc_err *err);
+/* Whether an upload is there. TC_BAD_INPUT: it is not, in a folder that is;
+ * TC_TRY_LATER: the server cannot tell. */
+tc_status val_is_there(const char *path, tc_err *err);
+/* A fault that was found in a file is believed if it is found again, in the file opened and
+ * read anew: `again`. Else TC_TRY_LATER, since it is the server that is at fault. */
+tc_status val_found_twice(tc_status first, tc_status again, tc_err *err);
 /* Length of the work unit's name in the name of an upload, WORKUNIT_0_r123_0;
  * 0: it is not such a name. */
 size_t val_workunit_length(const char *name);
-/* Looks for the work unit of an upload. *path is the caller's. TC_TRY_LATER:
- * it is not there. */
+/* Looks for the work unit of an upload. *path is the caller's. TC_BAD_INPUT: it is not
+ * there; TC_TRY_LATER: the server cannot tell. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
 
 #endif

@@ -8,7 +8,6 @@
 enum {
     APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
     SCHEMA_VERSION = 1,
-    BUSY_MS = 60000,               /* how long to wait for other writers */
     CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
 };
 
@@ -221,7 +220,7 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
     for (int waited = 0; ; waited += 50) {
         const tc_status st = val_sql(ds, err, "PRAGMA journal_mode=WAL");
 
-        if (st != TC_TRY_LATER || waited >= BUSY_MS)
+        if (st != TC_TRY_LATER || waited >= VAL_WAIT_MS)
             return st;
         usleep(50 * 1000);
     }
@@ -263,7 +262,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_free(plain);
     if (st != TC_OK)
         return st;
-    sqlite3_busy_timeout(out->db, BUSY_MS);
+    sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
     st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d", CACHE_KIB);
     if (st == TC_OK)

@@ -23,6 +23,8 @@ typedef struct val_dataset {
     sqlite3 *db;
 } val_dataset;
 
+enum { VAL_WAIT_MS = 60000 };   /* for other writers */
+
 typedef enum val_mode { VAL_READ, VAL_WRITE } val_mode;
 
 /* Opens the data set; VAL_WRITE makes it if it is not there.

@@ -7,6 +7,7 @@
 
 #include "app/base/command.h"
 #include "validator/check/val.h"
+#include "workunits/format/json_text.h"
 #include "validator/dataset/dataset.h"
 
 #define PROGRAM "texcell-assimilate"
@@ -158,7 +159,7 @@ static tc_status add(int argc, char **argv, tc_err *err)
     dot = strrchr(name, '.');
     st = open_session(&s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
     if (st == TC_OK)
-        st = val_store(&s.ds, &s.d, &stored, err);
+        st = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
     if (st == TC_OK)
         say_stored(&s, stored);
     if (st == TC_NO_MATCH) {
@@ -173,30 +174,44 @@ static tc_status add(int argc, char **argv, tc_err *err)
 
 /* --- for script_assimilator ------------------------------------------------------------------ */
 
-/* One bad unit must not stop the daemon; what every unit would meet must. */
+/* The work unit may have been deleted; what the server cannot read is another matter. */
+static tc_status find_workunit(const char *workunits, const session *s, char **path, tc_err *err)
+{
+    const tc_status st = val_find_workunit(workunits, s->d.result, path, err);
+
+    if (st != TC_BAD_INPUT)
+        return st;
+    fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n", err->message);
+    return TC_OK;
+}
+
+/* One bad unit must not stop the daemon; what every unit would meet must. A unit is bad
+ * when it was found so twice. */
 static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
 {
     tc_err why = { "" };
     val_stored stored;
     char *workunit = NULL;
-    tc_status st = val_try_reading(s->d.result, &why);
+    tc_status st = val_is_there(s->d.result, &why);
 
-    if (st == TC_BAD_INPUT)
+    if (st == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == st)
         return refuse(s, "missing", why.message, err);
+    if (st == TC_OK)
+        st = find_workunit(workunits, s, &workunit, &why);
     if (st == TC_OK) {
-        if (val_find_workunit(workunits, s->d.result, &workunit, &why) != TC_OK)
-            fprintf(stderr, "texcell-assimilate: note: %s; the result is checked by itself\n", why.message);
         s->d.workunit = workunit;
         s->d.workunit_optional = true;
         st = val_store(&s->ds, &s->d, &stored, &why);
-        free(workunit);
+        if (st == TC_BAD_INPUT || st == TC_NO_MATCH || st == TC_INTERNAL)
+            st = val_found_twice(st, val_store(&s->ds, &s->d, &stored, NULL), &why);
     }
-    switch (st) {
+    free(workunit);
+    switch (wu_json_verdict(st, &why)) {
     case TC_OK: say_stored(s, stored); return TC_OK;
     case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
     case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
     case TC_INTERNAL: return refuse(s, "fault", why.message, err);
-    default: *err = why; return st;
+    default: *err = why; return wu_json_verdict(st, NULL);
     }
 }
 

@@ -1,11 +1,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <zlib.h>
 
 #include "config.h"
 #include "validator/dataset/dataset.h"
 #include "validator/check/val.h"
+#include "workunits/format/csv.h"
+#include "workunits/format/json_text.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -19,6 +22,8 @@ typedef struct unit {
     char *parameters;          /* JSON; jansson's */
     json_t *arrays;            /* name -> [type, shape, CRC-32 of the data] */
     const char *checked;       /* against "workunit" or "result" */
+    char kept[64];             /* the copy's name in the folder, or "" */
+    wu_npz_writer *copy;       /* waits for that name; NULL: there is none */
 } unit;
 
 /* --- a result in short ------------------------------------------------------------------- */
@@ -90,7 +95,7 @@ static tc_status read_unit(unit *u, tc_err *err)
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
              json_string_value(json_object_get(of, "crc32")), json_integer_value(json_object_get(of, "size")));
     u->analysis = json_string_value(json_object_get(json, "analysis"));
-    u->parameters = json_dumps(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
+    u->parameters = wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
     if (u->parameters == NULL)
         return tc_no_memory(err, u->d->result);
     return describe_arrays(u, err);
@@ -98,6 +103,7 @@ static tc_status read_unit(unit *u, tc_err *err)
 
 static void free_unit(unit *u)
 {
+    wu_npz_abort(&u->copy);
     json_decref(u->arrays);
     free(u->parameters);
     wu_tables_free(&u->tables);
@@ -150,12 +156,16 @@ static const char *first_difference(const json_t *a, const json_t *b)
 /* A row of units as: id, analysis, parameters, arrays. */
 static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
-    json_t *const arrays = json_loads((const char *)sqlite3_column_text(row, 3), 0, NULL);
+    const char *const text[] = { (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2),
+                                 (const char *)sqlite3_column_text(row, 3) };
+    json_t *const arrays = text[2] == NULL ? NULL : json_loads(text[2], 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
     tc_status st = TC_OK;
 
-    if (strcmp((const char *)sqlite3_column_text(row, 1), u->analysis) != 0 ||
-        strcmp((const char *)sqlite3_column_text(row, 2), u->parameters) != 0)
+    if (text[0] == NULL || text[1] == NULL || arrays == NULL)
+        st = tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
+                     (long long)sqlite3_column_int64(row, 0));
+    else if (strcmp(text[0], u->analysis) != 0 || strcmp(text[1], u->parameters) != 0)
         st = tc_fail(err, TC_NO_MATCH, "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
                      "or other parameters", u->d->result, ds->path, u->workunit,
                      (long long)sqlite3_column_int64(row, 0));
@@ -183,26 +193,54 @@ static tc_status look_up(const val_dataset *ds, const unit *u, bool *there, tc_e
 
 /* --- a new unit ------------------------------------------------------------------------------- */
 
-/* Arrays that no table holds (pictures, and those of more axes) are kept with the
- * file. */
-static tc_status keep_pictures(const unit *u, char name[64], bool *kept, tc_err *err)
+/* Another process may be about to store the same unit: it is waited for as for the data set. */
+static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
 {
-    *kept = false;
-    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
-        *kept = *kept || !u->tables.used[i];
-    snprintf(name, 64, "%s.npz", u->workunit);
-    return *kept ? val_keep_file(u->d->result, u->d->folder, name, err) : TC_OK;
+    const struct timespec pause = { 0, 100000000 };
+    tc_status st = wu_npz_create(path, copy, err);
+
+    for (int i = 0; st == TC_TRY_LATER && i < VAL_WAIT_MS / 100; i++) {
+        nanosleep(&pause, NULL);
+        st = wu_npz_create(path, copy, err);
+    }
+    return st;
 }
 
-static tc_status insert_unit(const val_dataset *ds, const unit *u, const char *kept, int64_t *id, tc_err *err)
+/* Arrays that no table holds (pictures, and those of more axes) are kept in a file of
+ * their own, with all others. It is written anew: whatever the stranger's file was, this is one as
+ * texcell writes them. It has its name when the unit is stored. */
+static tc_status copy_pictures(unit *u, tc_err *err)
 {
-    char *const arrays = json_dumps(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
+    char *path;
+    bool kept = false;
+    tc_status st;
+
+    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
+        kept = kept || !u->tables.used[i];
+    if (!kept)
+        return TC_OK;
+    snprintf(u->kept, sizeof u->kept, "%s.npz", u->workunit);
+    path = wu_path_in(u->d->folder, u->kept, "");
+    st = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
+    if (st == TC_OK)
+        st = create_copy(path, &u->copy, err);
+    if (st == TC_OK)
+        st = wu_npz_copy(u->copy, u->file.npz, err);
+    if (st == TC_OK)
+        st = wu_npz_complete(u->copy, err);
+    free(path);
+    return st;
+}
+
+static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
+{
+    char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
     sqlite3_stmt *insert = NULL;
     tc_status st = arrays == NULL ? tc_no_memory(err, u->d->result)
         : val_sql_prepare(ds, &insert, err, "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
                           "arrays, checked, kept, program, stored) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, "
-                          "%Q, %Q, %Q)", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
-                          (long long)u->file.n_items, u->checked, kept,
+                          "nullif(%Q, ''), %Q, %Q)", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
+                          (long long)u->file.n_items, u->checked, u->kept,
                           "texcell-assimilate " VERSION, val_now().text);
 
     if (st == TC_OK) {
@@ -234,15 +272,13 @@ static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, 
     return st;
 }
 
-static tc_status insert_new(const val_dataset *ds, const unit *u, tc_err *err)
+static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 {
-    char name[64];
-    bool kept;
     int64_t id = 0, first_item = 0;
-    tc_status st = keep_pictures(u, name, &kept, err);
+    tc_status st = u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err);
 
     if (st == TC_OK)
-        st = insert_unit(ds, u, kept ? name : NULL, &id, err);
+        st = insert_unit(ds, u, &id, err);
     if (st == TC_OK)
         st = insert_items(ds, u, id, &first_item, err);
     if (st == TC_OK)
@@ -258,6 +294,8 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
 
     if (st == TC_OK)
         st = read_unit(&u, err);
+    if (st == TC_OK)
+        st = copy_pictures(&u, err);
     if (st == TC_OK)
         st = val_begin(ds, err);
     if (st == TC_OK) {

@@ -17,6 +17,11 @@ static void *take(size_t n)
     return memory;
 }
 
+void wu_json_watch(void)
+{
+    json_set_alloc_funcs(take, free);
+}
+
 bool wu_json_starved(void)
 {
     return atomic_load(&starved);
@@ -24,7 +29,7 @@ bool wu_json_starved(void)
 
 tc_status wu_json_verdict(tc_status found, tc_err *err)
 {
-    if (!wu_json_starved() || (found != TC_OK && found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
+    if (!wu_json_starved() || (found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
         return found;
     return tc_no_memory(err, "JSON");
 }
@@ -59,7 +64,7 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
     if (count_values(text, n) > max_values)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: more than %llu values", where, name,
                        (unsigned long long)max_values);
-    json_set_alloc_funcs(take, free);
+    wu_json_watch();
     json_t *const json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &fault);
     tc_status st = TC_OK;
     if (wu_json_starved())
@@ -78,9 +83,12 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
 
 char *wu_json_text(const json_t *json, size_t flags)
 {
-    json_set_alloc_funcs(take, free);
+    wu_json_watch();
     char *const text = json_dumps(json, flags);
-    if (text == NULL || !wu_json_starved())
+    json_t *const again = text == NULL ? NULL : json_loads(text, 0, NULL);
+    const bool same = json_equal(json, again) && !wu_json_starved();
+    json_decref(again);
+    if (same)
         return text;
     free(text);
     return NULL;
@@ -88,7 +96,7 @@ char *wu_json_text(const json_t *json, size_t flags)
 
 uint64_t wu_json_size(const json_t *json, size_t flags)
 {
-    json_set_alloc_funcs(take, free);
+    wu_json_watch();
     const size_t n = json_dumpb(json, NULL, 0, flags);
     return wu_json_starved() ? 0 : n;
 }

@@ -21,15 +21,18 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
 
 /* How a file's JSON is written. */
 #define WU_JSON_LAYOUT ((size_t)(JSON_SORT_KEYS | JSON_INDENT(2)))
-/* json_dumps, or NULL where memory ran out on the way. free(). */
+/* json_dumps of an object or a list, which is read again: NULL unless it is the same, where
+ * memory ran out on the way. free(). */
 char *wu_json_text(const json_t *json, size_t flags);
 /* The bytes of that, or 0. */
 uint64_t wu_json_size(const json_t *json, size_t flags);
 
-/* Whether jansson has ever been refused memory, since the first of the calls above. */
+/* Remembers from now on; the calls above do so, too. */
+void wu_json_watch(void);
+/* Whether jansson has ever been refused memory since. */
 bool wu_json_starved(void);
-/* What a program found, unless jansson was refused memory on the way: then
- * it is TC_NO_MEMORY, as JSON may have been misread, and no fault of a file. */
+/* What a program found. A fault becomes TC_NO_MEMORY if jansson was refused memory on the
+ * way: JSON may have been misread then, and it is no fault of a file. */
 tc_status wu_json_verdict(tc_status found, tc_err *err);
 
 /* Text from a file made fit for a message: control and non-ASCII bytes become

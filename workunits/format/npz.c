@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <minizip/zip.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "app/base/files.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/zip_writer.h"
 
 #define RESULT_JSON "result.json"
 #define NPY_SUFFIX ".npy"
@@ -28,7 +28,8 @@ enum {
     NPY_PREFIX = 10,             /* magic, version 1.0, length of the header text */
     NPY_ALIGN = 64,              /* prefix and text together are a multiple of this */
     NPY_TEXT_MAX = 512,          /* of a header text we write or accept */
-    DEFLATE_LEVEL = 6
+    DEFLATE_LEVEL = 6,
+    COPY_BLOCK = 1 << 20
 };
 
 static const char npy_magic[] = "\x93NUMPY\x01"; /* and the minor version, 0 */
@@ -214,74 +215,17 @@ static bool parse_header(const char *text, wu_array_info *info)
 
 struct wu_npz_writer {
     char *path, *temporary;
-    FILE *file;
-    zipFile zip;
-    int error;               /* errno of the first failed call on the file */
+    int fd;                  /* of the temporary file, locked; -1: there is none */
+    wu_zip_writer *zip;
     json_t *names;           /* an object used as the set of entry names */
     bool in_entry;
+    bool complete;
     uint64_t left;           /* bytes the current array still needs */
 };
 
-/* minizip reads and writes through these, so that errno is kept, and so that
- * closing the ZIP leaves the file open for fsync. */
-static voidpf ZCALLBACK io_open(voidpf opaque, const void *name, int mode)
-{
-    wu_npz_writer *w = opaque;
-    (void)name;
-    (void)mode;
-    return w->file;
-}
-
-static uLong ZCALLBACK io_read(voidpf opaque, voidpf stream, void *buf, uLong n)
-{
-    (void)opaque;
-    return (uLong)fread(buf, 1, n, stream);
-}
-
-static uLong ZCALLBACK io_write(voidpf opaque, voidpf stream, const void *buf, uLong n)
-{
-    wu_npz_writer *w = opaque;
-    const size_t done = fwrite(buf, 1, n, stream);
-    if (done < n && w->error == 0)
-        w->error = errno;
-    return (uLong)done;
-}
-
-static ZPOS64_T ZCALLBACK io_tell(voidpf opaque, voidpf stream)
-{
-    (void)opaque;
-    return (ZPOS64_T)ftello(stream);
-}
-
-static long ZCALLBACK io_seek(voidpf opaque, voidpf stream, ZPOS64_T offset, int origin)
-{
-    wu_npz_writer *w = opaque;
-    const int whence = origin == ZLIB_FILEFUNC_SEEK_SET ? SEEK_SET
-                     : origin == ZLIB_FILEFUNC_SEEK_CUR ? SEEK_CUR : SEEK_END;
-    if (fseeko(stream, (off_t)offset, whence) == 0)
-        return 0;
-    if (w->error == 0)
-        w->error = errno; /* seeking writes the buffer out */
-    return -1;
-}
-
-static int ZCALLBACK io_close(voidpf opaque, voidpf stream)
-{
-    (void)opaque;
-    (void)stream;
-    return 0;
-}
-
-static int ZCALLBACK io_error(voidpf opaque, voidpf stream)
-{
-    (void)opaque;
-    return ferror(stream);
-}
-
 static tc_status cannot_write(const wu_npz_writer *w, int error, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->path,
-                   error != 0 ? strerror(error) : "the ZIP could not be written");
+    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->path, strerror(error));
 }
 
 /* Renaming onto a device or a folder would replace or fail late: look first. */
@@ -299,18 +243,8 @@ static tc_status check_target(const wu_npz_writer *w, tc_err *err)
 
 static tc_status open_temporary(wu_npz_writer *w, tc_err *err)
 {
-    int fd;
-    const tc_status st = tc_open_locked(w->temporary, w->path, &fd, err);
-    if (st != TC_OK)
-        return st;
-    w->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "w+b") : NULL;
-    if (w->file == NULL) {
-        const int saved = errno;
-        unlink(w->temporary);
-        close(fd);
-        return cannot_write(w, saved, err);
-    }
-    return TC_OK;
+    const tc_status st = tc_open_locked(w->temporary, w->path, &w->fd, err);
+    return st == TC_OK && ftruncate(w->fd, 0) != 0 ? cannot_write(w, errno, err) : st;
 }
 
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
@@ -319,28 +253,22 @@ tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
     wu_npz_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return tc_no_memory(err, "a result");
-    zlib_filefunc64_def io = { .zopen64_file = io_open, .zread_file = io_read, .zwrite_file = io_write,
-                               .ztell64_file = io_tell, .zseek64_file = io_seek, .zclose_file = io_close,
-                               .zerror_file = io_error, .opaque = w };
     const size_t size = strlen(path) + sizeof ".tmp";
-    tc_status st;
+    tc_status st = TC_OK;
+    w->fd = -1;
     w->path = strdup(path);
     w->temporary = malloc(size);
     w->names = json_object();
-    if (w->path == NULL || w->temporary == NULL || w->names == NULL) {
+    if (w->path == NULL || w->temporary == NULL || w->names == NULL)
         st = tc_no_memory(err, "a result");
-        goto cleanup;
-    }
-    snprintf(w->temporary, size, "%s.tmp", path);
-    st = check_target(w, err);
+    else
+        snprintf(w->temporary, size, "%s.tmp", path);
+    if (st == TC_OK)
+        st = check_target(w, err);
     if (st == TC_OK)
         st = open_temporary(w, err);
-    if (st != TC_OK)
-        goto cleanup;
-    w->zip = zipOpen2_64(path, APPEND_STATUS_CREATE, NULL, &io);
-    if (w->zip == NULL)
-        st = tc_no_memory(err, "a result");
-cleanup:
+    if (st == TC_OK)
+        st = wu_zip_create(w->fd, w->path, DEFLATE_LEVEL, &w->zip, err);
     if (st == TC_OK)
         *out = w;
     else
@@ -351,46 +279,21 @@ cleanup:
 /* Starts an entry that will have `bytes` bytes unpacked. */
 static tc_status begin_entry(wu_npz_writer *w, const char *name, bool deflate, uint64_t bytes, tc_err *err)
 {
-    const zip_fileinfo when = { .tmz_date = { .tm_mday = 1, .tm_mon = 0, .tm_year = 1980 } };
-    /* Deflated data can be larger than the plain ones, by less than 1/1000. */
-    const int zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     if (w->in_entry)
         return tc_fail(err, TC_INTERNAL, "%s: entry %s begins inside another", w->path, name);
     if (json_object_get(w->names, name) != NULL)
         return tc_fail(err, TC_INTERNAL, "%s: two entries are named %s", w->path, name);
     if (json_object_set_new(w->names, name, json_true()) != 0)
         return tc_no_memory(err, "a result");
-    const int rc = zipOpenNewFileInZip4_64(w->zip, name, &when, NULL, 0, NULL, 0, NULL,
-                                           deflate ? Z_DEFLATED : 0, deflate ? DEFLATE_LEVEL : 0, 0,
-                                           -MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, NULL, 0, 0, 0,
-                                           zip64);
-    if (rc == ZIP_INTERNALERROR)
-        return tc_no_memory(err, "a result");
-    if (rc != ZIP_OK)
-        return cannot_write(w, w->error, err);
-    w->in_entry = true;
-    return TC_OK;
-}
-
-static tc_status write_bytes(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
-{
-    const unsigned largest = 1u << 30;
-    for (const unsigned char *p = data; n > 0;) {
-        const unsigned part = n < largest ? (unsigned)n : largest;
-        if (zipWriteInFileInZip(w->zip, p, part) != ZIP_OK || w->error != 0)
-            return cannot_write(w, w->error, err);
-        p += part;
-        n -= part;
-    }
-    return TC_OK;
+    const tc_status st = wu_zip_begin(w->zip, name, deflate, bytes, err);
+    w->in_entry = st == TC_OK;
+    return st;
 }
 
 static tc_status end_entry(wu_npz_writer *w, tc_err *err)
 {
     w->in_entry = false;
-    if (zipCloseFileInZip(w->zip) != ZIP_OK || w->error != 0)
-        return cannot_write(w, w->error, err);
-    return TC_OK;
+    return wu_zip_end(w->zip, err);
 }
 
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
@@ -406,7 +309,7 @@ tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
     const bool is_float = info->dtype == WU_F32 || info->dtype == WU_F64;
     tc_status st = begin_entry(w, name, !is_float, bytes + n, err);
     if (st == TC_OK)
-        st = write_bytes(w, header, n, err);
+        st = wu_zip_write(w->zip, header, n, err);
     w->left = bytes;
     return st;
 }
@@ -416,7 +319,7 @@ tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err
     if (!w->in_entry || n > w->left)
         return tc_fail(err, TC_INTERNAL, "%s: more data than the array has", w->path);
     w->left -= n;
-    return write_bytes(w, data, n, err);
+    return wu_zip_write(w->zip, data, n, err);
 }
 
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
@@ -434,40 +337,63 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     const size_t n = strlen(text);
     tc_status st = begin_entry(w, name, true, n + 1, err);
     if (st == TC_OK)
-        st = write_bytes(w, text, n, err);
+        st = wu_zip_write(w->zip, text, n, err);
     if (st == TC_OK)
-        st = write_bytes(w, "\n", 1, err);
+        st = wu_zip_write(w->zip, "\n", 1, err);
     if (st == TC_OK)
         st = end_entry(w, err);
     free(text);
     return st;
 }
 
-static tc_status finish_file(wu_npz_writer *w, tc_err *err)
+tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
 {
-    const int rc = zipClose(w->zip, NULL);
-    w->zip = NULL;
-    if (rc != ZIP_OK || w->error != 0)
-        return cannot_write(w, w->error, err);
-    if (fflush(w->file) != 0 || fsync(fileno(w->file)) != 0)
-        return cannot_write(w, errno, err);
-    /* All bytes are on disk. The name changes while the file is still locked. */
-    if (rename(w->temporary, w->path) != 0)
-        return cannot_write(w, errno, err);
-    (void)fclose(w->file);
-    w->file = NULL;
-    tc_sync_folder_of(w->path);
-    return TC_OK;
+    unsigned char *const block = malloc(COPY_BLOCK);
+    tc_status st = block == NULL ? tc_no_memory(err, "a result") : wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err);
+    for (size_t i = 0; st == TC_OK && i < wu_npz_count(r); i++) {
+        wu_npz_stream *s = NULL;
+        st = wu_npz_stream_open(r, i, &s, err);
+        if (st == TC_OK)
+            st = wu_npz_begin(w, wu_npz_info(r, i), err);
+        while (st == TC_OK && wu_npz_stream_left(s) > 0) {
+            const uint64_t left = wu_npz_stream_left(s);
+            const size_t n = left < COPY_BLOCK ? (size_t)left : COPY_BLOCK;
+            st = wu_npz_stream_read(s, block, n, err);
+            if (st == TC_OK)
+                st = wu_npz_write(w, block, n, err);
+        }
+        if (st == TC_OK)
+            st = wu_npz_stream_end(s, err);
+        if (st == TC_OK)
+            st = wu_npz_end(w, err);
+        wu_npz_stream_close(&s);
+    }
+    free(block);
+    return st;
 }
 
-tc_status wu_npz_close(wu_npz_writer **w, tc_err *err)
+tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
 {
-    tc_status st;
-    if ((*w)->in_entry)
-        st = tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", (*w)->path);
-    else
-        st = finish_file(*w, err);
-    wu_npz_abort(w); /* frees; after a success there is no temporary any more */
+    if (w->in_entry)
+        return tc_fail(err, TC_INTERNAL, "%s: closed inside an entry", w->path);
+    const tc_status st = wu_zip_finish(w->zip, err);
+    w->complete = st == TC_OK;
+    return st;
+}
+
+tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
+{
+    wu_npz_writer *w = *writer;
+    tc_status st = w->complete ? TC_OK : wu_npz_complete(w, err);
+    /* All bytes are on disk. The name changes while the file is still locked. */
+    if (st == TC_OK && rename(w->temporary, w->path) != 0)
+        st = cannot_write(w, errno, err);
+    if (st == TC_OK) {
+        (void)close(w->fd);
+        w->fd = -1;
+        tc_sync_folder_of(w->path);
+    }
+    wu_npz_abort(writer); /* frees; after a success there is no temporary any more */
     return st;
 }
 
@@ -476,15 +402,11 @@ void wu_npz_abort(wu_npz_writer **writer)
     wu_npz_writer *w = *writer;
     if (w == NULL)
         return;
-    if (w->zip != NULL) {
-        if (w->in_entry)
-            zipCloseFileInZip(w->zip);
-        zipClose(w->zip, NULL);
-    }
-    if (w->file != NULL) {
+    if (w->fd >= 0) {
         unlink(w->temporary);
-        (void)fclose(w->file);
+        (void)close(w->fd);
     }
+    wu_zip_free(&w->zip);
     json_decref(w->names);
     free(w->temporary);
     free(w->path);

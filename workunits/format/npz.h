@@ -54,7 +54,10 @@ tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
 /* The JSON member `name` ("result.json"), keys sorted, indented. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
-/* Completes the file: fsync, rename, *w = NULL. On an error the temporary file
+/* Completes the file but for its name: nothing can be added, and what is left for
+ * wu_npz_close to do is quick. */
+tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
+/* Completes the file if need be: fsync, rename, *w = NULL. On an error the temporary file
  * is removed and nothing is left at path. */
 tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
 /* Throws the file away: the temporary is removed, *w = NULL. */
@@ -97,6 +100,10 @@ uint64_t wu_npz_stream_left(const wu_npz_stream *s);
 /* After the last byte: whether size and CRC were right. */
 tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err);
 void wu_npz_stream_close(wu_npz_stream **s);
+
+/* Writes everything that a result has, result.json first, so that nothing of the file that it
+ * came in is left but its arrays. Memory: a block. */
+tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err);
 
 /* One UCS-4 string of `width` characters as UTF-8 into out (size out_size);
  * invalid code points become '?'. And back: returns the number of characters,

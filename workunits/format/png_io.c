@@ -45,7 +45,7 @@ static _Noreturn void give_up(png_ctx *c, tc_status status)
 static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
-    if (strcmp(message, "Out of memory") == 0)
+    if (strstr(message, "memory") != NULL)     /* libpng's, or zlib's by way of it */
         give_up(c, tc_no_memory(c->err, c->what));
     if (c->write != NULL)
         give_up(c, tc_fail(c->err, TC_INTERNAL, "%s: cannot make a PNG: %s", c->what, message));

@@ -12,6 +12,7 @@
 #include "app/base/command.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
+#include "workunits/format/json_text.h"
 #include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
@@ -303,7 +304,7 @@ static tc_status check_written(const char *path, const char *temporary, const wu
     tc_err reason = { "" };
     wu_job *job = NULL;
     tc_status status = wu_job_read(temporary, &job, &reason);
-    if (status == TC_NO_MEMORY)
+    if (status != TC_OK && status != TC_BAD_INPUT)
         return tc_fail(err, status, "%s", reason.message);
     bool same = status == TC_OK && job->n_items == unit->n && strcmp(job->analysis, unit->analysis) == 0
         && json_equal(job->parameters, unit->parameters);
@@ -395,7 +396,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, tc_
     return status;
 }
 
-tc_status wu_pack(int argc, char **argv, tc_err *err)
+static tc_status pack(int argc, char **argv, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
     const an_analysis *analysis = NULL;
@@ -418,4 +419,10 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
     an_params_free(analysis, &params);
     json_decref(o.parameters);
     return status;
+}
+
+tc_status wu_pack(int argc, char **argv, tc_err *err)
+{
+    wu_json_watch();
+    return wu_json_verdict(pack(argc, argv, err), err);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "app/base/files.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
@@ -39,7 +40,7 @@ static tc_status open_file(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a regular file", picture->path);
     picture->file = fopen(picture->path, "rb");
     if (picture->file == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", picture->path, strerror(errno));
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", picture->path, strerror(errno));
     return TC_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "app/base/files.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/tools.h"
 
@@ -175,7 +176,7 @@ static tc_status list_entries(const char *folder, wu_pages *pages, size_t *other
     *others = 0;
     DIR *dir = opendir(folder);
     if (dir == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", folder, strerror(errno));
+        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder, strerror(errno));
     tc_status status = TC_OK;
     while (status == TC_OK) {
         errno = 0;

@@ -2,22 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <minizip/zip.h>
-
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/png_io.h"
+#include "workunits/format/zip_writer.h"
 #include "workunits/tools/tools.h"
 
-enum { MAX_MEMBER = 256 };     /* bytes of a member's name; an item's has up to 128 */
-
-/* 1980-01-01 00:00:00, the first moment ZIP knows: files don't depend on the clock. */
-#define ZIP_EPOCH ((uLong)((1u << 21) | (1u << 16)))
+enum { MAX_MEMBER = 256,       /* bytes of a member's name; an item's has up to 128 */
+       DEFLATE_LEVEL = 9 };
 
 /* The members of an item; the page's number has four digits or, in a stack of
  * more than 10,000 slices, five, so that any order of names is that of z. */
@@ -107,52 +103,24 @@ static size_t real_precision(const wu_unit *unit)
 
 typedef struct unit_writer {
     const wu_unit *unit;
-    zipFile zip;
+    wu_zip_writer *zip;
     wu_page_buffer page;
     tc_err *err;
+    tc_status status;        /* of the last write for libpng */
 } unit_writer;
-
-static tc_status fail_write(const unit_writer *w)
-{
-    return tc_fail(w->err, TC_IO, "%s: cannot be written: %s", w->unit->shown,
-                   errno != 0 ? strerror(errno) : "the archive was refused");
-}
 
 static int write_bytes(void *user, const void *data, size_t n)
 {
-    const unit_writer *w = user;
-    const unsigned char *at = data;
-    while (n > 0) {
-        const unsigned part = n > INT_MAX ? INT_MAX : (unsigned)n;
-        if (zipWriteInFileInZip(w->zip, at, part) != ZIP_OK)
-            return -1;
-        at += part;
-        n -= part;
-    }
-    return 0;
-}
-
-static tc_status begin_member(const unit_writer *w, const char *name, bool deflated)
-{
-    zip_fileinfo info = { 0 };
-    info.dosDate = ZIP_EPOCH;
-    errno = 0;
-    const int bad = zipOpenNewFileInZip64(w->zip, name, &info, NULL, 0, NULL, 0, NULL,
-                                          deflated ? Z_DEFLATED : 0, deflated ? 9 : 0, 0);
-    return bad != ZIP_OK ? fail_write(w) : TC_OK;
-}
-
-static tc_status end_member(const unit_writer *w)
-{
-    errno = 0;
-    return zipCloseFileInZip(w->zip) != ZIP_OK ? fail_write(w) : TC_OK;
+    unit_writer *w = user;
+    w->status = wu_zip_write(w->zip, data, n, w->err);
+    return w->status == TC_OK ? 0 : -1;
 }
 
 static tc_status write_job(unit_writer *w)
 {
     json_t *json = job_json(w->unit);
     char *text = json == NULL ? NULL
-        : json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
+        : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
     json_decref(json);
     if (text == NULL)
         return tc_no_memory(w->err, "job.json");
@@ -162,11 +130,13 @@ static tc_status write_job(unit_writer *w)
         status = tc_fail(w->err, TC_BAD_INPUT, "%s: job.json would have %zu bytes, %llu are the "
                          "limit; use --split", w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
     if (status == TC_OK)
-        status = begin_member(w, "job.json", true);
-    if (status == TC_OK && (write_bytes(w, text, n) != 0 || write_bytes(w, "\n", 1) != 0))
-        status = fail_write(w);
+        status = wu_zip_begin(w->zip, "job.json", true, n + 1, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, text, n, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, "\n", 1, w->err);
     free(text);
-    return status == TC_OK ? end_member(w) : status;
+    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
 /* Grey as the analyses see it: (R+G+B)/3, in place. */
@@ -209,10 +179,14 @@ static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask,
     char name[MAX_MEMBER];
     member_name(name, item, is_mask, z);
     const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
-    status = begin_member(w, name, false);
+    tc_err png_err = { "" };
+    w->status = TC_OK;
+    status = wu_zip_begin(w->zip, name, false, (uint64_t)info.nx * info.ny * info.channels * (info.bits / 8), w->err);
     if (status == TC_OK)
-        status = wu_png_write(write_bytes, w, w->unit->shown, &png, w->page.data, w->err);
-    return status == TC_OK ? end_member(w) : status;
+        status = wu_png_write(write_bytes, w, w->unit->shown, &png, w->page.data, &png_err);
+    if (status != TC_OK)
+        return w->status != TC_OK ? w->status : tc_fail(w->err, status, "%s", png_err.message);
+    return wu_zip_end(w->zip, w->err);
 }
 
 static tc_status write_pages(unit_writer *w, const wu_source *item, bool is_mask)
@@ -243,22 +217,15 @@ static tc_status write_members(unit_writer *w)
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
 {
     unit_writer w = { .unit = unit, .err = err };
-    /* minizip truncates whatever is there, so the name is claimed first. */
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return fail_write(&w);
-    tc_status status = TC_OK;
-    errno = 0;
-    w.zip = zipOpen64(path, APPEND_STATUS_CREATE);
-    if (w.zip == NULL)
-        status = fail_write(&w);
+        return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
+    tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
         status = write_members(&w);
-    errno = 0;
-    if (w.zip != NULL && zipClose(w.zip, NULL) != ZIP_OK && status == TC_OK)
-        status = fail_write(&w);
-    if (status == TC_OK && fsync(fd) != 0)
-        status = fail_write(&w);
+    if (status == TC_OK)
+        status = wu_zip_finish(w.zip, err);
+    wu_zip_free(&w.zip);
     close(fd);
     free(w.page.data);
     return status;

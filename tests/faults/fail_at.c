@@ -1,0 +1,161 @@
+/*
+ * Preloaded into a program, makes some of its calls fail. FAIL_WHAT names the
+ * kind: memory (malloc, calloc, realloc, strdup, strndup), open, read, write
+ * (also fsync, ftruncate and rename) or lock. FAIL_AT=n: the n-th such call of a process,
+ * counted from 1, fails; with FAIL_ON all from there on. FAIL_ERRNO: why,
+ * by number. FAIL_COUNT=FILE: each process appends how many there were.
+ *
+ * The processes that a program forks count on from where they began.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static atomic_long calls;
+static long at;
+static int from_there, error_number, is_ready;
+static const char *what;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *const n = getenv("FAIL_AT"), *const number = getenv("FAIL_ERRNO");
+
+    what = getenv("FAIL_WHAT");
+    at = n == NULL ? 0 : atol(n);
+    from_there = getenv("FAIL_ON") != NULL;
+    error_number = number == NULL ? ENOMEM : atoi(number);
+    is_ready = what != NULL;
+}
+
+/* Counts a call of that kind; true when it has to fail. */
+static int fails(const char *kind)
+{
+    long n;
+
+    if (!is_ready || strcmp(what, kind) != 0)
+        return 0;
+    n = atomic_fetch_add(&calls, 1) + 1;
+    if (at == 0 || (from_there ? n < at : n != at))
+        return 0;
+    errno = error_number;
+    return 1;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *const path = getenv("FAIL_COUNT");
+    FILE *file;
+
+    is_ready = 0;
+    file = path == NULL ? NULL : fopen(path, "a");
+    if (file != NULL) {
+        fprintf(file, "%ld\n", atomic_load(&calls));
+        fclose(file);
+    }
+}
+
+/* glibc's own allocator stands behind these, too: dlsym may allocate. */
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n)
+{
+    return fails("memory") ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return fails("memory") ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return fails("memory") ? NULL : __libc_realloc(p, n);
+}
+
+char *strndup(const char *text, size_t n)
+{
+    const size_t length = strnlen(text, n);
+    char *const copy = malloc(length + 1);
+
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+char *strdup(const char *text)
+{
+    return strndup(text, strlen(text));
+}
+
+#define NEXT(type, name, ...) \
+    static type (*next)(__VA_ARGS__); \
+    if (next == NULL) \
+        *(void **)&next = dlsym(RTLD_NEXT, name)
+
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) \
+    { \
+        NEXT(int, #name, const char *, int, ...); \
+        va_list ap; \
+        int mode; \
+        va_start(ap, flags); \
+        mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
+        va_end(ap); \
+        return fails("open") ? -1 : next(path, flags, mode); \
+    }
+OPEN(open)
+OPEN(open64)
+
+#define CALL(kind, type, failed, name, parameters, types, ...) \
+    type name parameters \
+    { \
+        NEXT(type, #name, types); \
+        return fails(kind) ? failed : next(__VA_ARGS__); \
+    }
+#define TYPES(...) __VA_ARGS__
+CALL("open", FILE *, NULL, fopen, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
+CALL("open", FILE *, NULL, fopen64, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
+CALL("open", void *, NULL, opendir, (const char *path), TYPES(const char *), path)
+CALL("read", ssize_t, -1, read, (int fd, void *p, size_t n), TYPES(int, void *, size_t), fd, p, n)
+CALL("read", ssize_t, -1, pread, (int fd, void *p, size_t n, off_t at_), TYPES(int, void *, size_t, off_t), fd, p, n, at_)
+CALL("read", ssize_t, -1, pread64, (int fd, void *p, size_t n, off64_t at_), TYPES(int, void *, size_t, off64_t), fd, p, n, at_)
+CALL("write", ssize_t, -1, pwrite, (int fd, const void *p, size_t n, off_t at_), TYPES(int, const void *, size_t, off_t), fd, p, n, at_)
+CALL("write", ssize_t, -1, pwrite64, (int fd, const void *p, size_t n, off64_t at_), TYPES(int, const void *, size_t, off64_t), fd, p, n, at_)
+CALL("write", int, -1, fsync, (int fd), TYPES(int), fd)
+CALL("write", int, -1, fdatasync, (int fd), TYPES(int), fd)
+CALL("write", int, -1, ftruncate, (int fd, off_t n), TYPES(int, off_t), fd, n)
+CALL("write", int, -1, ftruncate64, (int fd, off64_t n), TYPES(int, off64_t), fd, n)
+CALL("write", int, -1, rename, (const char *from, const char *to), TYPES(const char *, const char *), from, to)
+CALL("lock", int, -1, flock, (int fd, int how), TYPES(int, int), fd, how)
+
+ssize_t write(int fd, const void *data, size_t n)
+{
+    NEXT(ssize_t, "write", int, const void *, size_t);
+    return fd > 2 && fails("write") ? -1 : next(fd, data, n);
+}
+
+#define FCNTL(name) \
+    int name(int fd, int how, ...) \
+    { \
+        NEXT(int, #name, int, int, ...); \
+        va_list ap; \
+        void *argument; \
+        va_start(ap, how); \
+        argument = va_arg(ap, void *); \
+        va_end(ap); \
+        return fails("lock") ? -1 : next(fd, how, argument); \
+    }
+FCNTL(fcntl)
+FCNTL(fcntl64)

@@ -1,0 +1,164 @@
+"""Each allocation and each system call fails, once and from there on. The server's
+fault is never the host's: a right result is never found invalid or refused, and
+exit 0 means that all was done. FAULTS=all tries every call (check-long), otherwise some."""
+import collections
+import errno
+import os
+import shutil
+import sqlite3
+import threading
+
+import numpy as np
+
+import tap
+from oracle import workunit
+from oracle.workunit import item
+
+FOLDER = tap.scratch()
+ALL = os.environ.get("FAULTS") == "all"
+MOST = 100000 if ALL else 16     # calls of a kind that are tried
+KINDS = (("memory", errno.ENOMEM), ("open", errno.EMFILE), ("open", errno.EIO), ("read", errno.EIO),
+         ("write", errno.ENOSPC), ("lock", errno.EIO))
+CRASHES = (-11, -6)
+LIBRARY = os.path.join(FOLDER, "fail_at.so")
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def copy_of(file):
+    with open(file, "rb") as f:
+        return f.read()
+
+
+def build():
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", LIBRARY,
+                    os.path.join(tap.SRC, "tests", "faults", "fail_at.c"), "-ldl"])
+    return tap.ok(made.returncode == 0, "fail_at.c compiles", made.stderr)
+
+
+def files():
+    """A work unit, its result twice as uploads, a folder as of a BOINC project."""
+    y, x = np.indices((40, 50))
+    picture = np.where((y % 12 < 5) & (x % 14 < 6), 40, 200).astype(np.uint8)
+    for name in ("upload", "download/3f", "tmp_host", "pictures", "out"):
+        os.makedirs(path(name))
+    unit = path("download/3f/drops_1.zip")
+    workunit.write(unit, "cellcount", {"labels": True, "threshold": 128}, [item("a", [picture]), item("b", [picture.T.copy()])])
+    up = [path("upload", n) for n in ("drops_1_0_r1_0", "drops_1_1_r2_0")]
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", up[0], "--device", "cpu", "--quiet"])
+    tap.ok(run.returncode == 0, "the result", run.stderr)
+    shutil.copy(up[0], up[1])
+    with open(path("pictures/p.png"), "wb") as f:
+        f.write(workunit.png(picture))
+    return unit, up
+
+
+class Case:
+    """A command, in a folder of its own for each thread. wrong(code, folder): what is wrong
+    with the exit code and the effect, or None."""
+
+    def __init__(self, name, argv, fresh, wrong, cwd=None, good=(0, 3)):
+        self.name, self.argv, self.fresh, self.wrong, self.cwd, self.good = name, argv, fresh, wrong, cwd, good
+
+    def once(self, out, **environment):
+        shutil.rmtree(out, True)
+        os.mkdir(out)
+        self.fresh(out)
+        env = dict(os.environ, LD_PRELOAD=LIBRARY, **environment)
+        run = tap.run([a.replace("OUT", out) for a in self.argv], cwd=self.cwd, env=env, timeout=120)
+        if run.returncode in CRASHES:
+            return run, "crash" if "memory" != environment.get("FAIL_WHAT") else None
+        if run.returncode not in self.good:
+            return run, "exit %d" % run.returncode
+        return run, self.wrong(run.returncode, out)
+
+
+def tries(case, kind, number):
+    counts = path("counts")
+    if os.path.exists(counts):
+        os.remove(counts)
+    run, bad = case.once(path("out", case.name), FAIL_WHAT=kind, FAIL_COUNT=counts)
+    if run.returncode != 0 or bad:
+        return 0, [], ["undisturbed: exit %d %s %s" % (run.returncode, bad, run.stderr)], collections.Counter()
+    total = max(int(n) for n in open(counts))
+    step = max(1, total // MOST)
+    bad, codes, lock = [], collections.Counter(), threading.Lock()
+    jobs = [(n, on) for n in range(1 + (len(case.name) % step if step > 1 else 0), total + 1, step) for on in (False, True)]
+
+    def work(lane):
+        for n, on in jobs[lane::2]:
+            more = {"FAIL_ON": "1"} if on else {}
+            run, wrong = case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT=str(n),
+                                   FAIL_ERRNO=str(number), **more)
+            with lock:
+                codes[run.returncode] += 1
+                if wrong:
+                    bad.append("%s %d of %d%s: %s: %s" % (kind, n, total, " and on" if on else "", wrong, run.stderr[-300:]))
+
+    lanes = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    return total, jobs, bad, codes
+
+
+def main():
+    if b"__asan_init" in copy_of(tap.TEXCELL):
+        tap.skip("faults", "this build has sanitizers")
+        tap.done()
+    if not build():
+        tap.done()
+    unit, up = files()
+    tmp, right = path("tmp_host"), copy_of(up[0])
+    nothing = (lambda out: None)
+
+    def stored(code, out):
+        db = os.path.join(out, "d.sqlite")
+        if code != 0:
+            return None
+        rows = sqlite3.connect(db).execute("SELECT checked, kept FROM units").fetchall()
+        refused = sqlite3.connect(db).execute("SELECT reason FROM refused").fetchall()
+        if refused or len(rows) != 1 or rows[0][0] != "workunit":
+            return "exit 0, but stored %s, refused %s" % (rows, refused)
+        kept = copy_of(os.path.join(db + ".files", rows[0][1]))
+        return None if kept == right else "the file that was kept is another"
+
+    def result(code, out):
+        file = os.path.join(out, "r.npz")
+        if code == 0:
+            return None if os.path.exists(file) and copy_of(file) == right else "exit 0, but a wrong result"
+        return "a result in spite of it" if os.path.exists(file) else None
+
+    def packed(code, out):
+        file = os.path.join(out, "w.zip")
+        if code == 0:
+            return None if os.path.exists(file) and copy_of(file) == expected else "exit 0, but a wrong work unit"
+        return "a work unit in spite of it" if os.path.exists(file) else None
+
+    pack = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip", path("pictures/p.png")]
+    run = tap.run([a.replace("OUT", path("out")) for a in pack])
+    tap.ok(run.returncode == 0, "a work unit is packed", run.stderr)
+    expected = copy_of(path("out/w.zip"))
+    yes = (lambda code, out: None)
+    cases = [
+        Case("script-init", [tap.TEXCELL_VALIDATE, "script-init", "../upload/drops_1_0_r1_0"], nothing, yes, tmp),
+        Case("script-compare", [tap.TEXCELL_VALIDATE, "script-compare"] + up, nothing, yes, tmp),
+        Case("assimilate", [tap.TEXCELL_ASSIMILATE, "script", "--db", "OUT/d.sqlite", "5", "../upload/drops_1_0_r1_0"],
+             nothing, stored, tmp),
+        Case("run", [tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu", "--threads", "2", "--quiet"],
+             nothing, result),
+        Case("pack", pack, nothing, packed),
+    ]
+    for case in cases:
+        for kind, number in KINDS:
+            total, jobs, bad, codes = tries(case, kind, number)
+            tap.ok(not bad, "%s: %d of %d calls (%s, %s) fail, once and from there on: %s" %
+                   (case.name, len(jobs) // 2, total, kind, errno.errorcode[number], dict(codes)), "\n".join(bad[:12]))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

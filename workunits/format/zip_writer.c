@@ -1,0 +1,267 @@
+#include "workunits/format/zip_writer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "app/base/files.h"
+
+enum {
+    BUFFER = 1 << 16,
+    LOCAL_HEADER = 30, LOCAL_CRC = 14, LOCAL_SIZES = 18, LOCAL_EXTRA = 20,
+    ENTRY = 46, ENTRY_EXTRA = 4 + 3 * 8,
+    VERSION = 20, VERSION_ZIP64 = 45,
+    EPOCH = 1 << 21 | 1 << 16    /* 1980-01-01 00:00:00, the first moment ZIP knows */
+};
+
+struct wu_zip_writer {
+    int fd;
+    const char *shown;
+    z_stream z;
+    int level;
+    uint64_t at;             /* in the file: where the buffer goes */
+    size_t n_buffered;
+    unsigned char *list;     /* the entries so far */
+    size_t list_size, list_room;
+    uint64_t count;
+    /* the member at hand */
+    char *name;
+    bool deflated, zip64;    /* zip64: with room for large sizes in front of the data */
+    uint64_t header, data;   /* where they begin */
+    uint64_t size;
+    uint32_t crc;
+    unsigned char buffer[BUFFER];
+};
+
+static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot write: %s", w->shown, strerror(errno));
+}
+
+/* --- bytes ------------------------------------------------------------------------------ */
+
+static unsigned char *put(unsigned char *p, uint64_t value, unsigned n)
+{
+    for (; n > 0; n--, value >>= 8)
+        *p++ = (unsigned char)value;
+    return p;
+}
+
+/* What a field of 32 bits can say of a number. */
+static uint64_t short_of(uint64_t value)
+{
+    return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
+static uint64_t position(const wu_zip_writer *w)
+{
+    return w->at + w->n_buffered;
+}
+
+static tc_status flush(wu_zip_writer *w, tc_err *err)
+{
+    if (!tc_write_at(w->fd, w->at, w->buffer, w->n_buffered))
+        return cannot_write(w, err);
+    w->at += w->n_buffered;
+    w->n_buffered = 0;
+    return TC_OK;
+}
+
+static tc_status append(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
+{
+    const unsigned char *p = data;
+    while (n > 0) {
+        const size_t room = BUFFER - w->n_buffered, part = n < room ? n : room;
+        memcpy(w->buffer + w->n_buffered, p, part);
+        w->n_buffered += part;
+        p += part;
+        n -= part;
+        if (w->n_buffered == BUFFER) {
+            const tc_status st = flush(w, err);
+            if (st != TC_OK)
+                return st;
+        }
+    }
+    return TC_OK;
+}
+
+/* --- members ------------------------------------------------------------------------------ */
+
+tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err)
+{
+    *out = NULL;
+    wu_zip_writer *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return tc_no_memory(err, shown);
+    *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level };
+    if (deflateInit2(&w->z, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(w);
+        return tc_no_memory(err, shown);
+    }
+    *out = w;
+    return TC_OK;
+}
+
+void wu_zip_free(wu_zip_writer **writer)
+{
+    wu_zip_writer *w = *writer;
+    if (w == NULL)
+        return;
+    (void)deflateEnd(&w->z);
+    free(w->name);
+    free(w->list);
+    free(w);
+    *writer = NULL;
+}
+
+/* The 26 bytes that the header in front of the data and the entry have in common. */
+static unsigned char *put_shared(const wu_zip_writer *w, unsigned char *p, bool zip64, uint64_t packed, uint64_t size,
+                                 size_t extra)
+{
+    /* How hard zlib tried, as PKWARE's own programs say it. */
+    const unsigned effort = !w->deflated ? 0 : w->level >= 8 ? 2 : w->level == 2 ? 4 : w->level == 1 ? 6 : 0;
+    p = put(p, zip64 ? VERSION_ZIP64 : VERSION, 2);
+    p = put(p, effort, 2);
+    p = put(p, w->deflated ? Z_DEFLATED : 0, 2);
+    p = put(p, EPOCH, 4);
+    p = put(p, w->crc, 4);
+    p = put(p, packed, 4);
+    p = put(p, size, 4);
+    p = put(p, strlen(w->name), 2);
+    return put(p, extra, 2);
+}
+
+tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes, tc_err *err)
+{
+    unsigned char header[LOCAL_HEADER], extra[LOCAL_EXTRA] = { 1, 0, 16, 0 };
+    free(w->name);
+    w->name = strdup(name);
+    if (w->name == NULL)
+        return tc_no_memory(err, w->shown);
+    w->deflated = deflated;
+    /* Deflated data can be larger than the plain ones, by less than 1/1000. */
+    w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
+    w->header = position(w);
+    w->size = 0;
+    w->crc = 0;
+    (void)deflateReset(&w->z);
+    const uint64_t later = w->zip64 ? UINT32_MAX : 0;
+    put_shared(w, put(header, 0x04034b50, 4), w->zip64, later, later, w->zip64 ? LOCAL_EXTRA : 0);
+    tc_status st = append(w, header, sizeof header, err);
+    if (st == TC_OK)
+        st = append(w, name, strlen(name), err);
+    if (st == TC_OK && w->zip64)
+        st = append(w, extra, sizeof extra, err);
+    w->data = position(w);
+    return st;
+}
+
+/* Deflates what the stream has been given; with Z_FINISH to its end. */
+static tc_status deflate_all(wu_zip_writer *w, int how, tc_err *err)
+{
+    int rc = Z_OK;
+    do {
+        if (w->n_buffered == BUFFER) {
+            const tc_status st = flush(w, err);
+            if (st != TC_OK)
+                return st;
+        }
+        w->z.next_out = w->buffer + w->n_buffered;
+        w->z.avail_out = (uInt)(BUFFER - w->n_buffered);
+        rc = deflate(&w->z, how);
+        w->n_buffered = BUFFER - w->z.avail_out;
+    } while (rc == Z_OK && (how == Z_FINISH || w->z.avail_in > 0 || w->z.avail_out == 0));
+    return TC_OK;
+}
+
+tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
+{
+    const size_t largest = (size_t)1 << 30;  /* zlib counts in unsigned */
+    const unsigned char *p = data;
+    tc_status st = TC_OK;
+    while (n > 0 && st == TC_OK) {
+        const size_t part = n < largest ? n : largest;
+        w->crc = (uint32_t)crc32(w->crc, p, (uInt)part);
+        w->size += part;
+        w->z.next_in = (unsigned char *)(uintptr_t)p;
+        w->z.avail_in = (uInt)part;
+        st = w->deflated ? deflate_all(w, Z_NO_FLUSH, err) : append(w, p, part, err);
+        p += part;
+        n -= part;
+    }
+    return st;
+}
+
+/* The member's entry in the list. */
+static tc_status add_entry(wu_zip_writer *w, uint64_t packed, tc_err *err)
+{
+    const size_t name = strlen(w->name), need = w->list_size + ENTRY + name + ENTRY_EXTRA;
+    const uint64_t large[3] = { w->size, packed, w->header };
+    unsigned char extra[ENTRY_EXTRA], *end = extra + 4;
+    if (need > w->list_room) {
+        unsigned char *list = realloc(w->list, 2 * need);
+        if (list == NULL)
+            return tc_no_memory(err, w->shown);
+        w->list = list;
+        w->list_room = 2 * need;
+    }
+    for (int i = 0; i < 3; i++)
+        end = large[i] >= UINT32_MAX ? put(end, large[i], 8) : end;
+    const size_t n = end == extra + 4 ? 0 : (size_t)(end - extra);
+    put(put(extra, 1, 2), n - 4, 2);
+    unsigned char *p = put(put(w->list + w->list_size, 0x02014b50, 4), 0, 2);
+    p = put_shared(w, p, w->zip64 || n > 0, short_of(packed), short_of(w->size), n);
+    p = put(p, 0, 4);        /* comment, volume */
+    p = put(p, w->deflated && w->z.data_type == Z_TEXT, 2);
+    p = put(p, 0, 4);        /* attributes */
+    p = put(p, short_of(w->header), 4);
+    memcpy(p, w->name, name);
+    memcpy(p + name, extra, n);
+    w->list_size += ENTRY + name + n;
+    w->count++;
+    return TC_OK;
+}
+
+tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
+{
+    unsigned char numbers[12], large[16];
+    w->z.avail_in = 0;
+    tc_status st = w->deflated ? deflate_all(w, Z_FINISH, err) : TC_OK;
+    if (st == TC_OK)
+        st = flush(w, err);
+    if (st != TC_OK)
+        return st;
+    const uint64_t packed = w->at - w->data;
+    if (!w->zip64 && (packed >= UINT32_MAX || w->size >= UINT32_MAX))
+        return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than was said", w->shown, w->name);
+    put(put(put(numbers, w->crc, 4), packed, 4), w->size, 4);
+    put(put(large, w->size, 8), packed, 8);
+    if (!tc_write_at(w->fd, w->header + LOCAL_CRC, numbers, w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
+        (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
+        return cannot_write(w, err);
+    return add_entry(w, packed, err);
+}
+
+tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
+{
+    unsigned char record[56 + 20 + 22], *p = record;
+    const uint64_t begin = position(w), end = begin + w->list_size, n = w->count < 0xffff ? w->count : 0xffff;
+    if (w->count > 0xffff || end >= UINT32_MAX) {
+        p = put(put(p, 0x06064b50, 4), 56 - 12, 8);
+        p = put(put(put(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);
+        p = put(put(p, w->count, 8), w->count, 8);
+        p = put(put(p, w->list_size, 8), begin, 8);
+        p = put(put(put(put(p, 0x07064b50, 4), 0, 4), end, 8), 1, 4);
+    }
+    p = put(put(p, 0x06054b50, 4), 0, 4);
+    p = put(put(p, n, 2), n, 2);
+    p = put(put(put(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
+    tc_status st = append(w, w->list, w->list_size, err);
+    if (st == TC_OK)
+        st = append(w, record, (size_t)(p - record), err);
+    if (st == TC_OK)
+        st = flush(w, err);
+    return st == TC_OK && fsync(w->fd) != 0 ? cannot_write(w, err) : st;
+}
