@@ -13,6 +13,8 @@ typedef struct reading {
     const char *path;
     wu_result_file file;
     const json_t *json;
+    const wu_declared *picture;    /* NULL: none is declared */
+    bool stacks;
 } reading;
 
 static tc_status bad_key(const reading *in, const char *key, tc_err *err)
@@ -33,30 +35,35 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-/* How large the item was, as one of its pictures tells: all that is asked of a size is to
- * bound the rows of a table. Without pictures it is as large as may be; a place of three
- * coordinates is in a stack. */
-static void find_size(const reading *in, wu_item *item)
+/* What tells how large items were: the first picture that is declared, and whether there
+ * are places of three coordinates. */
+static void find_signs(reading *in)
 {
-    *item = (wu_item){ .name = item->name, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE, .bits = 16, .channels = 1,
-                       .spacing = { 1, 1, 1 } };
     for (size_t i = 0; i < in->file.n_declared; i++) {
         const wu_declared *const d = &in->file.declared[i];
-        const wu_array_info *info;
-        size_t index;
 
-        item->is_stack = item->is_stack || (d->role == WU_PLACE && d->axes[0].n == 3);
-        if (!wu_is_picture(d->role) || wu_find_declared(&in->file, d, item->name, &index, NULL) != TC_OK)
-            continue;
-        info = wu_npz_info(in->file.npz, index);
+        if (in->picture == NULL && wu_is_picture(d->role))
+            in->picture = d;
+        in->stacks = in->stacks || (d->role == WU_PLACE && d->axes[0].n == 3);
+    }
+}
+
+/* All that is asked of a size is to bound the rows of a table: without a picture it is as
+ * large as may be. */
+static void find_size(const reading *in, wu_item *item)
+{
+    size_t index;
+
+    *item = (wu_item){ .name = item->name, .is_stack = in->stacks, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE,
+                       .nz = in->stacks ? WU_MAX_SIDE : 1, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
+    if (in->picture != NULL && wu_find_declared(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
+        const wu_array_info *const info = wu_npz_info(in->file.npz, index);
+
         item->is_stack = info->ndim == 3;
         item->ny = (uint32_t)info->shape[info->ndim - 2];
         item->nx = (uint32_t)info->shape[info->ndim - 1];
         item->nz = item->is_stack ? (uint32_t)info->shape[0] : 1;
-        break;
     }
-    if (item->nz == 0)
-        item->nz = item->is_stack ? WU_MAX_SIDE : 1;
     item->n_images = item->nz;
 }
 
@@ -118,6 +125,7 @@ tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err)
         st = tc_no_memory(err, result);
     if (st == TC_OK) {
         in.json = wu_npz_json(in.file.npz);
+        find_signs(&in);
         st = read_all(&in, out, err);
     }
     wu_result_file_close(&in.file);
