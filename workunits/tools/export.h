@@ -7,8 +7,8 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
-/* Writes one CSV file per table into `folder`, and one for each array of a table that has
- * more axes, which is then `used`. *written counts the files. */
+/* Writes one CSV file per table into `folder`, and one named after each array that has more
+ * axes, which is then `used`. *written counts the files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,
                            tc_err *err);
 

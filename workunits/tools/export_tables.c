@@ -101,17 +101,23 @@ static void close_long(long_table *t)
 static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
-    const wu_axis *const names = t->keys[i].declared != NULL ? &t->keys[i].declared->axes[0] : NULL;
+    const struct keys *const keys = &t->keys[i];
     char text[32];
-    for (uint32_t k = 0; names != NULL && k < names->n; k++) {
-        if (entry != NULL)
-            snprintf(text, sizeof text, "%" PRId32, t->keys[i].rows[*entry * names->n + k]);
-        wu_csv_put(out, entry != NULL ? text : names->words[k]);
-    }
-    if (axis->numbers != NULL && entry != NULL)
+    if (keys->declared != NULL) {
+        const wu_axis *const names = &keys->declared->axes[0];
+        for (uint32_t k = 0; k < names->n; k++) {
+            if (entry != NULL)
+                snprintf(text, sizeof text, "%" PRId32, keys->rows[*entry * names->n + k]);
+            wu_csv_put(out, entry != NULL ? text : names->words[k]);
+        }
+    } else if (entry == NULL) {
+        wu_csv_put(out, axis->name != NULL ? axis->name : "");
+    } else if (axis->words != NULL) {
+        wu_csv_put(out, axis->words[*entry]);
+    } else {
         snprintf(text, sizeof text, "%u", axis->numbers[*entry]);
-    if (names == NULL)
-        wu_csv_put(out, entry == NULL ? axis->name != NULL ? axis->name : "" : axis->words != NULL ? axis->words[*entry] : text);
+        wu_csv_put(out, text);
+    }
 }
 
 /* The cells before the numbers of line `row`. */
@@ -170,7 +176,7 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
     wu_csv out = { 0 };
     tc_status status = open_long(file, d, index, &table, err);
     if (status == TC_OK)
-        status = wu_csv_open(folder, d->table, &out, err);
+        status = wu_csv_open(folder, d->name, &out, err);
     if (status == TC_OK)
         status = write_long_titles(&table, &out, err);
     if (status == TC_OK)
