@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "app/analysis/analysis.h"
-#include "app/base/array.h"
 
 /* Whether the analysis takes every item, one by one and together. */
 static tc_status check_items(const an_unit *u, tc_err *err)
@@ -25,42 +24,23 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
 /* --- names of arrays ------------------------------------------------------------------ */
 
-typedef struct array_name {
-    char *text;
-    size_t item;               /* whose array it is */
-} array_name;
-
-typedef struct name_list {
-    size_t n, room;
-    array_name *names;
-} name_list;
-
-static void free_names(name_list *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        free(list->names[i].text);
-    free(list->names);
-}
-
-/* Moves the names of the item's own arrays from out to the list. */
-static tc_status take_names(name_list *list, wu_output *out, size_t item, tc_err *err)
+/* Adds the names of an item's own arrays to `seen`, which has the item of each. */
+static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *seen, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
+        const char *const name = out->arrays[i].info.name;
+        const json_t *const before = json_object_get(seen, name);
+
         if (out->arrays[i].kind != WU_OWN)
             continue;
-        array_name *const grown = tc_array_grow(list->names, list->n, &list->room, sizeof *grown);
-        if (grown == NULL)
+        if (before != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
+                           "give one of them another name", job->path, job->items[json_integer_value(before)].name,
+                           job->items[item].name, name);
+        if (json_object_set_new(seen, name, json_integer((json_int_t)item)) != 0)
             return tc_no_memory(err, "the names of arrays");
-        list->names = grown;
-        list->names[list->n++] = (array_name){ out->arrays[i].info.name, item };
-        out->arrays[i].info.name = NULL;
     }
     return TC_OK;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(((const array_name *)a)->text, ((const array_name *)b)->text);
 }
 
 /* Names of arrays are put together from those of items and of what is in them,
@@ -69,28 +49,18 @@ static int by_text(const void *a, const void *b)
 static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
-    name_list list = { .n = 0 };
-    tc_status st = TC_OK;
+    json_t *const seen = json_object();
+    tc_status st = seen == NULL ? tc_no_memory(err, "the names of arrays") : TC_OK;
 
     for (size_t i = 0; st == TC_OK && i < job->n_items; i++) {
         wu_output out = { .n = 0 };
 
         st = u->analysis->expect(u->params, &job->items[i], &out, err);
         if (st == TC_OK)
-            st = take_names(&list, &out, i, err);
+            st = add_names(job, i, &out, seen, err);
         wu_output_free(&out);
     }
-    if (list.n > 0)
-        qsort(list.names, list.n, sizeof *list.names, by_text);
-    for (size_t i = 1; st == TC_OK && i < list.n; i++) {
-        const array_name *const a = &list.names[i - 1], *const b = &list.names[i];
-
-        if (strcmp(a->text, b->text) == 0)
-            st = tc_fail(err, TC_BAD_INPUT, "%.400s: items \"%s\" and \"%s\" would both have an array %s in the result: "
-                         "give one of them another name", job->path, job->items[a->item].name, job->items[b->item].name,
-                         a->text);
-    }
-    free_names(&list);
+    json_decref(seen);
     return st;
 }
 
