@@ -18,7 +18,6 @@
 
 extern const ocl_source ocl_source_glcm;
 
-_Static_assert(sizeof(glcm_partial) == sizeof(glcm_moments), "the kernels' statistics are the state's");
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
 
 enum {
@@ -266,7 +265,7 @@ static uint64_t unit_bytes(const cl_worker *w)
         bins = bytes > bins ? bytes : bins;
     }
     return w->unit_windows * GLCM_WORDS * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
-         + w->groups_per_unit * (GLCM_FEATURES * sizeof(glcm_partial) + sizeof(uint32_t));
+         + w->groups_per_unit * (GLCM_FEATURES * sizeof(glcm_moments) + sizeof(uint32_t));
 }
 
 /* Windows of the largest unit, in either orientation. */
@@ -323,7 +322,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     if (moves == NULL)
         return tc_no_memory(err, "the offsets");
     for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
-        difference[d][0] = d | (d * d) << GLCM_PACK_SHIFT;
+        difference[d][0] = GLCM_PACK(d);
         difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
     }
     for (size_t i = 0; i < w->params->n_levels; i++)
@@ -340,7 +339,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { UNITS, sliding * n * sizeof(uint32_t), "the units", NULL },
         { WORDS, sliding * n * w->unit_windows * GLCM_WORDS * sizeof(uint64_t), "the sums", NULL },
         { BINS, sliding * bins, "the histograms", NULL },
-        { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_partial), "the statistics", NULL },
+        { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics", NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },

@@ -8,24 +8,24 @@
  */
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
-#include "app/analysis/glcm/layout.h"
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
  * A CPU has groups of one, and no need of the product; PLACE is where a window's
  * words are, so that what is written next lies beside. */
 #ifdef GLCM_GLOBAL_BINS
-#define BINS __global
+#define GLCM_BINS __global
 #else
-#define BINS __local
+#define GLCM_BINS __local
 #endif
+#include "app/analysis/glcm/layout.h"
 
 #ifdef GLCM_SINGLE
-#define BIN(h, i) ((h) + (i))
+#define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
 #define UNROLL
 #else
-#define BIN(h, i) ((h) + (i) * items)
+#define APART(items) (items)
 #define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
 #ifdef __NV_CL_C_VERSION
 #define UNROLL _Pragma("unroll 4")
@@ -34,85 +34,26 @@
 #endif
 #endif
 
-/* What changes with a count (see app/analysis/glcm/cpu.c). */
-typedef struct glcm_steps {
-    __global const ulong2 *cell;       /* fxy, e2; those on the diagonal from `diagonal` on */
-    __global const ulong2 *marginal;   /* fx, fx12 */
-    __global const ulong2 *difference; /* dif, idm and n: of a pair, whatever the count */
-    __global const ulong *other;       /* fs, fd */
-    uint diagonal;
-} glcm_steps;
-
-/* The glcm_sums as they change together. */
-typedef struct sliding_sums {
-    ulong2 cell, marginal, difference;
-    ulong sum, fs, fd;
-} sliding_sums;
-
-/* Bins: marginal [L], difference [L], sum [2L], cell [L(L+1)/2]. */
-static inline void pair_enters(BINS ushort *h, uint items, uint levels, uint p, uint q,
-                               const glcm_steps *t, sliding_sums *s)
+/* The pair of levels p and q enters the window, or leaves it. */
+static inline void pair_moves(glcm_histograms h, uint items, uint levels, uint p, uint q, const glcm_steps *t,
+                              glcm_sums *s, const int sign)
 {
-    const uint a = min(p, q), b = max(p, q), d = b - a;
-    BINS ushort *const at_a = BIN(h, a);
-    BINS ushort *const at_b = BIN(h, b);
-    BINS ushort *const at_d = BIN(h, levels + d);
-    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
-    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
-    const uint ka = *at_a;
-    const uint kb = d == 0 ? ka + 1 : *at_b;
-    const uint kd = *at_d, ks = *at_s, kc = *at_c;
+    const uint a = min(p, q), b = max(p, q);
 
-    *at_a = (ushort)(ka + 1);
-    *at_b = (ushort)(kb + 1);
-    *at_d = (ushort)(kd + 1);
-    *at_s = (ushort)(ks + 1);
-    *at_c = (ushort)(kc + 1);
-    s->cell += t->cell[kc];
-    s->marginal += t->marginal[ka] + t->marginal[kb];
-    s->difference += t->difference[d];
-    s->fs += t->other[ks];
-    s->fd += t->other[kd];
-    s->sum += (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
+    glcm_pair_moves(h, levels, APART(items), a, b, b * (b + 1) / 2 + a, t, s, sign);
 }
 
-static inline void pair_leaves(BINS ushort *h, uint items, uint levels, uint p, uint q,
-                               const glcm_steps *t, sliding_sums *s)
-{
-    const uint a = min(p, q), b = max(p, q), d = b - a;
-    BINS ushort *const at_a = BIN(h, a);
-    BINS ushort *const at_b = BIN(h, b);
-    BINS ushort *const at_d = BIN(h, levels + d);
-    BINS ushort *const at_s = BIN(h, 2 * levels + a + b);
-    BINS ushort *const at_c = BIN(h, 4 * levels + b * (b + 1) / 2 + a);
-    const uint ka = *at_a - 1u;
-    const uint kb = d == 0 ? ka - 1 : *at_b - 1u;
-    const uint kd = *at_d - 1u, ks = *at_s - 1u, kc = *at_c - 1u;
-
-    *at_a = (ushort)ka;
-    *at_b = (ushort)kb;
-    *at_d = (ushort)kd;
-    *at_s = (ushort)ks;
-    *at_c = (ushort)kc;
-    s->cell -= t->cell[kc];
-    s->marginal -= t->marginal[ka] + t->marginal[kb];
-    s->difference -= t->difference[d];
-    s->fs -= t->other[ks];
-    s->fd -= t->other[kd];
-    s->sum -= (ulong)(a + b) | (ulong)((a + b) * (a + b)) << GLCM_PACK_SHIFT;
-}
-
-static inline void clear_bins(BINS ushort *h, uint items, uint levels, uint diagonal)
+static inline void clear_bins(GLCM_BINS ushort *h, uint items, uint levels, uint diagonal)
 {
     const uint bins = 4 * levels + levels * (levels + 1) / 2;
 
     for (uint i = 0; i < bins; i++)
-        *BIN(h, i) = 0;
+        h[i * APART(items)] = 0;
     for (uint b = 0; b < levels; b++)
-        *BIN(h, 4 * levels + b * (b + 1) / 2 + b) = (ushort)diagonal;
+        h[(4 * levels + b * (b + 1) / 2 + b) * APART(items)] = (ushort)diagonal;
 }
 
-static inline void store_sums(__global ulong *words, long windows, const sliding_sums *s)
+static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
 {
     words[0] = s->sum;
     words[windows] = s->difference.x;
@@ -135,10 +76,10 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
                          __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
                          __global const ulong2 *marginal_steps, __global const ulong2 *difference,
                          __global const ulong *steps, uint diagonal, __global ulong *all_words,
-                         BINS ushort *bins)
+                         GLCM_BINS ushort *bins)
 {
     __global const glcm_work *const u = all + units[first_unit + get_global_id(2)];
-    const glcm_steps t = { cell_steps, marginal_steps, difference, steps, diagonal };
+    const glcm_steps t = { cell_steps, marginal_steps, steps, difference };
     const int y = (int)get_global_id(0);
     int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
     int x1 = min(x0 + GLCM_SEGMENT, u->columns);
@@ -169,12 +110,12 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
 #ifdef GLCM_GLOBAL_BINS
     const size_t group = get_group_id(0)
         + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
-    BINS ushort *const h = bins + group * items * (4 * levels + levels * (levels + 1) / 2)
+    GLCM_BINS ushort *const h = bins + group * items * (4 * levels + levels * (levels + 1) / 2)
                          + get_local_id(0);
 #else
-    BINS ushort *const h = bins + get_local_id(0);
+    GLCM_BINS ushort *const h = bins + get_local_id(0);
 #endif
-    sliding_sums s = { (ulong2)(0), (ulong2)(0), (ulong2)(0), 0, 0, 0 };
+    glcm_sums s = { 0 };
 
     clear_bins(h, items, levels, diagonal);
     for (int i = 0; i < n_moves; i++) {
@@ -183,7 +124,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
             const uint a = p[at], b = p[at + partner];
 
             if (((a | b) & GLCM_OUTSIDE) == 0)
-                pair_enters(h, items, levels, a, b, &t, &s);
+                pair_moves(h, items, levels, a, b, &t, &s, 1);
         }
     }
     for (int x = x0; ; x++) {
@@ -203,8 +144,8 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
                 const uint a = p[leave], b = p[leave + partner];
                 const uint c = p[enter], d = p[enter + partner];
 
-                pair_leaves(h, items, levels, a, b, &t, &s);
-                pair_enters(h, items, levels, c, d, &t, &s);
+                pair_moves(h, items, levels, a, b, &t, &s, -1);
+                pair_moves(h, items, levels, c, d, &t, &s, 1);
             }
         } else {
             for (int i = 0; i < n_moves; i++) {
@@ -213,9 +154,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
                 const uint c = p[enter], d = p[enter + partner];
 
                 if (((a | b) & GLCM_OUTSIDE) == 0)
-                    pair_leaves(h, items, levels, a, b, &t, &s);
+                    pair_moves(h, items, levels, a, b, &t, &s, -1);
                 if (((c | d) & GLCM_OUTSIDE) == 0)
-                    pair_enters(h, items, levels, c, d, &t, &s);
+                    pair_moves(h, items, levels, c, d, &t, &s, 1);
             }
         }
         p += stride;
@@ -225,35 +166,14 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *uni
 
 /* --- statistics ---------------------------------------------------------------- */
 
-static inline void merge(glcm_partial *a, const glcm_partial *b)
-{
-    a->min = min(a->min, b->min);
-    a->max = max(a->max, b->max);
-    a->sum_lo += b->sum_lo;
-    a->sum_hi += b->sum_hi + (a->sum_lo < b->sum_lo ? 1 : 0);
-    a->square_lo += b->square_lo;
-    a->square_hi += b->square_hi + (a->square_lo < b->square_lo ? 1 : 0);
-}
-
-static inline void add_value(glcm_partial *a, long v)
-{
-    const glcm_partial one = { v, v, (ulong)v, v < 0 ? ~(ulong)0 : 0, (ulong)v * (ulong)v,
-                               (ulong)mul_hi(v, v) };
-
-    merge(a, &one);
-}
-
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
 {
     s->sum = words[0];
-    s->dif = words[windows];
-    s->idm = words[2 * windows] & (((ulong)1 << GLCM_N_SHIFT) - 1);
+    s->difference = (ulong2)(words[windows], words[2 * windows] & (((ulong)1 << GLCM_N_SHIFT) - 1));
     s->fs = words[3 * windows];
     s->fd = words[4 * windows];
-    s->fxy = words[5 * windows];
-    s->e2 = words[6 * windows];
-    s->fx = words[7 * windows];
-    s->fx12 = words[8 * windows];
+    s->cell = (ulong2)(words[5 * windows], words[6 * windows]);
+    s->marginal = (ulong2)(words[7 * windows], words[8 * windows]);
 }
 
 /*
@@ -267,12 +187,12 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
 void glcm_statistics(__global const glcm_work *all, __global const ulong *all_words,
                      __global const glcm_divisors *divisors, __global const ulong *f,
                      __global const ulong *f60, int fbits, __global const ulong *exp_table,
-                     __global glcm_partial *partials, __global uint *counts)
+                     __global glcm_moments *partials, __global uint *counts)
 {
     enum { PARTS = GLCM_GROUP / GLCM_FEATURES };
     __local long block[GLCM_FEATURES * GLCM_GROUP];
     __local uchar valid[GLCM_GROUP];
-    __local glcm_partial part[PARTS * GLCM_FEATURES];
+    __local glcm_moments part[PARTS * GLCM_FEATURES];
     __global const glcm_work *const u = all + get_global_id(1);
     const int windows = u->columns * u->rows;
     const int first = (int)get_group_id(0) * GLCM_GROUP_WINDOWS;
@@ -281,7 +201,7 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
     const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) + (me >= 3 * GLCM_FEATURES)
                        + (me >= 4 * GLCM_FEATURES);
     const uint my_feature = me - my_part * GLCM_FEATURES;
-    glcm_partial mine = { LONG_MAX, LONG_MIN, 0, 0, 0, 0 };
+    glcm_moments mine = GLCM_NO_MOMENTS;
     uint counted = 0;
 
     for (int at = first; at < last; at += GLCM_GROUP) {
@@ -307,7 +227,7 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
         if (my_part < PARTS) {
             for (uint i = my_part; i < GLCM_GROUP; i += PARTS)
                 if (valid[i]) {
-                    add_value(&mine, block[my_feature * GLCM_GROUP + i]);
+                    glcm_moments_add(&mine, block[my_feature * GLCM_GROUP + i]);
                     counted++;
                 }
         }
@@ -322,9 +242,9 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
         const long group = u->partial + (long)get_group_id(0);
 
         for (uint i = 1; i < PARTS; i++) {
-            const glcm_partial other = part[i * GLCM_FEATURES + me];
+            const glcm_moments other = part[i * GLCM_FEATURES + me];
 
-            merge(&mine, &other);
+            glcm_moments_merge(&mine, &other);
         }
         partials[group * GLCM_FEATURES + me] = mine;
         if (me == 0) {
@@ -361,7 +281,7 @@ __kernel void glcm_maps(__global const glcm_work *all, uint unit, __global const
     glcm_features(&s, n, divisors[n], f, f60, fbits, exp_table, feature);
     for (int i = 0; i < GLCM_FEATURES; i++)
         if (u->map[i] >= 0)
-            maps[u->map[i] * map_plane + py * map_width + px] = convert_float(feature[i]) * (1.0f / 4294967296.0f);
+            maps[u->map[i] * map_plane + py * map_width + px] = glcm_as_float(feature[i]);
 }
 
 /* --- one matrix of the whole ROI --------------------------------------------------- */

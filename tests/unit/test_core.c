@@ -25,11 +25,13 @@
 #define tc_u64 cl_u64
 #define tc_i32 cl_i32
 #define tc_i64 cl_i64
+#define tc_index cl_index
 #define tc_divisor cl_divisor
 #define tc_div cl_div
 #define tc_div_round cl_div_round
 #define tc_div_q32 cl_div_q32
 #define tc_ratio_q32 cl_ratio_q32
+#define tc_sqrt_floor cl_sqrt_floor
 #define tc_sqrt_round cl_sqrt_round
 #include "app/analysis/common/core.h"
 #undef __OPENCL_VERSION__
@@ -46,13 +48,19 @@
 #undef tc_u64
 #undef tc_i32
 #undef tc_i64
+#undef tc_index
 #undef tc_divisor
 #undef tc_div
 #undef tc_div_round
 #undef tc_div_q32
 #undef tc_ratio_q32
+#undef tc_sqrt_floor
 #undef tc_sqrt_round
 #undef TC_GLOBAL
+#undef TC_CONSTANT
+#undef TC_MIN
+#undef TC_MAX
+#undef TC_ABS
 #undef TC_INLINE
 #undef tc_mulhi
 #undef tc_clz64
@@ -442,7 +450,7 @@ static void knows_simple_windows(void **state)
 static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_sums *s)
 {
     uint64_t marginal[8] = { 0 }, sum[16] = { 0 }, difference[8] = { 0 };
-    uint64_t s1 = 0, ss = 0, d1 = 0, d2 = 0, e2 = 0, fxy12 = 0, n2 = 0;
+    uint64_t s1 = 0, ss = 0, d1 = 0, d2 = 0, e2 = 0, idm = 0, fxy = 0, fxy12 = 0, fx = 0, fx12 = 0, n2 = 0;
 
     memset(s, 0, sizeof *s);
     for (unsigned a = 0; a < levels; a++) {
@@ -458,22 +466,22 @@ static uint32_t sums_of(const uint64_t *counts, unsigned levels, const glcm_tabl
             d1 += c * d;
             d2 += c * d * d;
             e2 += c * c;
-            s->idm += c * t->idm[d];
-            s->fxy += t->f60[c];
+            idm += c * t->idm[d];
+            fxy += t->f60[c];
             fxy12 += t->f12[c];
         }
     }
     for (unsigned a = 0; a < levels; a++) {
-        s->fx += t->f60[marginal[a]];
-        s->fx12 += t->f12[marginal[a]];
+        fx += t->f60[marginal[a]];
+        fx12 += t->f12[marginal[a]];
         s->fd += t->f[difference[a] / 2];
     }
     for (unsigned a = 0; a < 2 * levels; a++)
         s->fs += t->f[sum[a] / 2];
-    s->idm /= 2;
     s->sum = s1 / 2 | (ss / 2) << GLCM_PACK_SHIFT;
-    s->dif = d1 / 2 | (d2 / 2) << GLCM_PACK_SHIFT;
-    s->e2 = e2 / 2 | fxy12 << GLCM_E2_BITS;
+    s->difference = (glcm_pair64){ d1 / 2 | (d2 / 2) << GLCM_PACK_SHIFT, idm / 2 };
+    s->marginal = (glcm_pair64){ fx, fx12 };
+    s->cell = (glcm_pair64){ fxy, e2 / 2 | fxy12 << GLCM_E2_BITS };
     return (uint32_t)(n2 / 2);
 }
 

@@ -13,13 +13,21 @@ typedef uint tc_u32;
 typedef ulong tc_u64;
 typedef int tc_i32;
 typedef long tc_i64;
+typedef uint tc_index;
 #define TC_GLOBAL __global
+#define TC_CONSTANT __constant
 #define TC_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
+/* The language's own functions: Oclgrind does not know the intrinsics that
+ * compilers make of the usual expressions. */
+#define TC_MIN(a, b) min(a, b)
+#define TC_MAX(a, b) max(a, b)
+#define TC_ABS(a) abs((tc_i64)(a))
 
 #else
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef uint8_t tc_u8;
@@ -28,7 +36,9 @@ typedef uint32_t tc_u32;
 typedef uint64_t tc_u64;
 typedef int32_t tc_i32;
 typedef int64_t tc_i64;
+typedef size_t tc_index;    /* of an array: as wide as is fastest */
 #define TC_GLOBAL
+#define TC_CONSTANT
 #define TC_INLINE static inline
 /* Upper half of the 128-bit product. */
 TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
@@ -37,6 +47,10 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 }
 /* Leading zeros of a nonzero value. */
 #define tc_clz64(a) __builtin_clzll(a)
+/* Of two values of one type, each evaluated twice; of an int64. */
+#define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define TC_ABS(a) ((tc_u64)((a) < 0 ? -(a) : (a)))
 
 #endif
 
@@ -99,8 +113,8 @@ TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
     return q + (2 * r >= den ? 1 : 0);
 }
 
-/* Square root of a, to the nearest integer: exact, whatever the estimate. */
-TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
+/* Square root of a, rounded down: exact, whatever the estimate. */
+TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
 {
     /* An estimate from the hardware, however rounded, put right by integers. */
 #ifdef __OPENCL_VERSION__
@@ -113,7 +127,6 @@ TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
 #else
     tc_u64 root = (tc_u64)__builtin_sqrt((double)a);
 #endif
-    tc_u64 rest;
 
     if (root > 0xffffffff)
         root = 0xffffffff;
@@ -121,9 +134,16 @@ TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
         root--;
     while (a - root * root > 2 * root && root < 0xffffffff)
         root++;
-    rest = a - root * root;
-    /* rest = a - root^2, and (root + 1/2)^2 = root^2 + root + 1/4 */
-    return root + (rest > root ? 1 : 0);
+    return root;
+}
+
+/* And to the nearest integer. */
+TC_INLINE tc_u64 tc_sqrt_round(tc_u64 a)
+{
+    const tc_u64 root = tc_sqrt_floor(a);
+
+    /* a - root^2, and (root + 1/2)^2 = root^2 + root + 1/4 */
+    return root + (a - root * root > root ? 1 : 0);
 }
 
 #endif

@@ -21,13 +21,7 @@ typedef struct place {
 /* Largest w with w^2 <= v, v >= 0. */
 static int64_t root(int64_t v)
 {
-    int64_t w = (int64_t)sqrt((double)v);
-
-    while (w * w > v)
-        w--;
-    while ((w + 1) * (w + 1) <= v)
-        w++;
-    return w;
+    return (int64_t)tc_sqrt_floor((uint64_t)v);
 }
 
 static void place_init(place *g, const glcm_params *p, const wu_item *item)

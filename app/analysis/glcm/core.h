@@ -38,19 +38,32 @@ enum {
     GLCM_FEATURES
 };
 
+/* Two sums side by side, each modulo 2^64. */
+#ifdef __OPENCL_VERSION__
+typedef ulong2 glcm_pair64;
+#define GLCM_FIRST(v) ((v).x)
+#define GLCM_SECOND(v) ((v).y)
+#else
+typedef tc_u64 glcm_pair64 __attribute__((vector_size(16)));
+#define GLCM_FIRST(v) ((v)[0])
+#define GLCM_SECOND(v) ((v)[1])
+#endif
+
 /* The sums of one window as they are accumulated. Packed so that one addition
  * moves several; the bounds hold for n < 2^14 (a square
  * window of radius 63 has at most 127*126 pairs) and 256 levels. */
 typedef struct glcm_sums {
     tc_u64 sum;    /* s1 (24 bits), ss above */
-    tc_u64 dif;    /* d1 (24 bits), d2 above */
-    tc_u64 idm;    /* sum of 1/(1+(a-b)^2) in 2^-36 */
+    /* fxy: sum of f over the cells of C, in 2^-60 modulo 2^64;
+     * e2: sum of C^2, halved (30 bits), fxy in 2^-12 above */
+    glcm_pair64 cell;
     tc_u64 fs;     /* sum of f over the histogram of a+b, in 2^-fbits */
+    /* fx: sum of f over the marginal (2n values), in 2^-60 modulo 2^64;
+     * fx12: and in 2^-12 */
+    glcm_pair64 marginal;
     tc_u64 fd;     /* sum of f over the histogram of |a-b|, in 2^-fbits */
-    tc_u64 fxy;    /* sum of f over the cells of C, in 2^-60 modulo 2^64 */
-    tc_u64 e2;     /* sum of C^2, halved (30 bits), fxy in 2^-12 above */
-    tc_u64 fx;     /* sum of f over the marginal (2n values), in 2^-60 modulo 2^64 */
-    tc_u64 fx12;   /* and in 2^-12 */
+    /* dif: d1 (24 bits), d2 above; idm: sum of 1/(1+(a-b)^2) in 2^-36 */
+    glcm_pair64 difference;
 } glcm_sums;
 
 #define GLCM_E2_BITS 30
@@ -61,6 +74,85 @@ typedef struct glcm_sums {
 #define GLCM_PACK_SHIFT 24
 #define GLCM_PACK_MASK (((tc_u64)1 << GLCM_PACK_SHIFT) - 1)
 #define GLCM_IDM_BITS 36
+/* What a pair with this a+b adds to `sum`, and with this |a-b| to dif. */
+#define GLCM_PACK(k) ((tc_u64)(k) | (tc_u64)((tc_u32)(k) * (tc_u32)(k)) << GLCM_PACK_SHIFT)
+
+/* --- a window that slides --------------------------------------------------------- */
+
+/* Its histograms. Bin i of the marginal is at i * apart, that of |a-b| at (width + i)
+ * * apart, that of a+b at (2 width + i) * apart, cell i at (4 width + i) * apart. Counts
+ * are below 2^15. A device reads the counts of all bins before it writes any, or each
+ * would wait for the one before; a CPU takes fewer instructions one by one. */
+#ifdef __OPENCL_VERSION__
+typedef GLCM_BINS tc_u16 *glcm_histograms;     /* GLCM_BINS: their address space */
+#define GLCM_BIN(h, at) ((h)[at])
+#define GLCM_READS_FIRST 1
+#else
+typedef tc_u16 glcm_bins[4 * 256 + 256 * 257 / 2 + 1];
+typedef glcm_bins *glcm_histograms;
+#define GLCM_BIN(h, at) ((*(h))[at])
+#define GLCM_READS_FIRST 0
+#endif
+
+/* What the sums change by when a bin's count goes from k to k+1, by k, and what a pair
+ * has of the others: difference by |a-b|, sum (GLCM_PACK, which a device computes faster
+ * than it reads it) by a+b. */
+typedef struct glcm_steps {
+    TC_GLOBAL const glcm_pair64 *cell, *marginal;
+    TC_GLOBAL const tc_u64 *other;             /* fs, fd */
+#ifdef __OPENCL_VERSION__
+    TC_GLOBAL const glcm_pair64 *difference;
+#define GLCM_SUM(t, k) GLCM_PACK(k)
+#else
+    glcm_pair64 difference[256];
+    tc_u64 sum[512];
+#define GLCM_SUM(t, k) ((t)->sum[k])
+#endif
+} glcm_steps;
+
+TC_INLINE void glcm_write(glcm_histograms h, tc_index bin, tc_index apart, tc_u32 k, const int sign)
+{
+    GLCM_BIN(h, bin * apart) = (tc_u16)(k + (sign > 0));
+}
+
+/* The lower of a bin's counts before and after the change. */
+TC_INLINE tc_u32 glcm_read(glcm_histograms h, tc_index bin, tc_index apart, const int sign)
+{
+    const tc_u32 count = GLCM_BIN(h, bin * apart), lower = count - (sign < 0);
+
+    if (GLCM_READS_FIRST)
+        return lower;
+    glcm_write(h, bin, apart, lower, sign);
+    return (tc_u16)lower;
+}
+
+/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1). */
+TC_INLINE void glcm_pair_moves(glcm_histograms h, tc_index width, tc_index apart, tc_index a, tc_index b,
+                               tc_index cell, const glcm_steps *t, glcm_sums *s, const int sign)
+{
+#define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
+    const tc_u32 kc = glcm_read(h, 4 * width + cell, apart, sign);
+    GLCM_STEP(s->cell, t->cell[kc]);
+    const tc_u32 ks = glcm_read(h, 2 * width + (a + b), apart, sign);
+    GLCM_STEP(s->fs, t->other[ks]);
+    GLCM_STEP(s->sum, GLCM_SUM(t, a + b));
+    const tc_u32 kd = glcm_read(h, width + (b - a), apart, sign);
+    GLCM_STEP(s->fd, t->other[kd]);
+    GLCM_STEP(s->difference, t->difference[b - a]);
+    const tc_u32 ka = glcm_read(h, a, apart, sign);
+    const tc_u32 kb = GLCM_READS_FIRST && a == b ? ka + sign : glcm_read(h, b, apart, sign);
+    GLCM_STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
+#undef GLCM_STEP
+    if (GLCM_READS_FIRST) {
+        glcm_write(h, a, apart, ka, sign);
+        glcm_write(h, b, apart, kb, sign);
+        glcm_write(h, width + (b - a), apart, kd, sign);
+        glcm_write(h, 2 * width + (a + b), apart, ks, sign);
+        glcm_write(h, 4 * width + cell, apart, kc, sign);
+    }
+}
+
+/* --- features --------------------------------------------------------------------- */
 
 /* Divisors that depend on n alone. */
 typedef struct glcm_divisors {
@@ -105,18 +197,21 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
                              TC_GLOBAL const tc_u64 *f, TC_GLOBAL const tc_u64 *f60, int fbits,
                              TC_GLOBAL const tc_u64 *exp_table, tc_i64 *feature)
 {
+    const tc_u64 fxy60 = GLCM_FIRST(w->cell), e2 = GLCM_SECOND(w->cell);
+    const tc_u64 fx60 = GLCM_FIRST(w->marginal), fx12 = GLCM_SECOND(w->marginal);
+    const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
     const tc_u64 s1 = w->sum & GLCM_PACK_MASK;
     const tc_u64 ss = w->sum >> GLCM_PACK_SHIFT;
-    const tc_u64 d1 = w->dif & GLCM_PACK_MASK;
-    const tc_u64 d2 = w->dif >> GLCM_PACK_SHIFT;
+    const tc_u64 d1 = dif & GLCM_PACK_MASK;
+    const tc_u64 d2 = dif >> GLCM_PACK_SHIFT;
     /* 4 n^2 times the variance of the marginal */
     const tc_u64 var = n * (ss + d2) - s1 * s1;
     const tc_u64 cov = 2 * (tc_u64)n * d2;   /* var - cov: 4 n^2 covariance */
     const int k = fbits - 32;                /* to round 2^-fbits to 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 rounding = (tc_u64)n << (k - 1);
-    const tc_u64 fxy = glcm_join(w->fxy, w->e2 >> GLCM_E2_BITS, fbits);
-    const tc_u64 fx = glcm_join(w->fx, w->fx12, fbits);
+    const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
+    const tc_u64 fx = glcm_join(fx60, fx12, fbits);
     const tc_u64 y = f2n - fx;                          /* 2n HX */
     tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy);            /* 2n (2 HX - HXY) */
     tc_u64 t;                                           /* 2 (HXY2 - HXY) in 2^-58 */
@@ -124,13 +219,13 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
     } else {
-        tc_i64 fine = (tc_i64)(f60[2 * (tc_u64)n] - 2 * w->fx + w->fxy);
+        tc_i64 fine = (tc_i64)(f60[2 * (tc_u64)n] - 2 * fx60 + fxy60);
 
         fine = fine < 0 ? 0 : fine;
         x = fine >> (GLCM_F_BITS - fbits);
         t = tc_div_round((tc_u64)fine >> 2, d.n);
     }
-    feature[GLCM_ASM] = (tc_i64)tc_div_round((w->e2 & GLCM_E2_MASK) << 31, d.n2);
+    feature[GLCM_ASM] = (tc_i64)tc_div_round((e2 & GLCM_E2_MASK) << 31, d.n2);
     feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
     if (var == 0)
         feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
@@ -139,7 +234,7 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     else
         feature[GLCM_CORRELATION] = -(tc_i64)tc_ratio_q32(cov - var, var);
     feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
-    feature[GLCM_IDM] = (tc_i64)tc_div((w->idm + ((tc_u64)n << (GLCM_IDM_BITS - 33)))
+    feature[GLCM_IDM] = (tc_i64)tc_div((idm + ((tc_u64)n << (GLCM_IDM_BITS - 33)))
                                        >> (GLCM_IDM_BITS - 32), d.n);
     feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
     feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
@@ -150,6 +245,42 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     feature[GLCM_IMC1] = y == 0 ? 0 : -(tc_i64)tc_ratio_q32((tc_u64)x, y);
     /* 1 - exp(-t) in 2^-64, and its root in 2^-32 */
     feature[GLCM_IMC2] = (tc_i64)tc_sqrt_round((((tc_u64)1 << 63) - glcm_exp_neg(t, exp_table)) << 1);
+}
+
+/* A feature as maps hold it. */
+TC_INLINE float glcm_as_float(tc_i64 feature)
+{
+    return (float)feature * (1.0f / 4294967296.0f);
+}
+
+/* --- statistics ------------------------------------------------------------------- */
+
+/* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two
+ * little-endian halves, two's complement. */
+typedef struct glcm_moments {
+    tc_i64 min, max;
+    tc_u64 sum_lo, sum_hi;
+    tc_u64 square_lo, square_hi;
+} glcm_moments;
+
+#define GLCM_NO_MOMENTS { 0x7fffffffffffffff, -0x7fffffffffffffff - 1, 0, 0, 0, 0 }
+
+TC_INLINE void glcm_moments_merge(glcm_moments *m, const glcm_moments *other)
+{
+    m->min = TC_MIN(m->min, other->min);
+    m->max = TC_MAX(m->max, other->max);
+    m->sum_lo += other->sum_lo;
+    m->sum_hi += other->sum_hi + (m->sum_lo < other->sum_lo ? 1 : 0);
+    m->square_lo += other->square_lo;
+    m->square_hi += other->square_hi + (m->square_lo < other->square_lo ? 1 : 0);
+}
+
+TC_INLINE void glcm_moments_add(glcm_moments *m, tc_i64 v)
+{
+    const tc_u64 size = TC_ABS(v);
+    const glcm_moments one = { v, v, (tc_u64)v, v < 0 ? ~(tc_u64)0 : 0, size * size, tc_mulhi(size, size) };
+
+    glcm_moments_merge(m, &one);
 }
 
 #endif

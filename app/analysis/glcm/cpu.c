@@ -17,17 +17,8 @@
  * the picture), so that one table indexed by the count serves all three.
  * Elsewhere a missing pair counts as one of level 0 with level 0, which
  * without_missing puts right. */
-enum {
-    MAX_L = GLCM_MAX_LEVELS,
-    CELLS = MAX_L * (MAX_L + 1) / 2
-};
-
-typedef struct histograms {
-    uint16_t marginal[MAX_L];
-    uint16_t difference[MAX_L];          /* b-a */
-    uint16_t sum[2 * MAX_L];             /* a+b */
-    uint16_t cell[CELLS + 1];            /* b(b+1)/2 + a;  L(L+1)/2: missing */
-} histograms;
+/* Where histograms begin in glcm_bins. The last cell, at L(L+1)/2, is that of missing pairs. */
+enum { MAX_L = GLCM_MAX_LEVELS, MARGINALS = 0, DIFFERENCES = MAX_L, SUMS = 2 * MAX_L, FIRST_CELL = 4 * MAX_L };
 
 /* A pair of levels a <= b, kept for its base pixel. */
 typedef struct pair_code {
@@ -38,16 +29,14 @@ typedef struct pair_code {
 /* What changes with a count, or with a pair. */
 typedef struct level_tables {
     unsigned levels;
-    uint32_t diagonal, nowhere;
-    const glcm_pair64 *cell_step, *marginal_step;   /* of glcm_tables, like diagonal and nowhere */
-    const uint64_t *step;
-    uint64_t sum_pack[2 * MAX_L];             /* glcm_sums.sum of one pair */
-    glcm_pair64 difference_pack[MAX_L];            /* glcm_sums.dif, .idm */
+    uint32_t diagonal, nowhere;    /* of glcm_tables */
+    glcm_steps steps;
 } level_tables;
 
 typedef struct sliding {
-    histograms h;
+    glcm_bins bins;
     glcm_sums s;
+    unsigned char apart[64];       /* from the next thread's: no line of the cache is shared */
 } sliding;
 
 /* --- the worker ------------------------------------------------------------------- */
@@ -90,75 +79,19 @@ typedef struct move {
     int32_t enter[2 * GLCM_MAX_RADIUS + 1];
 } move;
 
-static inline void pair_enters(histograms *h, const level_tables *t, const pair_code *p,
-                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
+static inline void pair_moves(sliding *w, const glcm_steps *t, const pair_code *p, glcm_sums *s, const int sign)
 {
-    const size_t a = p->a, b = p->b;
-    size_t k;
-
-    k = h->cell[p->cell]++;
-    *cell += t->cell_step[k];
-    k = h->sum[a + b]++;
-    s->fs += t->step[k];
-    s->sum += t->sum_pack[a + b];
-    k = h->difference[b - a]++;
-    s->fd += t->step[k];
-    *dif += t->difference_pack[b - a];
-    k = h->marginal[a]++;
-    *marginal += t->marginal_step[k];
-    k = h->marginal[b]++;
-    *marginal += t->marginal_step[k];
-}
-
-static inline void pair_leaves(histograms *h, const level_tables *t, const pair_code *p,
-                               glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal, glcm_sums *s)
-{
-    const size_t a = p->a, b = p->b;
-    size_t k;
-
-    k = --h->cell[p->cell];
-    *cell -= t->cell_step[k];
-    k = --h->sum[a + b];
-    s->fs -= t->step[k];
-    s->sum -= t->sum_pack[a + b];
-    k = --h->difference[b - a];
-    s->fd -= t->step[k];
-    *dif -= t->difference_pack[b - a];
-    k = --h->marginal[a];
-    *marginal -= t->marginal_step[k];
-    k = --h->marginal[b];
-    *marginal -= t->marginal_step[k];
-}
-
-static inline void load_sums(const glcm_sums *s, glcm_pair64 *cell, glcm_pair64 *dif, glcm_pair64 *marginal)
-{
-    *marginal = (glcm_pair64){ s->fx, s->fx12 };
-    *cell = (glcm_pair64){ s->fxy, s->e2 };
-    *dif = (glcm_pair64){ s->dif, s->idm };
-}
-
-static inline void store_sums(glcm_sums *s, glcm_pair64 cell, glcm_pair64 dif, glcm_pair64 marginal)
-{
-    s->fx = marginal[0];
-    s->fx12 = marginal[1];
-    s->fxy = cell[0];
-    s->e2 = cell[1];
-    s->dif = dif[0];
-    s->idm = dif[1];
+    glcm_pair_moves(&w->bins, MAX_L, 1, p->a, p->b, p->cell, t, s, sign);
 }
 
 static void slide(sliding *w, const level_tables *t, const pair_code *centre, const move *m)
 {
-    histograms *const h = &w->h;
     glcm_sums s = w->s;
-    glcm_pair64 cell, dif, marginal;
 
-    load_sums(&s, &cell, &dif, &marginal);
     for (int i = 0; i < m->n; i++)
-        pair_leaves(h, t, &centre[m->leave[i]], &cell, &dif, &marginal, &s);
+        pair_moves(w, &t->steps, &centre[m->leave[i]], &s, -1);
     for (int i = 0; i < m->n; i++)
-        pair_enters(h, t, &centre[m->enter[i]], &cell, &dif, &marginal, &s);
-    store_sums(&s, cell, dif, marginal);
+        pair_moves(w, &t->steps, &centre[m->enter[i]], &s, 1);
     w->s = s;
 }
 
@@ -167,23 +100,20 @@ static void start_window(sliding *w, const level_tables *t, const pair_code *cen
                          const glcm_lens *lens, ptrdiff_t stride)
 {
     const unsigned levels = t->levels;
-    histograms *const h = &w->h;
+    uint16_t *const h = w->bins;
     glcm_sums s;
-    glcm_pair64 cell, dif, marginal;
 
-    memset(h->marginal, 0, levels * sizeof *h->marginal);
-    memset(h->difference, 0, levels * sizeof *h->difference);
-    memset(h->sum, 0, (size_t)2 * levels * sizeof *h->sum);
-    memset(h->cell, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h->cell);
+    memset(h + MARGINALS, 0, levels * sizeof *h);
+    memset(h + DIFFERENCES, 0, levels * sizeof *h);
+    memset(h + SUMS, 0, (size_t)2 * levels * sizeof *h);
+    memset(h + FIRST_CELL, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h);
     for (unsigned a = 0; a < levels; a++)
-        h->cell[a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
-    h->cell[levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
+        h[FIRST_CELL + a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
+    h[FIRST_CELL + levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
     memset(&s, 0, sizeof s);
-    load_sums(&s, &cell, &dif, &marginal);
     for (int i = 0; i < lens->rows; i++)
         for (int x = lens->lo[i]; x <= lens->hi[i]; x++)
-            pair_enters(h, t, &centre[lens->row[i] * stride + x], &cell, &dif, &marginal, &s);
-    store_sums(&s, cell, dif, marginal);
+            pair_moves(w, &t->steps, &centre[lens->row[i] * stride + x], &s, 1);
     w->s = s;
 }
 
@@ -365,16 +295,16 @@ static void go_to(unit_work *u, int64_t x, int64_t y)
 /* Takes the missing pairs, which counted as (0,0), out of the sums. */
 static void without_missing(const unit_work *u, uint32_t missing, glcm_sums *s)
 {
-    const histograms *const h = &u->window->h;
+    const uint16_t *const h = u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
-    const uint32_t zeros = h->marginal[0];
+    const uint32_t zeros = h[MARGINALS];
 
-    s->fs -= f[h->sum[0]] - f[h->sum[0] - missing];
-    s->fd -= f[h->difference[0]] - f[h->difference[0] - missing];
-    s->fx -= t->f60[zeros] - t->f60[zeros - 2 * missing];
-    s->fx12 -= t->f12[zeros] - t->f12[zeros - 2 * missing];
-    s->idm -= missing * t->idm[0];
+    s->fs -= f[h[SUMS]] - f[h[SUMS] - missing];
+    s->fd -= f[h[DIFFERENCES]] - f[h[DIFFERENCES] - missing];
+    s->marginal -= (glcm_pair64){ t->f60[zeros] - t->f60[zeros - 2 * missing],
+                                  t->f12[zeros] - t->f12[zeros - 2 * missing] };
+    s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
 }
 
 /* The features of the window where it stands. */
@@ -382,7 +312,7 @@ static void take_features(unit_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
     const unsigned levels = u->tables->levels;
-    const uint32_t missing = u->window->h.cell[levels * (levels + 1) / 2] - u->tables->nowhere;
+    const uint32_t missing = u->window->bins[FIRST_CELL + levels * (levels + 1) / 2] - u->tables->nowhere;
     const uint32_t n = u->lens.pairs - missing;
     glcm_sums s = u->window->s;
     int64_t feature[GLCM_FEATURES];
@@ -400,7 +330,7 @@ static void take_features(unit_work *u)
             const int64_t x = u->lens.transposed ? u->y : u->x;
             const int64_t y = u->lens.transposed ? u->x : u->y;
 
-            u->maps[f][y * u->worker->g.nx + x] = (float)((double)feature[f] * 0x1p-32);
+            u->maps[f][y * u->worker->g.nx + x] = glcm_as_float(feature[f]);
         }
     }
 }
@@ -571,13 +501,11 @@ static void make_level(const glcm_tables *g, unsigned levels, level_tables *t)
     t->levels = levels;
     t->diagonal = g->diagonal;
     t->nowhere = g->nowhere;
-    t->cell_step = g->cell_step;
-    t->marginal_step = g->marginal_step;
-    t->step = g->step;
+    t->steps = (glcm_steps){ .cell = g->cell_step, .marginal = g->marginal_step, .other = g->step };
     for (uint64_t s = 0; s <= 2 * (uint64_t)levels - 2; s++)
-        t->sum_pack[s] = s | (s * s) << GLCM_PACK_SHIFT;
+        t->steps.sum[s] = GLCM_PACK(s);
     for (uint64_t d = 0; d < levels; d++)
-        t->difference_pack[d] = (glcm_pair64){ d | (d * d) << GLCM_PACK_SHIFT, g->idm[d] };
+        t->steps.difference[d] = (glcm_pair64){ GLCM_PACK(d), g->idm[d] };
 }
 
 /* --- the backend ------------------------------------------------------------------------------ */

@@ -62,14 +62,6 @@ extern const char *const glcm_feature_names[GLCM_FEATURES + 1];   /* ended by NU
 
 /* --- state ------------------------------------------------------------------ */
 
-/* Exact statistics of one feature (in 2^-32) over windows; 128-bit sums as two
- * little-endian halves, two's complement. */
-typedef struct glcm_moments {
-    int64_t min, max;
-    uint64_t sum_lo, sum_hi;
-    uint64_t square_lo, square_hi;
-} glcm_moments;
-
 /* Of one (levels, offset): the windows seen and their 13 features. */
 typedef struct glcm_stat {
     uint64_t windows;
@@ -153,9 +145,6 @@ void glcm_quantise(const glcm_geometry *g, const wu_pixels *px, uint32_t slice,
 void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out);
 
 /* --- tables ------------------------------------------------------------------- */
-
-/* Two sums side by side, each modulo 2^64. */
-typedef uint64_t glcm_pair64 __attribute__((vector_size(16)));
 
 typedef struct glcm_tables {
     int fbits;

@@ -49,11 +49,4 @@ typedef struct glcm_move {
     tc_i32 leave, enter, count, reserved;
 } glcm_move;
 
-/* Statistics of one feature over the windows of one group; the layout of
- * glcm_moments. */
-typedef struct glcm_partial {
-    tc_i64 min, max;
-    tc_u64 sum_lo, sum_hi, square_lo, square_hi;
-} glcm_partial;
-
 #endif

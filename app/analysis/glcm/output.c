@@ -17,40 +17,18 @@ static u128 join(uint64_t lo, uint64_t hi)
     return (u128)hi << 64 | lo;
 }
 
-static void add128(uint64_t *lo, uint64_t *hi, u128 v)
-{
-    v += join(*lo, *hi);
-    *lo = (uint64_t)v;
-    *hi = (uint64_t)(v >> 64);
-}
-
 void glcm_stat_add(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
 {
     stat->windows++;
-    for (int i = 0; i < GLCM_FEATURES; i++) {
-        glcm_moments *const m = &stat->feature[i];
-        const int64_t v = feature[i];
-        const uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
-
-        m->min = v < m->min ? v : m->min;
-        m->max = v > m->max ? v : m->max;
-        add128(&m->sum_lo, &m->sum_hi, (u128)(i128)v);
-        add128(&m->square_lo, &m->square_hi, (u128)size * size);
-    }
+    for (int i = 0; i < GLCM_FEATURES; i++)
+        glcm_moments_add(&stat->feature[i], feature[i]);
 }
 
 void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other)
 {
     stat->windows += other->windows;
-    for (int i = 0; i < GLCM_FEATURES; i++) {
-        glcm_moments *const m = &stat->feature[i];
-        const glcm_moments *const o = &other->feature[i];
-
-        m->min = o->min < m->min ? o->min : m->min;
-        m->max = o->max > m->max ? o->max : m->max;
-        add128(&m->sum_lo, &m->sum_hi, join(o->sum_lo, o->sum_hi));
-        add128(&m->square_lo, &m->square_hi, join(o->square_lo, o->square_hi));
-    }
+    for (int i = 0; i < GLCM_FEATURES; i++)
+        glcm_moments_merge(&stat->feature[i], &other->feature[i]);
 }
 
 /* Mean and population variance of n > 0 values in 2^-32. The variance is taken
