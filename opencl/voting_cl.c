@@ -18,8 +18,6 @@
 
 extern const ocl_source ocl_source_voting;
 
-enum { TILE_ROWS = 8 };         /* a group of the vote sums as many rows, or fewer */
-
 enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, KERNELS };
 static const char *const kernel_names[KERNELS] = {
     "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn"
@@ -64,31 +62,9 @@ static void free_parts(void *worker)
     free(w->copy);
 }
 
-static void fill_shape(const cl_worker *w, const voting_levels *levels, voting_shape *shape)
-{
-    const voting_scheme *const s = &w->s;
-    const voting_params *const p = w->ocl.task->params;
-    const uint32_t n[3] = { s->nz, s->ny, s->nx };
-
-    memset(shape, 0, sizeof *shape);
-    for (int a = 0; a < 3; a++) {
-        shape->n[a] = (int32_t)n[a];
-        shape->reach[a] = s->reach[a];
-        shape->inverse[a] = p->dark ? -s->inverse[a] : s->inverse[a];
-        shape->taps[a] = s->half[a];
-        memcpy(shape->blur[a], s->kernel[a], sizeof s->kernel[a]);
-    }
-    shape->floor = levels->floor;
-    shape->n_dirs = (int32_t)s->n_dirs;
-    shape->side = s->side;
-    shape->root = p->root;
-    shape->shift = levels->shift;
-    shape->wide = w->ocl.task->pixels->bits == 16;
-}
-
 static size_t side_of_codes(const voting_scheme *s)
 {
-    const size_t outer = 2 * (size_t)s->side + 1;
+    const size_t outer = 2 * (size_t)s->shape.side + 1;
 
     return s->nz > 1 ? outer * outer * outer : outer * outer;
 }
@@ -112,11 +88,11 @@ static uint64_t halo_of(const voting_scheme *s, voting_phase phase)
     switch (phase) {
     case VOTING_BLUR:
     case VOTING_REBLUR:
-        return (uint64_t)s->half[0] * s->ny + (uint64_t)s->half[1];
+        return (uint64_t)s->shape.taps[0] * s->ny + (uint64_t)s->shape.taps[1];
     case VOTING_VOTERS:
         return s->nz > 1 ? s->ny : 1;
     default:
-        return (uint64_t)s->reach[0] * s->ny + (uint64_t)s->reach[1];
+        return (uint64_t)s->shape.reach[0] * s->ny + (uint64_t)s->shape.reach[1];
     }
 }
 
@@ -145,7 +121,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
     const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = all_rows(s);
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
-                     (slice + 2 * (uint64_t)s->half[1]) * s->nx * sizeof(uint32_t) };
+                     (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
@@ -189,14 +165,14 @@ static void choose_slabs(cl_worker *w)
 
 /* --- buffers ----------------------------------------------------------------------------- */
 
-static tc_status make_tables(cl_worker *w, const voting_shape *shape, tc_err *err)
+static tc_status make_tables(cl_worker *w, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
-    const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->reach[0] + 1;
+    const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->shape.reach[0] + 1;
     const ocl_need needs[] = {
-        { B_SHAPE, sizeof *shape, "the shape", shape },
+        { B_SHAPE, sizeof s->shape, "the shape", &s->shape },
         { B_CODES, side_of_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
-        { B_OFFSETS, n_rows * (2 * (size_t)s->reach[2] + 1) * sizeof(uint16_t), "the directions",
+        { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t), "the directions",
           w->tables.dir_of_offset },
         { B_SPANS, s->n_dirs * n_rows * sizeof(voting_span), "the cones", NULL },
         { B_ROWS, s->n_dirs * layers * sizeof(voting_span), "the cones", NULL }
@@ -238,8 +214,8 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 static void set_paces(cl_worker *w)
 {
     const uint64_t few = (uint64_t)8 << 20, cone = voting_offset_rows(&w->s);
-    const uint64_t taps = 2 * (uint64_t)(w->s.half[0] + w->s.half[1] + w->s.half[2]) + 3;
-    const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.reach[2] / 4 + 1), taps };
+    const uint64_t taps = 2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
+    const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps };
 
     for (int i = 0; i <= VOTING_REBLUR; i++)
         ocl_pace_init(&w->pace[i], w->ocl.task->slice_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
@@ -249,26 +225,23 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_task *const task = w->ocl.task;
-    voting_levels levels = { 0, 0 };
-    voting_shape shape;
     tc_status st = voting_scheme_init(task->params, task->item, task->item->name, &w->s, err);
 
     w->round = -1;
     w->done = ((const an_state_head *)state)->units_done;
     w->group = ocl_group_size(w->ocl.device, 128);
     if (st == TC_OK)
-        st = voting_levels_init(task->params, &w->s, task->pixels, &levels, err);
+        st = voting_levels_init(task->params, task->pixels, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
         st = an_pool_create(task->threads, &w->pool, err);
     if (st == TC_OK)
-        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DTILE_ROWS=%d",
-                       w->group, TILE_ROWS);
+        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DPIXEL=%s",
+                       w->group, task->pixels->bits == 16 ? "ushort" : "uchar");
     if (st != TC_OK)
         return st;
-    fill_shape(w, &levels, &shape);
-    st = make_tables(w, &shape, err);
+    st = make_tables(w, err);
     if (st != TC_OK)
         return st;
     choose_slabs(w);
@@ -322,10 +295,10 @@ static uint32_t *state_out(const cl_worker *w, voting_phase phase, void *state)
 /* Rows [y0, y1) of slice z. */
 static tc_status blur_slice(cl_worker *w, voting_phase phase, uint64_t z, uint64_t y0, uint64_t y1, tc_err *err)
 {
-    const uint64_t n = y1 - y0, row = z * w->s.ny + y0 - w->out_rows.first, half = (uint64_t)w->s.half[1];
+    const uint64_t n = y1 - y0, row = z * w->s.ny + y0 - w->out_rows.first, half = (uint64_t)w->s.shape.taps[1];
     const int in = plane_in(w, phase), out = plane_out(w, phase);
     tc_status st = OCL_QUEUE(w, BLUR_Z, row_grid(w, n + 2 * half), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                             OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS), OCL_INT(z), OCL_INT((int64_t)y0 - w->s.half[1]),
+                             OCL_HELD(w, B_COLUMNS), OCL_INT(z), OCL_INT((int64_t)y0 - w->s.shape.taps[1]),
                              OCL_UINT(w->in_rows.first));
 
     if (st == TC_OK)
@@ -355,7 +328,7 @@ static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint6
 /* Rows [y0, y1) of slices [z0, z1). */
 static tc_status vote_box(cl_worker *w, uint64_t z0, uint64_t z1, uint64_t y0, uint64_t y1, tc_err *err)
 {
-    const ocl_grid grid = ocl_grid_of(w->group, (w->s.nx + 3) / 4, (size_t)(y1 - y0 + TILE_ROWS - 1) / TILE_ROWS,
+    const ocl_grid grid = ocl_grid_of(w->group, (w->s.nx + 3) / 4, (size_t)(y1 - y0 + VOTING_TILE_ROWS - 1) / VOTING_TILE_ROWS,
                                       (size_t)(z1 - z0));
     const int in = plane_in(w, VOTING_VOTE), out = plane_out(w, VOTING_VOTE);
 

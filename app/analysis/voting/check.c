@@ -64,7 +64,7 @@ static tc_status check_scores(const voting_params *p, const voting_scheme *s, co
     int64_t lo = 1, hi = 4095;
 
     for (int a = 0; a < 3; a++)
-        hi *= 2 * s->reach[a] + 1;
+        hi *= 2 * s->shape.reach[a] + 1;
     if (hi > UINT32_MAX)
         hi = UINT32_MAX;
     if (!p->automatic && p->threshold > 1)

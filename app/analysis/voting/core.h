@@ -4,59 +4,40 @@
 #ifndef VOTING_CORE_H
 #define VOTING_CORE_H
 
-#include "app/analysis/common/core.h"
+#include "app/analysis/voting/layout.h"
 
 #ifdef __OPENCL_VERSION__
-/* The language's own functions: Oclgrind does not know the intrinsics that
- * compilers make of the usual expressions. */
-#define VOTING_SIZE(a) abs((tc_i64)(a))
 #define VOTING_QUOTIENT(a, b) ((a) / (b))
-#define VOTING_LARGER(a, b) max((tc_u64)(a), (tc_u64)(b))
 #else
-TC_INLINE tc_u64 voting_size(tc_i64 a)
-{
-    return (tc_u64)(a < 0 ? -a : a);
-}
-#define VOTING_SIZE(a) voting_size(a)
 /* a / b rounded down, a < 2^52 and b < 2^52, several times as fast as that of integers: a
  * quotient that is not whole is at least 1/b below the next whole number, too much for
  * the rounding of a double to bridge if a < 2^52. */
 #define VOTING_QUOTIENT(a, b) ((tc_u64)((double)(a) / (double)(b)))
-#define VOTING_LARGER(a, b) ((a) > (b) ? (a) : (b))
 #endif
-
-/* A voter is a word: direction in bits 0-15, weight (0: none) in bits 16-27. */
-#define VOTING_DIR(voter) ((voter) & 0xffffu)
-#define VOTING_WEIGHT(voter) ((voter) >> 16)
-/*
- * Weights are less than 2^12, so a sum over at most 2^20 voters fits 32 bits.
- * The ball of the largest radius has fewer pixels than that: 137,065 in 3D
- * (radius 32), 50,617 in 2D (radius 127), and coarser spacings make it smaller.
- */
-#define VOTING_WEIGHT_LIMIT 4096u
-
-/* Pixels [lo, hi] of a row, relative to the voter; none where lo > hi. */
-typedef struct voting_span {
-    signed char lo, hi;
-} voting_span;
 
 /* The blur's sums: 16-bit pixels times weights of 2^12 in all are less than
  * 2^28 and leave 20 bits (4 of fraction); the next sums are less than 2^32. */
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
 #define VOTING_ROUND_NEXT(sum) (((sum) + 2048u) >> 12)
 
-/* What the kernels need of an item; axes are z, y, x. */
-#define VOTING_HALF_LIMIT 58
-typedef struct voting_shape {
-    tc_u64 floor;
-    tc_i32 n[3];
-    tc_i32 reach[3];
-    tc_i32 inverse[3];          /* negative for dark cells */
-    tc_i32 taps[3];             /* of the blur, on either side */
-    tc_u32 blur[3][VOTING_HALF_LIMIT];
-    tc_i32 n_dirs, side, root, shift, wide;     /* wide: 16-bit pixels */
-    tc_i32 padding;
-} voting_shape;
+/* The gradient of the blurred picture at the pixel `here`, along one axis: `i` of n pixels
+ * along it, `stride` from one to the next. */
+TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride, tc_i32 inverse)
+{
+    const tc_i64 up = here[i + 1 < n ? stride : 0], down = *(here - (i > 0 ? stride : 0));
+
+    return inverse * (up - down);
+}
+
+TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL const tc_u32 *here, tc_i32 z, tc_i32 y,
+                               tc_i32 x, tc_i64 g[3])
+{
+    const tc_index nx = (tc_index)s->n[2];
+
+    g[0] = voting_slope(here, z, s->n[0], nx * (tc_index)s->n[1], s->inverse[0]);
+    g[1] = voting_slope(here, y, s->n[1], nx, s->inverse[1]);
+    g[2] = voting_slope(here, x, s->n[2], 1, s->inverse[2]);
+}
 
 /* Length of a gradient in 2^-6 of the blurred picture's steps. Components are
  * differences (less than 2^21) times at most 2^6: the square fits 2^56. */
@@ -75,7 +56,7 @@ TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
 /* One component of a direction: side * a / most, rounded, 0 <= a <= most. */
 TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 {
-    const tc_u64 size = VOTING_SIZE(a);
+    const tc_u64 size = TC_ABS(a);
     const tc_i32 c = (tc_i32)VOTING_QUOTIENT(2 * (tc_u64)side * size + most, 2 * most);
 
     return a < 0 ? -c : c;
@@ -83,10 +64,10 @@ TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 
 TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
 {
-    const tc_u64 sz = VOTING_SIZE(z), sy = VOTING_SIZE(y), sx = VOTING_SIZE(x);
-    const tc_u64 zy = VOTING_LARGER(sz, sy);
+    const tc_u64 sz = TC_ABS(z), sy = TC_ABS(y), sx = TC_ABS(x);
+    const tc_u64 zy = TC_MAX(sz, sy);
 
-    return VOTING_LARGER(zy, sx);
+    return TC_MAX(zy, sx);
 }
 
 /* Where a vector's direction stands in the table of codes; most =
@@ -98,6 +79,120 @@ TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side
     const tc_i32 cx = voting_component(x, most, side) + side;
 
     return (tc_u32)((cz * (2 * side + 1) + cy) * (2 * side + 1) + cx);
+}
+
+/* The voter that a gradient makes; 0: none. */
+TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[3],
+                              TC_GLOBAL const tc_u16 *dir_of_code)
+{
+    const tc_u64 most = voting_most(g[0], g[1], g[2]);
+    tc_u64 length;
+
+    if (most == 0)
+        return 0;
+    length = voting_length(g[0], g[1], g[2]);
+    if (length < s->floor)
+        return 0;
+    return VOTING_VOTER(voting_weight(length, s->root),
+                        dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->n[0] == 1)]);
+}
+
+/* --- cones ------------------------------------------------------------------------ */
+
+/* Where the rows of a direction's cone stand in a layer (slice dz around the voter) in
+ * [n_dirs][2 reach_z + 1], and where the span of one of these rows stands in
+ * [n_dirs][2 reach_z + 1][2 reach_y + 1]. */
+TC_INLINE size_t voting_layer_at(tc_u32 dir, tc_i32 dz, tc_i32 reach_z)
+{
+    return (size_t)dir * (size_t)(2 * reach_z + 1) + (size_t)(dz + reach_z);
+}
+
+TC_INLINE size_t voting_row_at(size_t layer, tc_i32 dy, tc_i32 reach_y)
+{
+    return layer * (size_t)(2 * reach_y + 1) + (size_t)(dy + reach_y);
+}
+
+/* What of a span around `at` is within [0, n). */
+typedef struct voting_part {
+    tc_i32 lo, hi;
+} voting_part;
+TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
+{
+    voting_part p;
+
+    p.lo = TC_MAX(VOTING_LO(span), -at);
+    p.hi = TC_MIN(VOTING_HI(span), n - 1 - at);
+    return p;
+}
+
+/* --- turning ---------------------------------------------------------------------- */
+
+/* The first of the largest sums seen so far, and its offset from the voter. */
+typedef struct voting_best {
+    tc_u32 votes;
+    tc_i32 offset;              /* of its row, and how far along it */
+    tc_i32 dx;
+} voting_best;
+
+/* Looks along pixels [lo, hi] of a row. */
+TC_INLINE void voting_look_along(TC_GLOBAL const tc_u32 *row, voting_part p, tc_i32 offset, voting_best *best)
+{
+#ifdef __OPENCL_VERSION__
+#ifdef __NV_CL_C_VERSION
+    /* Unrolled, this loop finds other votes than there are on NVIDIA's
+     * driver 580.159 (H100). Nothing in it is undefined: the PTX that the
+     * compiler makes is right, and gives the right votes when the driver
+     * translates it without optimising, wrong ones at its levels 1 to 4. */
+#pragma unroll 1
+#endif
+    for (tc_i32 dx = p.lo; dx <= p.hi; dx++)
+        if (row[dx] > best->votes) {
+            best->votes = row[dx];
+            best->offset = offset;
+            best->dx = dx;
+        }
+#else
+    /* Compilers make vectors of the largest alone. */
+    tc_u32 most = 0;
+    tc_i32 dx = p.lo;
+
+    for (tc_i32 i = p.lo; i <= p.hi; i++)
+        most = row[i] > most ? row[i] : most;
+    if (most <= best->votes)
+        return;
+    while (row[dx] != most)
+        dx++;
+    best->votes = most;
+    best->offset = offset;
+    best->dx = dx;
+#endif
+}
+
+/* The voter at (z, y, x) turned to the first of the largest sums in its cone; votes: of
+ * its own pixel. */
+TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y, tc_i32 x,
+                               TC_GLOBAL const tc_u32 *votes, TC_GLOBAL const voting_span *spans,
+                               TC_GLOBAL const voting_span *rows, TC_GLOBAL const tc_u16 *dir_of_offset)
+{
+    const tc_i32 rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
+    const tc_i64 nx = s->n[2], plane = nx * s->n[1];
+    const size_t cone = voting_row_at(voting_layer_at(VOTING_DIR(voter), -rz, rz), -ry, ry);
+    voting_best best = { 0, 0, 0 };
+
+    for (tc_i32 dz = -rz; dz <= rz; dz++) {
+        if (z + dz < 0 || z + dz >= s->n[0])
+            continue;
+        const voting_part ys = voting_within(rows[voting_layer_at(VOTING_DIR(voter), dz, rz)], y, s->n[1]);
+        for (tc_i32 dy = ys.lo; dy <= ys.hi; dy++) {
+            const tc_i32 at = (dz + rz) * (2 * ry + 1) + dy + ry;
+
+            voting_look_along(votes + (dz * plane + dy * nx), voting_within(spans[cone + (size_t)at], x, s->n[2]), at, &best);
+        }
+    }
+    if (best.votes == 0)
+        return voter;
+    return VOTING_VOTER(VOTING_WEIGHT(voter),
+                        dir_of_offset[best.offset * (2 * rx + 1) + best.dx + rx]);
 }
 
 #endif

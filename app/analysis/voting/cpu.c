@@ -10,7 +10,6 @@ typedef struct cpu_worker {
     const an_task *task;
     const voting_params *params;
     voting_scheme s;
-    voting_levels levels;
     voting_tables tables;
     an_pool *pool;
     uint32_t **scratch;         /* [threads] */
@@ -23,28 +22,18 @@ typedef struct cpu_worker {
 
 /* --- voters ------------------------------------------------------------------------ */
 
-static uint32_t voter_at(const cpu_worker *w, uint32_t z, uint32_t y, uint32_t x)
-{
-    const voting_scheme *const s = &w->s;
-    int64_t g[3];
-    uint64_t most, length;
-
-    voting_gradient(s, w->params->dark, w->votes, (const int64_t[3]){ z, y, x }, g);
-    most = voting_most(g[0], g[1], g[2]);
-    if (most == 0)
-        return 0;
-    length = voting_length(g[0], g[1], g[2]);
-    if (length < w->levels.floor)
-        return 0;
-    return voting_weight(length, w->params->root) << 16
-         | w->tables.dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->nz == 1)];
-}
-
 static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 {
+    const voting_scheme *const s = &w->s;
+
     for (uint32_t y = y0; y < y1; y++)
-        for (uint32_t x = 0; x < w->s.nx; x++)
-            w->voters[((size_t)z * w->s.ny + y) * w->s.nx + x] = voter_at(w, z, y, x);
+        for (uint32_t x = 0; x < s->nx; x++) {
+            const size_t i = ((size_t)z * s->ny + y) * s->nx + x;
+            int64_t g[3];
+
+            voting_gradient(&s->shape, w->votes + i, (tc_i32)z, (tc_i32)y, (tc_i32)x, g);
+            w->voters[i] = voting_voter(&s->shape, g, w->tables.dir_of_code);
+        }
 }
 
 /* --- vote ---------------------------------------------------------------------------- */
@@ -54,27 +43,20 @@ static void do_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 typedef struct band {
     uint32_t *sums;             /* of (row 0, x = 0) */
     size_t stride;
-    int64_t rows;
+    int rows;
 } band;
 
 /* Adds one voter, dz slices away and in row y of the band's own count. */
-static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz, int64_t y, uint32_t x)
+static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz, int y, uint32_t x)
 {
-    const voting_scheme *const s = &w->s;
-    const size_t dir = VOTING_DIR(voter);
+    const voting_shape *const s = &w->s.shape;
     const uint32_t weight = VOTING_WEIGHT(voter);
-    const voting_span rows = w->tables.rows[dir * (2 * (size_t)s->reach[0] + 1) + (size_t)(dz + s->reach[0])];
-    const int64_t from = y + rows.lo < 0 ? -y : rows.lo;
-    const int64_t to = y + rows.hi >= b->rows ? b->rows - 1 - y : rows.hi;
-    const voting_span *span;
-    uint32_t *sums;
+    const size_t layer = voting_layer_at(VOTING_DIR(voter), dz, s->reach[0]);
+    const voting_part rows = voting_within(w->tables.rows[layer], y, b->rows);
+    const voting_span *span = w->tables.spans + voting_row_at(layer, rows.lo, s->reach[1]);
+    uint32_t *sums = b->sums + (y + rows.lo) * (int64_t)b->stride + x;
 
-    if (from > to)
-        return;
-    span = w->tables.spans + dir * voting_offset_rows(s)
-         + (size_t)((dz + s->reach[0]) * (2 * s->reach[1] + 1) + s->reach[1] + from);
-    sums = b->sums + (y + from) * (int64_t)b->stride + x;
-    for (int64_t dy = from; dy <= to; dy++, span++, sums += b->stride) {
+    for (int dy = rows.lo; dy <= rows.hi; dy++, span++, sums += b->stride) {
         sums[span->lo] += weight;
         sums[span->hi + 1] -= weight;
     }
@@ -90,7 +72,7 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
         uint32_t *const out = w->votes + ((size_t)z * s->ny + y0 + (size_t)y) * s->nx;
         uint32_t sum = 0;
 
-        for (int64_t x = -s->reach[2]; x < 0; x++)
+        for (int64_t x = -s->shape.reach[2]; x < 0; x++)
             sum += in[x];
         for (size_t x = 0; x < s->nx; x++) {
             sum += in[x];
@@ -101,17 +83,17 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
 
 static size_t band_stride(const voting_scheme *s)
 {
-    return s->nx + 2 * (size_t)s->reach[2] + 2;
+    return s->nx + 2 * (size_t)s->shape.reach[2] + 2;
 }
 
 static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1)
 {
     const voting_scheme *const s = &w->s;
-    const band b = { scratch + s->reach[2], band_stride(s), (int64_t)y1 - y0 };
-    const int64_t top = (int64_t)y0 - s->reach[1], bottom = (int64_t)y1 + s->reach[1];
+    const band b = { scratch + s->shape.reach[2], band_stride(s), (int)(y1 - y0) };
+    const int64_t top = (int64_t)y0 - s->shape.reach[1], bottom = (int64_t)y1 + s->shape.reach[1];
 
     memset(scratch, 0, (size_t)b.rows * b.stride * sizeof *scratch);
-    for (int dz = -s->reach[0]; dz <= s->reach[0]; dz++) {
+    for (int dz = -s->shape.reach[0]; dz <= s->shape.reach[0]; dz++) {
         const int64_t from = (int64_t)z - dz;
 
         if (from < 0 || from >= (int64_t)s->nz)
@@ -121,7 +103,7 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 
             for (uint32_t x = 0; x < s->nx; x++)
                 if (VOTING_WEIGHT(row[x]) != 0)
-                    add_voter(w, &b, row[x], dz, y - (int64_t)y0, x);
+                    add_voter(w, &b, row[x], dz, (int)(y - (int64_t)y0), x);
         }
     }
     store_band(w, &b, z, y0);
@@ -129,63 +111,17 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 
 /* --- turn ------------------------------------------------------------------------------ */
 
-typedef struct best {
-    uint32_t votes;
-    size_t offset;              /* into dir_of_offset */
-} best;
-
-/* The largest sum in the part [x0, x1] of a row, if larger than the best. */
-static void look_along(const uint32_t *row, int64_t x0, int64_t x1, size_t offset, best *found)
-{
-    uint32_t most = 0;
-    int64_t x = x0;
-
-    for (int64_t i = x0; i <= x1; i++)
-        most = row[i] > most ? row[i] : most;
-    if (most <= found->votes)
-        return;
-    while (row[x] != most)
-        x++;
-    found->votes = most;
-    found->offset = offset + (size_t)(x - x0);
-}
-
-/* The voter turned to the first of the largest sums in its cone. */
-static uint32_t turned(const cpu_worker *w, uint32_t voter, uint32_t z, uint32_t y, uint32_t x)
-{
-    const voting_scheme *const s = &w->s;
-    const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
-    const size_t dir = VOTING_DIR(voter), n_rows = voting_offset_rows(s);
-    best found = { 0, 0 };
-
-    for (int dz = -rz; dz <= rz; dz++) {
-        const voting_span rows = w->tables.rows[dir * (2 * (size_t)rz + 1) + (size_t)(dz + rz)];
-
-        if ((int64_t)z + dz < 0 || (int64_t)z + dz >= (int64_t)s->nz)
-            continue;
-        for (int dy = (int)rows.lo; dy <= (int)rows.hi; dy++) {
-            const size_t at = (size_t)(dz + rz) * (size_t)(2 * ry + 1) + (size_t)(dy + ry);
-            const voting_span span = w->tables.spans[dir * n_rows + at];
-            const int64_t lo = (int64_t)x + span.lo, hi = (int64_t)x + span.hi;
-            const int64_t from = lo < 0 ? 0 : lo, to = hi >= (int64_t)s->nx ? (int64_t)s->nx - 1 : hi;
-
-            if ((int64_t)y + dy < 0 || (int64_t)y + dy >= (int64_t)s->ny || from > to)
-                continue;
-            look_along(w->votes + ((size_t)((int64_t)z + dz) * s->ny + (size_t)((int64_t)y + dy)) * s->nx, from, to,
-                       at * (2 * (size_t)rx + 1) + (size_t)(from - (int64_t)x + rx), &found);
-        }
-    }
-    return found.votes == 0 ? voter : (voter & ~0xffffu) | w->tables.dir_of_offset[found.offset];
-}
-
 static void do_turn(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 {
-    for (uint32_t y = y0; y < y1; y++) {
-        uint32_t *const row = w->voters + ((size_t)z * w->s.ny + y) * w->s.nx;
+    const voting_tables *const t = &w->tables;
 
-        for (uint32_t x = 0; x < w->s.nx; x++)
-            if (VOTING_WEIGHT(row[x]) != 0)
-                row[x] = turned(w, row[x], z, y, x);
+    for (uint32_t y = y0; y < y1; y++) {
+        const size_t at = ((size_t)z * w->s.ny + y) * w->s.nx;
+
+        for (size_t x = 0; x < w->s.nx; x++)
+            if (VOTING_WEIGHT(w->voters[at + x]) != 0)
+                w->voters[at + x] = voting_turned(&w->s.shape, w->voters[at + x], (tc_i32)z, (tc_i32)y, (tc_i32)x,
+                                                  w->votes + at + x, t->spans, t->rows, t->dir_of_offset);
     }
 }
 
@@ -202,7 +138,7 @@ static void run_band(void *user, unsigned thread, size_t task)
     switch (w->phase) {
     case VOTING_BLUR:
     case VOTING_REBLUR:
-        voting_blur(s, &w->levels, w->task->pixels, z, y0, y1, w->scratch[thread],
+        voting_blur(s, w->task->pixels, z, y0, y1, w->scratch[thread],
                     plane + ((size_t)z * s->ny + y0) * s->nx);
         break;
     case VOTING_VOTERS:
@@ -260,7 +196,7 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     w->batch = task->threads;
     st = voting_scheme_init(w->params, task->item, task->item->name, &w->s, err);
     if (st == TC_OK)
-        st = voting_levels_init(w->params, &w->s, task->pixels, &w->levels, err);
+        st = voting_levels_init(w->params, task->pixels, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)

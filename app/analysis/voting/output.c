@@ -137,7 +137,7 @@ static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_e
     size_t boxes = 1;
 
     for (int a = 0; a < 3; a++) {
-        g->box[a] = (size_t)s->reach[a] + 1;
+        g->box[a] = (size_t)s->shape.reach[a] + 1;
         g->n[a] = length[a] / g->box[a] + 1;
         boxes *= g->n[a];
     }
@@ -260,11 +260,10 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
     voting_peaks found = { 0, 0, NULL };
     an_pool *pool = NULL;
     voting_scheme s;
-    voting_levels levels;
     tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
 
     if (st == TC_OK)
-        st = voting_levels_init(p, &s, task->pixels, &levels, err);
+        st = voting_levels_init(p, task->pixels, &s, err);
     if (st == TC_OK)
         st = an_pool_create(task->threads, &pool, err);
     if (st == TC_OK)
@@ -274,7 +273,7 @@ tc_status voting_finish(const an_task *task, size_t item_index, const void *stat
     if (st == TC_OK) {
         apply_threshold(p, &found);
         if (p->refine)
-            voting_refine(p, &s, &levels, votes + s.n, pool, &found);
+            voting_refine(&s, votes + s.n, pool, &found);
         st = add_points(task, item_index, &found, out, err);
     }
     an_pool_destroy(&pool);

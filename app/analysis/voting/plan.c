@@ -17,13 +17,6 @@ static int64_t rounded(double value)
     return (int64_t)(value + 0.5);
 }
 
-static uint64_t root_floor(uint64_t a)
-{
-    uint64_t root = tc_sqrt_round(a);
-
-    return root * root > a ? root - 1 : root;
-}
-
 /* exp(-t) for 0 <= t < 32 by its series, without libm: t/64 is small, and six
  * squarings undo the division. */
 static double exp_minus(double t)
@@ -46,18 +39,18 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
     double g[VOTING_MAX_HALF + 1], sum = 1;
     uint32_t rest = KERNEL_SUM;
 
-    s->half[axis] = 0;
+    s->shape.taps[axis] = 0;
     if (length > 1 && sigma256 >= 64)
-        s->half[axis] = (int)((7 * sigma256 + 511) / 512);
-    for (int i = 1; i <= s->half[axis]; i++) {
+        s->shape.taps[axis] = (int)((7 * sigma256 + 511) / 512);
+    for (int i = 1; i <= s->shape.taps[axis]; i++) {
         g[i] = exp_minus((double)((int64_t)i * i * 32768) / (double)(sigma256 * sigma256));
         sum += 2 * g[i];
     }
-    for (int i = 1; i <= s->half[axis]; i++) {
-        s->kernel[axis][i] = (uint32_t)rounded(KERNEL_SUM * g[i] / sum);
-        rest -= 2 * s->kernel[axis][i];
+    for (int i = 1; i <= s->shape.taps[axis]; i++) {
+        s->shape.blur[axis][i] = (uint32_t)rounded(KERNEL_SUM * g[i] / sum);
+        rest -= 2 * s->shape.blur[axis][i];
     }
-    s->kernel[axis][0] = rest;
+    s->shape.blur[axis][0] = rest;
 }
 
 /* The half-angle halves until the cone is narrower than a pixel at its end:
@@ -69,13 +62,13 @@ static void make_rounds(const voting_params *p, voting_scheme *s)
     uint32_t c2 = 0;
 
     for (int i = 0; i < p->cone; i++)
-        c2 = (uint32_t)((one + root_floor((uint64_t)c2 << 20)) >> 1);
+        c2 = (uint32_t)((one + tc_sqrt_floor((uint64_t)c2 << 20)) >> 1);
     s->rounds = 0;
     do {
         s->cos2[s->rounds++] = c2;
         if (r2 * (one - c2) < (uint64_t)c2 * 4096)
             break;
-        c2 = (uint32_t)((one + root_floor((uint64_t)c2 << 20)) >> 1);
+        c2 = (uint32_t)((one + tc_sqrt_floor((uint64_t)c2 << 20)) >> 1);
     } while (s->rounds < VOTING_MAX_ROUNDS);
 }
 
@@ -100,8 +93,8 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
             return tc_fail(err, TC_BAD_INPUT, "%s: the spacings differ by more than a factor of %d",
                            where, VOTING_MAX_RATIO);
         s->scale[a] = (int)rounded(64 * ratio);
-        s->inverse[a] = (4096 + s->scale[a] / 2) / s->scale[a];
-        s->reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
+        s->shape.inverse[a] = (4096 + s->scale[a] / 2) / s->scale[a] * (p->dark ? -1 : 1);
+        s->shape.reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
         if (s->radius64 / s->scale[a] > most)
             return tc_fail(err, TC_BAD_INPUT, "%s: a radius of %lld pixels is too large, %d are allowed in %s",
                            where, (long long)(s->radius64 / s->scale[a]), most,
@@ -123,15 +116,18 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->ny = item->ny;
     s->nz = item->nz;
     s->n = (size_t)item->nx * item->ny * item->nz;
+    for (int a = 0; a < 3; a++)
+        s->shape.n[a] = (tc_i32)length[a];
+    s->shape.root = p->root;
     st = make_scale(p, item, where, s, err);
     if (st != TC_OK)
         return st;
     for (int a = 0; a < 3; a++)
         make_kernel(s, a, length[a], rounded(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
-    s->side = item->nz > 1 ? SIDE_3D : SIDE_2D;
+    s->shape.side = item->nz > 1 ? SIDE_3D : SIDE_2D;
     {
-        const size_t outer = 2 * (size_t)s->side + 1, inner = outer - 2;
+        const size_t outer = 2 * (size_t)s->shape.side + 1, inner = outer - 2;
 
         s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner : outer * outer - inner * inner;
     }
@@ -239,19 +235,19 @@ static double gradient_gain(const voting_scheme *s)
     const double one = (double)KERNEL_SUM * KERNEL_SUM;
 
     for (int a = 0; a < 3; a++) {
-        const int h = s->half[a];
+        const int h = s->shape.taps[a];
 
         square[a] = slope[a] = 0;
         for (int i = -h - 1; i <= h + 1; i++) {
             const int l = abs(i - 1), r = abs(i + 1), m = abs(i);
-            const double d = (l <= h ? (double)s->kernel[a][l] : 0) - (r <= h ? (double)s->kernel[a][r] : 0);
+            const double d = (l <= h ? (double)s->shape.blur[a][l] : 0) - (r <= h ? (double)s->shape.blur[a][r] : 0);
 
-            square[a] += m <= h ? (double)s->kernel[a][m] * s->kernel[a][m] : 0;
+            square[a] += m <= h ? (double)s->shape.blur[a][m] * s->shape.blur[a][m] : 0;
             slope[a] += d * d;
         }
     }
     for (int a = s->nz > 1 ? 0 : 1; a < 3; a++) {
-        double gain = slope[a] / one * s->inverse[a] * s->inverse[a] / 4096;
+        double gain = slope[a] / one * s->shape.inverse[a] * s->shape.inverse[a] / 4096;
 
         for (int b = 0; b < 3; b++)
             gain *= b == a ? 1 : square[b] / one;
@@ -262,8 +258,7 @@ static double gradient_gain(const voting_scheme *s)
 
 /* For Gaussian noise the median of the roughness is 0.6745 * 6 standard
  * deviations. */
-tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, const wu_pixels *px,
-                             voting_levels *l, tc_err *err)
+tc_status voting_levels_init(const voting_params *p, const wu_pixels *px, voting_scheme *s, tc_err *err)
 {
     const double deviations = 4.047;
     uint32_t median;
@@ -271,9 +266,9 @@ tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, con
 
     if (st != TC_OK)
         return st;
-    l->shift = shift_of(s, px);
-    l->floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << l->shift) * (16 * 64)
-                          * __builtin_sqrt(gradient_gain(s)));
+    s->shape.shift = shift_of(s, px);
+    s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) * (16 * 64)
+                                * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;
 }
 
@@ -281,7 +276,7 @@ tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, con
 
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows)
 {
-    return ((size_t)rows + 2 * (size_t)s->half[1] + 1) * s->nx + s->nx + 2 * (size_t)s->half[2];
+    return ((size_t)rows + 2 * (size_t)s->shape.taps[1] + 1) * s->nx + s->nx + 2 * (size_t)s->shape.taps[2];
 }
 
 static uint32_t clamped(int64_t i, uint32_t n)
@@ -300,14 +295,13 @@ static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weig
 }
 
 /* One row blurred along z, from the pixels. */
-static void blur_z(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
-                   uint32_t y, uint32_t *out)
+static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y, uint32_t *out)
 {
     memset(out, 0, s->nx * sizeof *out);
-    for (int i = -s->half[0]; i <= s->half[0]; i++) {
+    for (int i = -s->shape.taps[0]; i <= s->shape.taps[0]; i++) {
         const size_t row = (size_t)clamped((int64_t)z + i, s->nz) * s->ny + y;
 
-        add_pixels(px, row * s->nx, s->nx, s->kernel[0][abs(i)] << l->shift, out);
+        add_pixels(px, row * s->nx, s->nx, s->shape.blur[0][abs(i)] << s->shape.shift, out);
     }
     for (size_t x = 0; x < s->nx; x++)
         out[x] = VOTING_ROUND_FIRST(out[x]);
@@ -316,37 +310,37 @@ static void blur_z(const voting_scheme *s, const voting_levels *l, const wu_pixe
 /* row: nx pixels with half[2] on either side to be filled in. */
 static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
 {
-    const int h = s->half[2];
+    const int h = s->shape.taps[2];
 
     for (int i = 0; i < h; i++) {
         row[i] = row[h];
         row[h + s->nx + (size_t)i] = row[h + s->nx - 1];
     }
     for (size_t x = 0; x < s->nx; x++)
-        out[x] = s->kernel[2][0] * row[x + (size_t)h];
+        out[x] = s->shape.blur[2][0] * row[x + (size_t)h];
     for (int i = 1; i <= h; i++)
         for (size_t x = 0; x < s->nx; x++)
-            out[x] += s->kernel[2][i] * (row[x + (size_t)(h - i)] + row[x + (size_t)(h + i)]);
+            out[x] += s->shape.blur[2][i] * (row[x + (size_t)(h - i)] + row[x + (size_t)(h + i)]);
     for (size_t x = 0; x < s->nx; x++)
         out[x] = VOTING_ROUND_NEXT(out[x]);
 }
 
-void voting_blur(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
-                 uint32_t y0, uint32_t y1, uint32_t *scratch, uint32_t *out)
+void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
+                 uint32_t *scratch, uint32_t *out)
 {
-    const int h = s->half[1];
+    const int h = s->shape.taps[1];
     uint32_t *const padded = scratch + ((size_t)(y1 - y0) + 2 * (size_t)h) * s->nx;
-    uint32_t *const row = padded + s->half[2];
+    uint32_t *const row = padded + s->shape.taps[2];
 
     for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++)
         if (y >= 0 && y < (int64_t)s->ny)
-            blur_z(s, l, px, z, (uint32_t)y, scratch + (size_t)(y - ((int64_t)y0 - h)) * s->nx);
+            blur_z(s, px, z, (uint32_t)y, scratch + (size_t)(y - ((int64_t)y0 - h)) * s->nx);
     for (uint32_t y = y0; y < y1; y++) {
         memset(row, 0, s->nx * sizeof *row);
         for (int i = -h; i <= h; i++) {
             const int64_t from = (int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h);
             const uint32_t *const in = scratch + (size_t)from * s->nx;
-            const uint32_t weight = s->kernel[1][abs(i)];
+            const uint32_t weight = s->shape.blur[1][abs(i)];
 
             for (size_t x = 0; x < s->nx; x++)
                 row[x] += weight * in[x];
@@ -376,7 +370,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
     if (st != TC_OK)
         return st;
-    cells = (double)voting_offset_rows(&s) * (2 * s.reach[2] + 1);
+    cells = (double)voting_offset_rows(&s) * (2 * s.shape.reach[2] + 1);
     out->units = s.units;
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes

@@ -15,9 +15,7 @@ typedef struct lines {
 } lines;
 
 typedef struct refiner {
-    const voting_params *params;
     const voting_scheme *s;
-    const voting_levels *levels;
     const uint32_t *blurred;
     voting_peaks *found;
 } refiner;
@@ -39,11 +37,11 @@ static uint32_t line_of(const refiner *r, const int64_t g[3], int64_t u[3])
 {
     const uint64_t most = voting_most(g[0], g[1], g[2]), size = voting_length(g[0], g[1], g[2]);
 
-    if (most == 0 || size < r->levels->floor)
+    if (most == 0 || size < r->s->shape.floor)
         return 0;
     for (int a = 0; a < 3; a++)
         u[a] = voting_component(g[a], most, 64);
-    return voting_weight(size, r->params->root);
+    return voting_weight(size, r->s->shape.root);
 }
 
 /* A voter at d (from the peak, in 1/256), with direction u. It counts if it looks
@@ -152,7 +150,7 @@ static void add_pixel(const refiner *r, const voting_peak *p, int64_t z, int64_t
 
     if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * s->radius64 * s->radius64)
         return;
-    voting_gradient(s, r->params->dark, r->blurred, (const int64_t[3]){ z, y, x }, g);
+    voting_gradient(&s->shape, r->blurred + (z * s->ny + y) * s->nx + x, (tc_i32)z, (tc_i32)y, (tc_i32)x, g);
     if (looks_away(d, g))
         return;
     weight = line_of(r, g, u);
@@ -226,10 +224,9 @@ static void refine_some(void *user, unsigned thread, size_t task)
         refine_peak(r, &r->found->list[i]);
 }
 
-void voting_refine(const voting_params *params, const voting_scheme *s, const voting_levels *levels,
-                   const uint32_t *blurred, an_pool *pool, voting_peaks *p)
+void voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p)
 {
-    refiner r = { params, s, levels, blurred, p };
+    refiner r = { s, blurred, p };
     size_t kept = 0;
 
     an_pool_run(pool, refine_some, &r, p->n / PEAKS_OF_TASK + 1);

@@ -8,12 +8,12 @@
 
 size_t voting_offset_rows(const voting_scheme *s)
 {
-    return (2 * (size_t)s->reach[0] + 1) * (2 * (size_t)s->reach[1] + 1);
+    return (2 * (size_t)s->shape.reach[0] + 1) * (2 * (size_t)s->shape.reach[1] + 1);
 }
 
 static size_t codes(const voting_scheme *s)
 {
-    const size_t outer = 2 * (size_t)s->side + 1;
+    const size_t outer = 2 * (size_t)s->shape.side + 1;
 
     return s->nz > 1 ? outer * outer * outer : outer * outer;
 }
@@ -22,14 +22,14 @@ size_t voting_tables_bytes(const voting_scheme *s)
 {
     const size_t rows = voting_offset_rows(s);
 
-    return s->n_dirs * (3 + (rows + 2 * (size_t)s->reach[0] + 1) * sizeof(voting_span)) + rows
-         + (codes(s) + rows * (2 * (size_t)s->reach[2] + 1)) * sizeof(uint16_t);
+    return s->n_dirs * (3 + (rows + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) + rows
+         + (codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
 /* Every point on the surface of the cube, in the order of the codes. */
 static void make_dirs(const voting_scheme *s, voting_tables *t)
 {
-    const int side = s->side, depth = s->nz > 1 ? side : 0;
+    const int side = s->shape.side, depth = s->nz > 1 ? side : 0;
     size_t code = 0, n = 0;
 
     for (int z = -depth; z <= depth; z++)
@@ -49,14 +49,14 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
 {
     uint16_t *out = t->dir_of_offset;
 
-    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
-        for (int y = -s->reach[1]; y <= s->reach[1]; y++)
-            for (int x = -s->reach[2]; x <= s->reach[2]; x++, out++) {
+    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++)
+        for (int y = -s->shape.reach[1]; y <= s->shape.reach[1]; y++)
+            for (int x = -s->shape.reach[2]; x <= s->shape.reach[2]; x++, out++) {
                 const int64_t vz = (int64_t)z * s->scale[0], vy = (int64_t)y * s->scale[1];
                 const int64_t vx = (int64_t)x * s->scale[2];
                 const uint64_t most = voting_most(vz, vy, vx);
 
-                *out = most == 0 ? 0 : t->dir_of_code[voting_code(vz, vy, vx, most, s->side, s->nz == 1)];
+                *out = most == 0 ? 0 : t->dir_of_code[voting_code(vz, vy, vx, most, s->shape.side, s->nz == 1)];
             }
 }
 
@@ -65,11 +65,11 @@ static void make_ends(const voting_scheme *s, voting_tables *t)
     const int64_t radius2 = s->radius64 * s->radius64;
     int8_t *out = t->ends;
 
-    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
-        for (int y = -s->reach[1]; y <= s->reach[1]; y++) {
+    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++)
+        for (int y = -s->shape.reach[1]; y <= s->shape.reach[1]; y++) {
             const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
             const int64_t rest = radius2 - dz * dz - dy * dy;
-            int x = s->reach[2];
+            int x = s->shape.reach[2];
 
             while (x >= 0 && (int64_t)x * x * s->scale[2] * s->scale[2] > rest)
                 x--;
@@ -85,9 +85,9 @@ tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *e
     t->round = -1;
     t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
     t->dir_of_code = calloc(codes(s), sizeof *t->dir_of_code);
-    t->dir_of_offset = calloc(rows * (2 * (size_t)s->reach[2] + 1), sizeof *t->dir_of_offset);
+    t->dir_of_offset = calloc(rows * (2 * (size_t)s->shape.reach[2] + 1), sizeof *t->dir_of_offset);
     t->spans = calloc(s->n_dirs * rows, sizeof *t->spans);
-    t->rows = calloc(s->n_dirs * (2 * (size_t)s->reach[0] + 1), sizeof *t->rows);
+    t->rows = calloc(s->n_dirs * (2 * (size_t)s->shape.reach[0] + 1), sizeof *t->rows);
     t->ends = calloc(rows, sizeof *t->ends);
     if (t->dirs == NULL || t->dir_of_code == NULL || t->dir_of_offset == NULL || t->spans == NULL ||
         t->rows == NULL || t->ends == NULL) {
@@ -166,8 +166,8 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
     const int64_t length2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int8_t *end = t->ends;
 
-    for (int z = -s->reach[0]; z <= s->reach[0]; z++)
-        for (int y = -s->reach[1]; y <= s->reach[1]; y++, end++) {
+    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++)
+        for (int y = -s->shape.reach[1]; y <= s->shape.reach[1]; y++, end++) {
             const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
             const row_test r = { u[0] * dz + u[1] * dy, dz * dz + dy * dy, u[2], s->scale[2], *end,
                                  (uint64_t)cos2 * (uint64_t)length2 };
@@ -180,7 +180,7 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
  * directions without a negative component. */
 static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from, voting_span *out)
 {
-    const int rz = s->reach[0], ry = s->reach[1];
+    const int rz = s->shape.reach[0], ry = s->shape.reach[1];
 
     for (int z = -rz; z <= rz; z++)
         for (int y = -ry; y <= ry; y++) {
@@ -193,9 +193,9 @@ static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting
 
 static void make_rows(const voting_scheme *s, const voting_span *spans, voting_span *rows)
 {
-    const int ry = s->reach[1];
+    const int ry = s->shape.reach[1];
 
-    for (int z = 0; z <= 2 * s->reach[0]; z++, spans += 2 * ry + 1) {
+    for (int z = 0; z <= 2 * s->shape.reach[0]; z++, spans += 2 * ry + 1) {
         int lo = -ry, hi = ry;
 
         while (lo <= hi && spans[lo + ry].lo > spans[lo + ry].hi)
@@ -226,15 +226,15 @@ static void make_direction(const maker *m, size_t i)
     if ((u[0] < 0 || u[1] < 0 || u[2] < 0) != m->mirrored)
         return;
     if (m->mirrored) {
-        const int z = abs(u[0]) + (s->nz > 1 ? s->side : 0), y = abs(u[1]) + s->side, x = abs(u[2]) + s->side;
-        const size_t outer = 2 * (size_t)s->side + 1;
+        const int z = abs(u[0]) + (s->nz > 1 ? s->shape.side : 0), y = abs(u[1]) + s->shape.side, x = abs(u[2]) + s->shape.side;
+        const size_t outer = 2 * (size_t)s->shape.side + 1;
         const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
 
         mirror_spans(s, u, t->spans + t->dir_of_code[code] * voting_offset_rows(s), spans);
     } else {
         make_spans(s, t, u, s->cos2[m->round], spans);
     }
-    make_rows(s, spans, t->rows + i * (2 * (size_t)s->reach[0] + 1));
+    make_rows(s, spans, t->rows + i * (2 * (size_t)s->shape.reach[0] + 1));
 }
 
 static void make_some(void *user, unsigned thread, size_t task)

@@ -28,7 +28,6 @@ enum {
     VOTING_MAX_RADIUS_3D = 32,
     VOTING_MAX_SIGMA = 16,          /* pixels */
     VOTING_MAX_RATIO = 32,          /* of the spacings of a stack */
-    VOTING_MAX_HALF = 57,           /* of a blur kernel: 3.5 sigma and one */
     VOTING_MAX_ROUNDS = 12
 };
 
@@ -70,11 +69,7 @@ typedef struct voting_scheme {
     size_t n;                   /* pixels */
     int scale[3];               /* z, y, x: spacing in 1/64 of the smallest; 64 is the smallest */
     int64_t radius64;           /* in 1/64 of the smallest spacing */
-    int reach[3];               /* z, y, x: pixels that the ball reaches */
-    int inverse[3];             /* 4096 / scale, rounded: for the gradient */
-    int half[3];                /* of the blur kernels */
-    uint32_t kernel[3][VOTING_MAX_HALF + 1];    /* [axis][distance], the sum is 4096 */
-    int side;                   /* directions are points on the surface of the cube [-side, side]^d */
+    voting_shape shape;
     size_t n_dirs;
     int rounds;
     uint32_t cos2[VOTING_MAX_ROUNDS];   /* square of the cosine of the half-angle, 2^-20 */
@@ -93,34 +88,14 @@ void voting_unit_at(const voting_scheme *s, uint64_t unit, voting_phase *phase, 
 /* Slice and rows [y0, y1) of a band. */
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1);
 
-/* What follows from the pixels besides: see docs. */
-typedef struct voting_levels {
-    int shift;                  /* pixels << shift fill 16 bits */
-    uint64_t floor;             /* least length of a voter's gradient, as voting_length gives it */
-} voting_levels;
-tc_status voting_levels_init(const voting_params *p, const voting_scheme *s, const wu_pixels *px,
-                             voting_levels *l, tc_err *err);
+/* What follows from the pixels besides, shape.floor and shift: see docs. */
+tc_status voting_levels_init(const voting_params *p, const wu_pixels *px, voting_scheme *s, tc_err *err);
 
 /* A band of the blurred picture: rows [y0, y1) of slice z to out[rows][nx].
  * scratch: voting_blur_scratch(s, rows) words. */
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
-void voting_blur(const voting_scheme *s, const voting_levels *l, const wu_pixels *px, uint32_t z,
-                 uint32_t y0, uint32_t y1, uint32_t *scratch, uint32_t *out);
-
-/* The gradient of the blurred picture at (z, y, x). */
-static inline void voting_gradient(const voting_scheme *s, bool dark, const uint32_t *blurred, const int64_t at[3],
-                                   int64_t g[3])
-{
-    const int64_t length[3] = { s->nz, s->ny, s->nx };
-    const int64_t stride[3] = { (int64_t)s->nx * s->ny, s->nx, 1 };
-    const uint32_t *const here = blurred + at[0] * stride[0] + at[1] * stride[1] + at[2];
-
-    for (int a = 0; a < 3; a++) {
-        const int64_t up = at[a] + 1 < length[a] ? stride[a] : 0, down = at[a] > 0 ? stride[a] : 0;
-
-        g[a] = ((int64_t)here[up] - here[-down]) * s->inverse[a] * (dark ? -1 : 1);
-    }
-}
+void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
+                 uint32_t *scratch, uint32_t *out);
 
 /* --- tables ------------------------------------------------------------------- */
 
@@ -160,8 +135,7 @@ int voting_by_order(const void *a, const void *b);
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
 /* voting_refine.c. blurred: the picture, as in the state after REBLUR. Leaves out the
  * peaks at which the gradients do not meet. */
-void voting_refine(const voting_params *params, const voting_scheme *s, const voting_levels *levels,
-                   const uint32_t *blurred, an_pool *pool, voting_peaks *p);
+void voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p);
 
 /* params.c */
 extern const an_param voting_parameters[];
