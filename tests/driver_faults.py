@@ -4,11 +4,9 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-
+import analyses
 import tap
 from oracle import workunit
-from oracle.workunit import item
 
 WORK = tap.scratch()
 LIBRARY = os.path.join(WORK, "false_driver.so")
@@ -42,20 +40,11 @@ def run(unit, name, wish=None, device="opencl", **more):
 
 
 def units():
-    """A job of each kind of OpenCL traffic."""
-    rng = np.random.default_rng(3)
-    picture = rng.integers(0, 256, (90, 120)).astype(np.uint8)
-    stack = [np.clip(rng.normal(120, 40, (40, 48)), 0, 255).astype(np.uint8) for _ in range(6)]
-    jobs = {"glcm": ({"levels": [8], "distances": [1], "window": {"shape": "disc", "radius": 3}}, [item("a", [picture])]),
-            "cellcount": ({"split": "distance"}, [item("a", [picture]), item("b", [picture[::-1]])]),
-            "levelset": ({"target": 120, "epsilon": 30, "alpha": 0.05, "iterations": 120,
-                          "init": {"type": "ball", "cx": 20, "cy": 20, "cz": 3, "r": 8}}, [item("s", stack, stack=True)]),
-            "voting": ({"radius": 5}, [item("a", [picture])]),
-            "volume": ({"membrane": 120, "mode": "3d"}, [item("s", stack, stack=True)])}
+    """A small job of each analysis, all kinds of OpenCL traffic among them."""
     made = {}
-    for name, (parameters, items) in jobs.items():
-        made[name] = os.path.join(WORK, name + ".zip")
-        workunit.write(made[name], name, parameters, items)
+    for name, of in analyses.each():
+        if analyses.has_opencl(name):
+            made[name] = workunit.write(os.path.join(WORK, name + ".zip"), name, *list(of.JOBS.values())[-1])
     return made
 
 

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import skimage.data
 
+import analyses
 import tap
 from oracle import workunit
 from oracle.workunit import item
@@ -60,7 +61,7 @@ class Run:
 class Job:
     """A work unit in a folder of its own, and the bytes it must give."""
 
-    def __init__(self, root, name, parameters, items, options):
+    def __init__(self, root, name, parameters, items, options, analysis="glcm"):
         self.name = name
         self.folder = os.path.join(root, name)
         os.mkdir(self.folder)
@@ -68,7 +69,7 @@ class Job:
         self.result = os.path.join(self.folder, "result.npz")
         self.options = options
         self.errors = os.path.join(root, name + ".stderr")
-        workunit.write(self.unit, "glcm", parameters, items)
+        workunit.write(self.unit, analysis, parameters, items)
         begin = time.monotonic()
         run = self.start()
         code = run.wait()
@@ -193,6 +194,27 @@ def stacks(root):
     return Job(root, "stacks", parameters,
                [item("a", stack, masks), item("b", stack[::-1], masks)],
                ["--threads", "3", "--checkpoint-every", "0.01"])
+
+
+def of_each_analysis(root):
+    """One of those that estimates.py takes the time of: usual pictures."""
+    for analysis, of in analyses.each():
+        parameters, pixels = of.ESTIMATES[-1]
+        slices = list(pixels) if pixels.ndim == 3 else [pixels]
+        yield Job(root, analysis, analyses.parameters_of(parameters),
+                  [item("a", slices), item("b", [s[::-1] for s in slices])],
+                  ["--threads", "2", "--checkpoint-every", "0.01"], analysis)
+
+
+def kill_in_between(job):
+    """Killed early, in the middle and late, each time where the last run was."""
+    killed = 0
+    for share in (0.2, 0.4, 0.4):
+        code, in_time, _ = job.kill_after(PATIENCE, cpu=share * job.cpu)
+        if not in_time:
+            return job.judge("result before it was killed", code)
+        killed += 1
+    return job.finish("result after %d kills at parts of its time" % killed)
 
 
 def kill_nine(job, kills):
@@ -369,6 +391,8 @@ def main():
     kill_nine(long_job, 2 * share)
     kill_nine(many, 2 * share)
     kill_nine(deep, KILLS - 4 * share)
+    for job in of_each_analysis(root):
+        kill_in_between(job)
     for job in (long_job, many):
         polite(job, signal.SIGTERM)
         polite(job, signal.SIGINT)

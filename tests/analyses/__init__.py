@@ -3,7 +3,8 @@ app/analysis/analyses.def the file NAME.py beside this one. All of these are wan
 
 JOBS           {title: (parameters, items)}: small honest work units with every kind of phase,
                pictures and stacks, whichever there are, at least two items in the first.
-               They are computed on the CPU and on OpenCL, stopped at every step, validated
+               They are computed on the CPU and on OpenCL, stopped at every step, validated; the
+               last one meets OpenCL drivers that fail
 KNOWN          {title: known_answer() of forge.Result}: the arrays of JOBS, as they have been
                ever since and on every machine
 forgeries()    yields (title, job, change, reason): change(arrays) forges the result of that
@@ -18,6 +19,7 @@ ESTIMATES      [(["KEY=VALUE", ...], pixels)]: jobs of usual size, some tenths o
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
 """
 import importlib
+import json
 import os
 import re
 
@@ -54,6 +56,17 @@ def load(name):
     if missing:
         tap.bail("tests/analyses/%s.py has no %s" % (name, ", ".join(missing)))
     return module
+
+
+def parameters_of(texts):
+    """As pack --param reads them: what is no JSON is a word."""
+    found = {}
+    for key, text in (t.split("=", 1) for t in texts):
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
 
 
 def each():
