@@ -34,6 +34,7 @@ typedef struct an_plan {
     uint64_t units;            /* units of work, each a part of about equal length */
     size_t state_bytes;
     uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
+    uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
     double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
 } an_plan;
 

@@ -131,19 +131,33 @@ static tc_status expect(const val_items *v, size_t item, wu_output *out, tc_err 
     return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
 }
 
-/* A table has as many rows as the first one, and no more than there are pixels. */
+/* How many rows of the tables an item can have. */
+static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most, tc_err *err)
+{
+    const wu_item *const item = &v->unit->job->items[index];
+    an_plan plan = { 0 };
+    const tc_status st = v->unit->analysis->plan(v->unit->params, item, &plan, err);
+
+    *most = plan.most_rows > 0 ? plan.most_rows : (uint64_t)item->nx * item->ny * item->nz;
+    return st;
+}
+
+/* A table has as many rows as the first one, and no more than the items can have. */
 static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *err)
 {
-    const wu_job *const job = v->unit->job;
-    uint64_t pixels = 0;
+    uint64_t most = 0, all = 0;
 
     if (v->unread == WU_ANY_LENGTH) {
-        for (size_t i = 0; i < job->n_items; i++)
-            pixels += (uint64_t)job->items[i].nx * job->items[i].ny * job->items[i].nz;
+        for (size_t i = 0; i < v->unit->job->n_items; i++, all += most) {
+            const tc_status st = find_most_rows(v, i, &most, err);
+
+            if (st != TC_OK)
+                return st;
+        }
         v->unread = info->shape[0];
-        if (info->shape[0] > pixels)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu pixels", v->path, info->name,
-                           (unsigned long long)info->shape[0], (unsigned long long)pixels);
+        if (info->shape[0] > all)
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: %llu rows, of %llu that there can be", v->path, info->name,
+                           (unsigned long long)info->shape[0], (unsigned long long)all);
     }
     if (info->shape[0] != v->unread)
         return tc_fail(err, TC_BAD_INPUT, "%s: array %s: axis 0 has %llu entries, not %llu", v->path, info->name,
@@ -306,9 +320,8 @@ static const row_array *first_table(const val_items *v)
 static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
 {
     const row_array *const table = first_table(v);
-    const wu_item *const item = &v->unit->job->items[v->index];
-    const uint64_t most = (uint64_t)item->nx * item->ny * item->nz;
-    tc_status st = TC_OK;
+    uint64_t most = 0;
+    tc_status st = table == NULL ? TC_OK : find_most_rows(v, v->index, &most, err);
 
     *rows = 0;
     while (table != NULL && st == TC_OK && (v->row_waits || v->unread > 0)) {
@@ -324,7 +337,7 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
             break;
         v->row_waits = false;
         if (++*rows > most)
-            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: more rows of item \"%s\" than it has pixels", v->path,
+            return tc_fail(err, TC_BAD_INPUT, "%s: array %s: more rows of item \"%s\" than it can have", v->path,
                            wu_npz_info(v->r, table->index)->name, item_name(v));
     }
     return st;

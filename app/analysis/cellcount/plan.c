@@ -60,6 +60,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20)
                       + regions * (sizeof(cc_region) + ROW_BYTES);
+    out->most_rows = regions;
     out->flops = (p->split ? 400.0 : 50.0) * (double)n;
     return TC_OK;
 }

@@ -33,6 +33,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */
     out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * sizeof(uint16_t) + ((uint64_t)32 << 20);
+    /* Cells have membrane between them in every row, and no fewer voxels than is asked for. */
+    out->most_rows = n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1);
+    if (out->most_rows > rows * ((item->nx + (uint64_t)1) / 2))
+        out->most_rows = rows * ((item->nx + (uint64_t)1) / 2);
     /* Most of it is reading the slices, and packing the labels. */
     out->flops = ((p->repair ? 250.0 : 100.0) + (p->labels ? 70.0 : 0.0)) * (double)n;
     return TC_OK;
