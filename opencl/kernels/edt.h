@@ -54,7 +54,7 @@ struct edt_line {
     __global const tc_u8 *side;
     __global tc_u32 *kept;
     tc_u64 at, stride;
-    tc_u32 n;
+    tc_u32 n, inside;          /* inside: the side of the run under way */
 };
 #define EDT_NONE 0xffffffffu
 #define EDT_IN_LINE(l, i) ((l)->at + (i) * (l)->stride)
@@ -78,7 +78,7 @@ static inline edt_parabola edt_unpack(const edt_line *l, tc_u32 kept, tc_u32 ins
 
 static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc_u32 k)
 {
-    return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], EDT_SIDE(l, EDT_IN_LINE(l, e->first)));
+    return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
 /* No more parabolas of a run that ends before `end`. */
@@ -90,23 +90,24 @@ static inline void edt_end_run(const edt_line *l, const edt_envelope *e, tc_u32 
 
 /* The envelopes of all runs of the line. Where a run ends is not known while it is
  * gone along; what begins behind its end is written over by the next. */
-static inline void edt_find(const edt_line *l)
+static inline void edt_find(edt_line *l)
 {
-    tc_u32 before = EDT_SIDE(l, l->at);
     edt_envelope e = edt_begin(l, 0, l->n);
 
+    l->inside = EDT_SIDE(l, l->at);
     for (tc_u32 u = 0; u < l->n; u++) {
-        const tc_u32 inside = EDT_SIDE(l, EDT_IN_LINE(l, u));
+        /* Both at once: the second would wait for the first. */
+        const tc_u32 inside = EDT_SIDE(l, EDT_IN_LINE(l, u)), d2 = l->d2[EDT_IN_LINE(l, u)];
 
-        if (inside != before) {
-            if (EDT_WANTED(before))
+        if (inside != l->inside) {
+            if (EDT_WANTED(l->inside))
                 edt_end(l, &e, u, l->n);
             edt_end_run(l, &e, u);
+            l->inside = inside;
             e = edt_begin(l, u, l->n);
-            before = inside;
         }
         if (EDT_WANTED(inside))
-            edt_add(l, &e, u, l->d2[EDT_IN_LINE(l, u)]);
+            edt_add(l, &e, u, d2);
     }
     edt_end_run(l, &e, l->n);
 }

