@@ -52,8 +52,8 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
     if (s == DISTANCE_ROWS)
         return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w),
                       OCL_UINT(first), OCL_LOCAL(up_to(w->nx, 32) * sizeof(cl_uint)));
-    return LAUNCH(w, s, count, 1, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK), OCL_HELD(w, B_DISTANCE),
-                  OCL_UINT(first), OCL_UINT(first + count), NX(w), NY(w));
+    return LAUNCH(w, s, count, up_to(w->rows, CC_STRETCH), err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_LINK),
+                  OCL_HELD(w, B_DISTANCE), OCL_UINT(first), OCL_UINT(first + count), NX(w), NY(w));
 }
 
 /* first, count: of stretches of CC_TILE rows. */

@@ -636,8 +636,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
         d2[y * nx + x] = background ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* From those in rows to those in the picture: a work-item for each of the columns
- * from first on. */
+/* From those in rows to those in the picture. Along x: columns from first on, along y:
+ * stretches; a work-item has the runs that begin in one. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows, __global uint *restrict kept,
                                                   __global uint *restrict d2, uint first, uint end, uint nx, uint ny)
 {
@@ -653,8 +653,10 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
     l.at = x;
     l.stride = nx;
     l.n = ny;
-    edt_find(&l);
-    for (uint y = 0; y < ny; y++)
+    const uint from = (uint)get_global_id(1) * CC_STRETCH, y0 = edt_first(&l, from);
+    const uint y1 = edt_find(&l, y0, min(from + CC_STRETCH, ny));
+
+    for (uint y = y0; y < y1; y++)
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 

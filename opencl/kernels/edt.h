@@ -1,8 +1,8 @@
 /*
  * The exact squared Euclidean distance transform on a device; edt_core.h says what it
  * computes. Along x each row has its sides as bits in local memory; along y and z a
- * work-item has a line, neighbours along x side by side so that they read and write
- * whole lines of memory, and goes along it twice.
+ * work-item has a line, or the runs that begin in a stretch of it, neighbours along x side
+ * by side so that they read and write whole lines of memory, and goes along it twice.
  *
  * The includer has said before: EDT_SIDE(l, i), which side voxel i of the picture is of
  * (l: its line), and EDT_WANTED(inside), whether those of a side are to have distances
@@ -47,7 +47,7 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
 
 /* A line of n voxels, at..., `stride` apart: squared distances so far, sides, and
  * room for the parabolas of its runs. One is kept as site | start << 16; those of a run
- * lie from its first voxel on, ended by EDT_NONE where there is room. A run of m
+ * lie from its first voxel on, ended by EDT_NONE or the next run's. A run of m
  * voxels has at most m that start in it. */
 struct edt_line {
     __global const tc_u32 *d2;
@@ -81,38 +81,57 @@ static inline edt_parabola edt_kept(const edt_line *l, const edt_envelope *e, tc
     return edt_unpack(l, l->kept[EDT_IN_LINE(l, e->first + k)], l->inside);
 }
 
-/* No more parabolas of a run that ends before `end`. */
-static inline void edt_end_run(const edt_line *l, const edt_envelope *e, tc_u32 end)
+/* No more parabolas of a run. In the next one's first place this is written over, if that
+ * has any. */
+static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
-    if (e->first + e->count < end)
+    if (e->first + e->count < l->n)
         l->kept[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
 }
 
-/* The envelopes of all runs of the line. Where a run ends is not known while it is
- * gone along; what begins behind its end is written over by the next. */
-static inline void edt_find(edt_line *l)
+/* Where the first run begins that does so from `from` on; n: none does. */
+static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
+{
+    tc_u32 u = from;
+
+    while (from > 0 && u < l->n && EDT_SIDE(l, EDT_IN_LINE(l, u)) == EDT_SIDE(l, EDT_IN_LINE(l, from - 1)))
+        u++;
+    return u;
+}
+
+/* The envelopes of the runs from the one at `first` on that begin before `to`. Returns
+ * where the last of them ends. That is not known while it is gone along: what begins
+ * behind its end is kept in the first place of the next run at most, before that run is. */
+static inline tc_u32 edt_find(edt_line *l, tc_u32 first, tc_u32 to)
 {
     edt_envelope e = edt_begin(l, 0, l->n);
+    tc_u32 u = first;
 
-    l->inside = EDT_SIDE(l, l->at);
-    for (tc_u32 u = 0; u < l->n; u++) {
+    l->inside = 2;
+    for (; u < l->n; u++) {
         /* Both at once: the second would wait for the first. */
         const tc_u32 inside = EDT_SIDE(l, EDT_IN_LINE(l, u)), d2 = l->d2[EDT_IN_LINE(l, u)];
 
         if (inside != l->inside) {
-            if (EDT_WANTED(l->inside))
+            if (u > first && EDT_WANTED(l->inside)) {
                 edt_end(l, &e, u, l->n);
-            edt_end_run(l, &e, u);
+                edt_end_run(l, &e);
+            }
+            if (u >= to)
+                return u;
             l->inside = inside;
-            e = edt_begin(l, u, l->n);
+            if (EDT_WANTED(inside))
+                e = edt_begin(l, u, l->n);
         }
         if (EDT_WANTED(inside))
             edt_add(l, &e, u, d2);
     }
-    edt_end_run(l, &e, l->n);
+    if (u > first && EDT_WANTED(l->inside))
+        edt_end_run(l, &e);
+    return u;
 }
 
-/* Goes along the line once more: the squared distance at u, for u = 0, 1, ... */
+/* Goes along the line once more: the squared distance at u, for u = first, first + 1, ... */
 typedef struct edt_walk {
     edt_parabola now;
     tc_u32 before, next, place;
@@ -134,7 +153,7 @@ static inline tc_u32 edt_walk_at(const edt_line *l, edt_walk *w, tc_u32 u, tc_u3
     if (inside != w->before) {
         w->now.site = w->place = u;
         w->now.height = EDT_FAR;
-        w->next = l->kept[EDT_IN_LINE(l, u)];
+        w->next = EDT_WANTED(inside) ? l->kept[EDT_IN_LINE(l, u)] : EDT_NONE;
         w->before = inside;
     }
     if (w->next >> 16 == u) {

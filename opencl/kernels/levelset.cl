@@ -473,7 +473,7 @@ void levelset_edt_lines(__global const tc_u32 *restrict d, __global const tc_u8 
                 out[EDT_IN_LINE(&l, u)] = as_uint(phi[EDT_IN_LINE(&l, u)]);
         return;
     }
-    edt_find(&l);
+    edt_find(&l, 0, l.n);
     for (tc_u32 u = 0; u < l.n; u++) {
         const tc_u32 inside = side[EDT_IN_LINE(&l, u)], d2 = edt_walk_at(&l, &walk, u, inside);
 

@@ -6,6 +6,8 @@
 
 /* Pixels of a tile's side: a word of the mask. */
 #define CC_TILE 32
+/* Pixels of a column whose runs a work-item has in the distance transform. */
+#define CC_STRETCH 128
 /* Nodes of a work-item where roots are counted and numbered. */
 #define CC_PER_ITEM 16
 

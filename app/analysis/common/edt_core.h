@@ -120,6 +120,7 @@ TC_INLINE void edt_add(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 d
 /* And what is behind the run, if it ends before a line of n pixels does. */
 TC_INLINE void edt_end(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 n)
 {
+    e->end = u;
     if (u < n)
         edt_push(line, e, u, 0);
 }
