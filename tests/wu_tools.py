@@ -755,7 +755,25 @@ def test_show_export():
     ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
     r = wu("export", result, "-o", path("g8.png"))
     ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
+    check_terminal(arrays, unit)
     check_bad_results(arrays, unit)
+
+
+def check_terminal(arrays, unit):
+    """Text of a stranger that would drive a terminal, or show itself as what it is not."""
+    drivers = [chr(c) for c in (*range(1, 32), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f, *range(0x2028, 0x202f),
+                                *range(0x2066, 0x206a))]
+    text = "caf\u00e9 \u4e2d" + "".join(drivers) + "\u20ac \U0001f52c\u00a0."
+    result = write_npz("terminal.npz", dict(arrays, words=np.array(["", text, "x"])), unit,
+                       {"parameters": {text: [text]}, "arrays": DECLARED + [declared("words", "value", "items", "words")]})
+    r = wu("show", "--all", result, encoding="utf-8")
+    shown = r.stdout.replace("\n", "")
+    ok(r.returncode == 0 and not set(drivers) & set(shown) and shown.count("\U0001f52c") == 3 and "caf\u00e9 \u4e2d" in shown,
+       "show: a terminal gets nothing that drives it, and other letters as they are", ascii(r.stdout) + r.stderr)
+    for name in (text.replace("\n", ""), b"/nothing/\x9b31m\xe2\x80\xc3\xa9\xed\xa0\x80.png"):
+        r = run([TEXCELL_WU, "show", name], encoding="utf-8", errors="replace")
+        ok(r.returncode == 2 and not set(drivers + ["\ufffd"]) & set(r.stderr[:-1]) and "\u00e9" in r.stderr,
+           "messages drive no terminal", ascii(r.stderr))
 
 
 def check_tables(folder, arrays):

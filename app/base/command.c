@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/base/text.h"
 #include "config.h"
 
 /* --- options ----------------------------------------------------------------------------- */
@@ -186,11 +187,8 @@ int tc_report(const char *program, tc_status status, tc_err *err)
             return tc_exit_code(status);
     }
     /* Whatever a file's name or content brought into the message. */
-    for (char *c = err->message; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
     if (status != TC_OK && err->message[0] != '\0')
-        fprintf(stderr, "%s: error: %s\n", program, err->message);
+        fprintf(stderr, "%s: error: %s\n", program, tc_plain(err->message));
     return tc_exit_code(status);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/text.h"
 #include "workunits/format/archive.h"
 
 void val_names_free(val_names *names)
@@ -101,7 +102,7 @@ static void print_place(const val_names *n, const wu_array_info *info, uint64_t 
         snprintf(title, sizeof title, "%" PRIu64, index[i]);
         if (d != NULL && info->ndim == 2 && wu_declared_elements(d) == info->shape[1])
             wu_title(d, index[i], 0, title);
-        printf(", %s", title);
+        printf(", %s", tc_plain(title));
     }
     printf("]: ");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/base/command.h"
+#include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/json_text.h"
 
@@ -130,7 +131,7 @@ static tc_status answer(const command *c, tc_err *err)
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
     if (st == TC_NO_MATCH) {
-        printf("no match: %s\n", err->message);
+        printf("no match: %s\n", tc_plain(err->message));
         err->message[0] = '\0';
     }
     return st;

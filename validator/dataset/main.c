@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/base/command.h"
+#include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/json_text.h"
 #include "validator/dataset/dataset.h"
@@ -120,11 +121,11 @@ static void say_stored(const session *s, val_stored stored)
 }
 
 /* Puts a result aside, and says so. */
-static tc_status refuse(const session *s, const char *kind, const char *reason, tc_err *err)
+static tc_status refuse(const session *s, const char *kind, char *reason, tc_err *err)
 {
     tc_err why = { "" };
     char *kept;
-    const tc_status st = val_refuse(&s->ds, &s->d, kind, reason, &kept, &why);
+    const tc_status st = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &kept, &why);
 
     if (st != TC_OK)
         tc_fail(err, st, "%.400s; and it could not be put aside: %.400s", reason, why.message);
@@ -181,7 +182,7 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
 
     if (st != TC_BAD_INPUT)
         return st;
-    fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n", err->message);
+    fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n", tc_plain(err->message));
     return TC_OK;
 }
 

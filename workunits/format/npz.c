@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "app/base/files.h"
+#include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/zip_writer.h"
@@ -731,37 +732,12 @@ void wu_ucs4_to_utf8(const uint32_t *chars, uint32_t width, char *out, size_t ou
     out[n] = '\0';
 }
 
-/* One code point; returns the bytes used, or 0 for what is not UTF-8 (overlong
- * forms and surrogates are not). */
-static size_t decode_utf8(const unsigned char *p, uint32_t *out)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    if (p[0] < 0x80) {
-        *out = p[0];
-        return 1;
-    }
-    const size_t n = p[0] >= 0xf0 && p[0] < 0xf8 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-                   : p[0] >= 0xc0 && p[0] < 0xe0 ? 2 : 0;
-    if (n == 0)
-        return 0;
-    uint32_t c = p[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    *out = c;
-    return n;
-}
-
 long wu_utf8_to_ucs4(const char *text, uint32_t *out, uint32_t width)
 {
     uint32_t n = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; n++) {
+    for (const char *p = text; *p != '\0'; n++) {
         uint32_t c = 0;
-        const size_t used = decode_utf8(p, &c);
+        const size_t used = tc_decode_utf8(p, &c);
         if (used == 0 || (out != NULL && n == width))
             return -1;
         if (out != NULL)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "app/base/command.h"
+#include "app/base/text.h"
 #include "workunits/tools/tools.h"
 
 static const char help[] =
@@ -23,12 +24,12 @@ static const char help[] =
 
 void wu_note(const char *format, ...)
 {
+    char text[TC_ERR_MAX];
     va_list args;
     va_start(args, format);
-    fputs("texcell-wu: note: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    fprintf(stderr, "texcell-wu: note: %s\n", tc_plain(text));
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/base/command.h"
+#include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/needs.h"
@@ -27,13 +28,6 @@ const char wu_show_help[] =
 /* Lines and columns of a list that --all would show whole. */
 enum { SOME_ITEMS = 20, SOME_ROWS = 12, SOME_COLUMNS = 4, NAME_WIDTH = 24, NUMBER_WIDTH = 12 };
 
-/* Control characters of a stranger's file have no business on a terminal. */
-static void print_plain(const char *text)
-{
-    for (; *text != '\0'; text++)
-        putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
-}
-
 /* --- parameters --------------------------------------------------------------------------- */
 
 static tc_status print_parameters(const json_t *parameters, tc_err *err)
@@ -47,9 +41,9 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
         if (value == NULL)
             return tc_no_memory(err, "parameters");
         fputs("    ", stdout);
-        print_plain(json_object_iter_key(at));
+        tc_put_plain(json_object_iter_key(at), stdout);
         fputs("  ", stdout);
-        print_plain(value);
+        tc_put_plain(value, stdout);
         putchar('\n');
         free(value);
     }
@@ -79,7 +73,7 @@ static void print_needs(const wu_job *job)
     tc_err reason = { "" };
     if (wu_needs_find(job, &needs, &reason) != TC_OK) {
         fputs("needs      unknown: ", stdout);
-        print_plain(reason.message);
+        tc_put_plain(reason.message, stdout);
         putchar('\n');
     } else {
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
@@ -114,7 +108,9 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     tc_status status = wu_job_read(path, &job, err);
     if (status != TC_OK)
         return status;
-    printf("work unit  %s: %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", path, job->file_size, job->file_crc);
+    fputs("work unit  ", stdout);
+    tc_put_plain(path, stdout);
+    printf(": %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", job->file_size, job->file_crc);
     printf("analysis   %s\n", wu_quote(job->analysis).text);
     status = print_parameters(job->parameters, err);
     if (status == TC_OK) {
@@ -191,7 +187,7 @@ static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_M
 
 static void print_padded(const char *text, size_t width)
 {
-    print_plain(text);
+    tc_put_plain(text, stdout);
     for (size_t n = strlen(text); n < width; n++)
         putchar(' ');
 }
@@ -301,8 +297,9 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
         const json_t *json = wu_npz_json(file.npz);
         const char *analysis = json_string_value(json_object_get(json, "analysis"));
         const char *crc = json_string_value(json_object_get(json_object_get(json, "workunit"), "crc32"));
-        printf("result     %s\n", path);
-        printf("of         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
+        fputs("result     ", stdout);
+        tc_put_plain(path, stdout);
+        printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
         printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
         status = print_parameters(json_object_get(json, "parameters"), err);
     }

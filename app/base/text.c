@@ -1,0 +1,65 @@
+#include "app/base/text.h"
+
+#include <stdbool.h>
+
+size_t tc_decode_utf8(const char *text, uint32_t *out)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *const p = (const unsigned char *)text;
+    if (p[0] < 0x80) {
+        *out = p[0];
+        return 1;
+    }
+    const size_t n = p[0] >= 0xf0 && p[0] < 0xf8 ? 4 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+                   : p[0] >= 0xc0 && p[0] < 0xe0 ? 2 : 0;
+    if (n == 0)
+        return 0;
+    uint32_t c = p[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    *out = c;
+    return n;
+}
+
+/* Unicode's Bidi_Control, its separators of lines and paragraphs, and controls. U+009B alone
+ * begins a command of xterm's and VTE's. */
+static bool drives_terminal(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f
+        || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+/* The bytes of the character at text, and whether it may be shown. */
+static size_t character(const char *text, bool *plain)
+{
+    uint32_t c = 0;
+    const size_t n = tc_decode_utf8(text, &c);
+    *plain = n > 0 && !drives_terminal(c);
+    return n > 0 ? n : 1;
+}
+
+char *tc_plain(char *text)
+{
+    bool plain;
+    for (char *c = text; *c != '\0'; ) {
+        const size_t n = character(c, &plain);
+        for (const char *const end = c + n; c < end; c++)
+            *c = plain ? *c : '?';
+    }
+    return text;
+}
+
+void tc_put_plain(const char *text, FILE *to)
+{
+    bool plain;
+    while (*text != '\0') {
+        const size_t n = character(text, &plain);
+        for (const char *const end = text + n; text < end; text++)
+            fputc(plain ? *text : '?', to);
+    }
+}

@@ -1,0 +1,22 @@
+/*
+ * Text of strangers (names, titles, parameters, words) on its way to a person's terminal.
+ */
+#ifndef TC_TEXT_H
+#define TC_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The code point at text, which is not empty; the bytes used, or 0 for what is not UTF-8
+ * (overlong forms and surrogates are not). */
+size_t tc_decode_utf8(const char *text, uint32_t *out);
+
+/* Makes text harmless for a terminal, in place: '?' for every byte of what controls it (C0,
+ * DEL, C1), of what changes the direction or the line of text, and of what is not UTF-8.
+ * Returns text. */
+char *tc_plain(char *text);
+/* Writes it so; text itself stays. */
+void tc_put_plain(const char *text, FILE *to);
+
+#endif
