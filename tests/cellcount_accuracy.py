@@ -58,24 +58,23 @@ def scores(n, n_found, n_true):
     return precision, recall, 2 * n / (n_found + n_true)
 
 
-def chula(name, middles, areas, share):
-    """share: of the median radius."""
-    marks = np.loadtxt(tap.data("count/%s.txt" % name))[:, :2]
-    distance = np.hypot(*(middles[:, None] - marks[None]).transpose(2, 0, 1))
-    gate = share * np.sqrt(np.median(areas) / np.pi)
-    return scores(matches(distance, distance <= gate), len(middles), len(marks)) + (len(middles), len(marks))
-
-
-def bccd(name, middles):
-    """A middle inside a box matches it; platelets are no cells."""
+def marks_of(name):
+    """Places as x, y. Of a box its middle; platelets are no cells."""
+    if name in CHULA:
+        return np.loadtxt(tap.data("count/%s.txt" % name))[:, :2]
     boxes = [[int(o.find("bndbox/" + k).text) for k in ("xmin", "ymin", "xmax", "ymax")]
              for o in ET.parse(tap.data("count/%s.xml" % name)).iter("object")
              if o.find("name").text != "Platelets"]
     boxes = np.array(boxes)
-    middle = (boxes[:, :2] + boxes[:, 2:]) / 2
-    inside = ((middles[:, None] >= boxes[None, :, :2]) & (middles[:, None] <= boxes[None, :, 2:])).all(axis=2)
-    distance = np.hypot(*(middles[:, None] - middle[None]).transpose(2, 0, 1))
-    return scores(matches(distance, inside), len(middles), len(boxes)) + (len(middles), len(boxes))
+    return (boxes[:, :2] + boxes[:, 2:]) / 2
+
+
+def score(name, middles, areas, share):
+    """share: of the median radius."""
+    marks = marks_of(name)
+    distance = np.hypot(*(middles[:, None] - marks[None]).transpose(2, 0, 1))
+    gate = share * np.sqrt(np.median(areas) / np.pi)
+    return scores(matches(distance, distance <= gate), len(middles), len(marks)) + (len(middles), len(marks))
 
 
 def watershed(name, h):
@@ -92,7 +91,7 @@ def watershed(name, h):
 
 
 def peer(share):
-    return max(np.mean([chula(n, *watershed(n, h), share)[2] for n in CHULA]) for h in (0.5, 0.75, 1))
+    return max(np.mean([score(n, *watershed(n, h), share)[2] for n in CHULA]) for h in (0.5, 0.75, 1))
 
 
 def show(name, s):
@@ -106,11 +105,11 @@ def main():
         tap.done()
     split = found(CHULA + BCCD, PARAMETERS)
     plain = found(CHULA, dict(PARAMETERS, split="none"))
-    f1 = np.mean([show(n, chula(n, *split[n], 1.0)) for n in CHULA])
-    near = np.mean([show(n + " (radius/2)", chula(n, *split[n], 0.5)) for n in CHULA])
-    without = np.mean([chula(n, *plain[n], 1.0)[2] for n in CHULA])
+    f1 = np.mean([show(n, score(n, *split[n], 1.0)) for n in CHULA])
+    near = np.mean([show(n + " (radius/2)", score(n, *split[n], 0.5)) for n in CHULA])
+    without = np.mean([score(n, *plain[n], 1.0)[2] for n in CHULA])
     for n in BCCD:
-        show(n, bccd(n, split[n][0]))
+        show(n, score(n, *split[n], 1.0))
     peer_f1, peer_near = peer(1.0), peer(0.5)
     tap.note("mean F1 of chula: split %.3f, plain components %.3f, scikit-image %.3f; within radius/2 %.3f, "
              "scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
