@@ -189,11 +189,16 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
 
 static tc_status end(const item_work *w, const item_run *it, tc_err *err)
 {
+    const an_analysis *const analysis = w->unit->analysis;
     wu_output output = { 0, NULL };
-    tc_status st = w->unit->analysis->finish(&it->task, w->index, it->state, &output, err);
+    char text[TC_ERR_MAX];
+    tc_status st = analysis->finish(&it->task, w->index, it->state, &output, err);
 
     if (st == TC_OK)
         st = spool_append(w->files->spool, &output, err);
+    if (st == TC_OK && analysis->note_result != NULL &&
+        analysis->note_result(it->task.params, it->task.item, &output, text, sizeof text))
+        progress_note(w->progress, "%s: note: %s", it->task.item->name, text);
     wu_output_free(&output);
     return st;
 }

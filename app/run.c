@@ -113,7 +113,7 @@ static void note_items(const an_unit *unit, progress *p)
 
         if (!unit->analysis->note(unit->params, item, text, sizeof text) || strcmp(text, last) == 0)
             continue;
-        progress_note(p, "%s: %s", item->name, text);
+        progress_note(p, "%s: note: %s", item->name, text);
         memcpy(last, text, sizeof last);
     }
 }

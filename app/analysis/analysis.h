@@ -83,6 +83,8 @@ typedef struct an_analysis {
     /* What a scientist should be told of an item that does suit: a sentence with a
      * remedy. False: nothing. NULL: there never is anything. */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
+    /* The same of what came out, as finish gave it: a result that says nothing. */
+    bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
     tc_status (*init)(const an_task *task, void *state, tc_err *err);

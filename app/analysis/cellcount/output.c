@@ -1,4 +1,5 @@
 /* cellcount: which arrays a result has, and from labels to them. Both backends share it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,4 +140,21 @@ tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at
         memcpy(out->arrays[out->n - 1].data, state->plane, (size_t)nx * ny * sizeof *state->plane);
     free(owned);
     return st;
+}
+
+bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+{
+    const int64_t *const area = wu_output_data(out, "region_area");
+    const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
+
+    (void)params;
+    if (n == 0)
+        snprintf(text, size, "no cells: no region is on the side of the threshold that parameters.polarity says and "
+                 "within min_area, max_area and exclude_border");
+    else if (n == 1 && area[0] == (int64_t)item->nx * item->ny)
+        snprintf(text, size, "one region is the whole picture: parameters.threshold or polarity takes background "
+                 "for cells");
+    else
+        return false;
+    return true;
 }

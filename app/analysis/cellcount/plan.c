@@ -97,6 +97,7 @@ const an_analysis an_cellcount = {
     .init = an_starts_zeroed,
     .check_state = cc_check_state,
     .finish = cc_finish,
+    .note_result = cc_note_result,
     .expect = cc_expect,
     .check_result = cc_check_result,
     .cpu = &cc_cpu,

@@ -190,6 +190,30 @@ tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
     return TC_OK;
 }
 
+/* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
+ * level, whatever the number of levels. */
+bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+{
+    const glcm_params *const p = params;
+    const double *feature = wu_output_data(out, "features");
+    bool any = false;
+
+    (void)item;
+    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += GLCM_FEATURES * GLCM_STATISTICS) {
+        const double *const sum = feature + GLCM_SUM_AVERAGE * GLCM_STATISTICS;
+
+        if (isnan(feature[GLCM_MIN]))
+            continue;
+        any = true;
+        if (feature[GLCM_ASM * GLCM_STATISTICS + GLCM_MIN] < 1 || sum[GLCM_MIN] < sum[GLCM_MAX])
+            return false;
+    }
+    if (any)
+        snprintf(text, size, "all pixels are of one level, and the features say nothing: give parameters.range "
+                 "the greys that the pictures have, [lo,hi] or \"image\"");
+    return any;
+}
+
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
     enum { WIDTH = 48 };

@@ -116,6 +116,7 @@ tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 
 tc_status ls_check_state(const an_task *task, const void *state, tc_err *err);
 tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 /* levelset_check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);

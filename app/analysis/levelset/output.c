@@ -1,6 +1,8 @@
 /* levelset: which arrays a result has, and from the final phi to them. */
 #include "app/analysis/levelset/levelset.h"
 
+#include <stdio.h>
+
 double ls_measure(const wu_item *item, int64_t inside)
 {
     return (double)inside * (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
@@ -57,4 +59,21 @@ tc_status ls_finish(const an_task *task, size_t item_index, const void *state, w
     *(int64_t *)wu_output_data(out, "iterations_run") = (int64_t)ls_iterations_at(p, head->head.units_done);
     *(uint8_t *)wu_output_data(out, "converged") = ls_has_converged(p, head);
     return TC_OK;
+}
+
+bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+{
+    const int64_t inside = *(const int64_t *)wu_output_data(out, "inside_voxels");
+    const bool fills = inside == (int64_t)item->nx * item->ny * item->nz;
+
+    (void)params;
+    if (inside != 0 && !fills)
+        return false;
+    if (fills)
+        snprintf(text, size, "the level set fills everything: parameters.epsilon takes all greys for those of the "
+                 "target; make it smaller, or target another");
+    else
+        snprintf(text, size, "the level set has vanished: give parameters.target the grey of what is looked for, or "
+                 "make epsilon or alpha greater");
+    return true;
 }

@@ -6,6 +6,42 @@
 
 #include "app/analysis/selftest.h"
 
+/* pixels: for a mask only. */
+static bool starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z)
+{
+    const double dx = x - p->centre[0], dy = y - p->centre[1];
+    const double dz = p->init_has_z ? z - p->centre[2] : 0;
+
+    switch (p->init) {
+    case LS_INIT_BOX:
+        return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3]
+            && z >= p->box[4] && z < p->box[5];
+    case LS_INIT_BALL:
+        return dx * dx + dy * dy + dz * dz <= p->r * p->r;
+    default:
+        return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
+    }
+}
+
+/* Whether a box or ball holds no voxel, or all. It is convex: all if the corners are in it, and
+ * none if the voxel nearest to its middle is not. */
+static tc_status check_start(const ls_params *p, const wu_item *item, const char *where, tc_err *err)
+{
+    const uint32_t last[3] = { item->nx - 1, item->ny - 1, item->nz - 1 };
+    uint32_t near[3] = { 0, 0, 0 };
+    bool all = true;
+
+    for (unsigned i = 0; i < 8; i++)
+        all = all && starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0, i & 4 ? last[2] : 0);
+    if (all)
+        return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init: fills the whole picture, there is no interface", where);
+    for (size_t i = 0; i < 3; i++)
+        near[i] = !(p->centre[i] > 0) ? 0 : p->centre[i] >= last[i] ? last[i] : (uint32_t)(p->centre[i] + 0.5);
+    if (p->init == LS_INIT_BALL && !starts_inside(p, NULL, near[0], near[1], near[2]))
+        return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init: there is no voxel inside to start from", where);
+    return TC_OK;
+}
+
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
     const ls_params *const p = params;
@@ -21,7 +57,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                                       : "speaks of z, but this is a single picture");
     if (p->init == LS_INIT_BOX && (p->box[1] > item->nx || p->box[3] > item->ny || p->box[5] > item->nz))
         return tc_fail(err, TC_BAD_INPUT, "%s: the box of parameters.init reaches beyond the picture", where);
-    return TC_OK;
+    return p->init == LS_INIT_MASK ? TC_OK : check_start(p, item, where, err);
 }
 
 /* --- units, plan ------------------------------------------------------------------- */
@@ -121,22 +157,6 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the start ----------------------------------------------------------------------- */
 
-static bool starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z)
-{
-    const double dx = x - p->centre[0], dy = y - p->centre[1];
-    const double dz = p->init_has_z ? z - p->centre[2] : 0;
-
-    switch (p->init) {
-    case LS_INIT_BOX:
-        return x >= p->box[0] && x < p->box[1] && y >= p->box[2] && y < p->box[3]
-            && z >= p->box[4] && z < p->box[5];
-    case LS_INIT_BALL:
-        return dx * dx + dy * dy + dz * dz <= p->r * p->r;
-    default:
-        return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
-    }
-}
-
 static tc_status init(const an_task *task, void *state, tc_err *err)
 {
     const ls_params *const p = task->params;
@@ -183,6 +203,7 @@ const an_analysis an_levelset = {
     .init = init,
     .check_state = ls_check_state,
     .finish = ls_finish,
+    .note_result = ls_note_result,
     .expect = ls_expect,
     .check_result = ls_check_result,
     .cpu = &ls_cpu,

@@ -1,4 +1,5 @@
 /* volume: which arrays a result has, and from labels to them. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "app/analysis/common/bits.h"
@@ -256,6 +257,31 @@ tc_status vol_finish(const an_task *task, size_t item_index, const void *state_a
     }
     free(cells);
     return st;
+}
+
+static int64_t integer(const wu_output *out, const char *name)
+{
+    return *(const int64_t *)wu_output_data(out, name);
+}
+
+/* A cell cannot be everything: what is at the border is outside. */
+bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+{
+    const vol_params *const p = params;
+    const int64_t voxels = (int64_t)item->nx * item->ny * item->nz, membrane = integer(out, "membrane_voxels");
+
+    if (integer(out, "cells") > 0)
+        return false;
+    if (membrane == 0)
+        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", (int)p->membrane);
+    else if (membrane == voxels)
+        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", (int)p->membrane);
+    else if (integer(out, "left_out_voxels") > 0)
+        snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
+    else
+        snprintf(text, size, "no cells: all that is not membrane is connected with the outside; lower "
+                 "parameters.membrane (%d), or close gaps with parameters.repair", (int)p->membrane);
+    return true;
 }
 
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err)

@@ -62,6 +62,7 @@ const an_analysis an_volume = {
     .init = an_starts_zeroed,
     .check_state = vol_check_state,
     .finish = vol_finish,
+    .note_result = vol_note_result,
     .constants = vol_constants,
     .expect = vol_expect,
     .check_result = vol_check_result,

@@ -132,6 +132,7 @@ tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 
 tc_status vol_check_state(const an_task *task, const void *state, tc_err *err);
 tc_status vol_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);

@@ -1,0 +1,123 @@
+"""A result that says nothing is not handed over without a word: run prints one
+sentence for the item, with what to do, and no word of a result that does."""
+import os
+
+import numpy as np
+
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+UNIT, OUT = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
+FLAT = np.full((30, 40), 200, np.uint8)
+SPOTS = FLAT.copy()
+SPOTS[5:12, 6:15] = SPOTS[18:25, 20:30] = 40
+DEEP = np.full((8, 20, 20), 10, np.uint8)
+BALL = DEEP.copy()
+BALL[2:6, 5:15, 5:15] = 250
+HOLLOW = BALL.copy()
+HOLLOW[3:5, 7:13, 7:13] = 10
+GLCM = {"levels": [16, 64], "distances": [1, 2], "window": {"radius": 3}}
+SLIVER = (np.arange(1200).reshape(30, 40) % 236).astype(np.uint16)
+LEVEL_SET = {"target": 180, "epsilon": 50, "iterations": 300, "alpha": 0.1,
+             "init": {"type": "box", "x0": 5, "y0": 5, "x1": 20, "y1": 15}}
+
+
+def run(analysis, parameters, image, *options):
+    items = [workunit.item(name, list(image) if image.ndim == 3 else [image]) for name in ("one", "two")]
+    workunit.write(UNIT, analysis, parameters, items)
+    if os.path.exists(OUT):
+        os.remove(OUT)
+    r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--threads", "1", *options])
+    tap.ok(r.returncode == 0 and os.path.exists(OUT), "%s runs" % analysis, r.stderr)
+    return r.stderr
+
+
+def told(name, words, analysis, parameters, image):
+    said = run(analysis, parameters, image)
+    lines = [line for line in said.splitlines() if ": note: " in line]
+    tap.ok(len(lines) == 2 and all(word in line for line in lines for word in words)
+           and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "), name, said)
+    said = run(analysis, parameters, image, "--quiet")
+    tap.ok(said == "", name + ": not with --quiet", said)
+
+
+def silent(name, analysis, parameters, image):
+    said = run(analysis, parameters, image)
+    tap.ok(": note: " not in said, name, said)
+
+
+def cells():
+    count = {"threshold": 100}
+    silent("cells are found", "cellcount", count, SPOTS)
+    silent("by Otsu's threshold", "cellcount", {}, SPOTS)
+    told("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
+    told("none that are large enough", ["no cells", "min_area"], "cellcount", dict(count, min_area=500), SPOTS)
+    told("everything is a cell", ["whole picture", "parameters.threshold"], "cellcount", {"threshold": 220}, SPOTS)
+    silent("a picture but for a pixel", "cellcount", {"threshold": 220}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
+
+
+def volumes():
+    silent("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
+    told("no membrane", ["no voxel is membrane", "lower parameters.membrane (252)"], "volume", {"membrane": 252}, HOLLOW)
+    told("all is membrane", ["every voxel is membrane", "raise parameters.membrane (5)"], "volume", {"membrane": 5}, HOLLOW)
+    told("all cells left out", ["left out by", "min_voxels"], "volume", {"membrane": 200, "min_voxels": 5000}, HOLLOW)
+    hole = HOLLOW.copy()
+    hole[3, 9, :8] = 10
+    told("a gap in the membrane", ["connected with the outside", "repair"], "volume", {"membrane": 200}, hole)
+
+
+def level_sets():
+    spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
+    silent("a level set that finds a spot", "levelset", LEVEL_SET, spot)
+    told("one that vanishes", ["vanished", "parameters.target"], "levelset", LEVEL_SET, FLAT * 0)
+    told("one that fills everything", ["fills everything", "parameters.epsilon"], "levelset", LEVEL_SET, FLAT)
+
+
+def textures():
+    told("16 bits with few greys", ["one level", "parameters.range"], "glcm", GLCM, SLIVER)
+    silent("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER)
+    silent("the same, spread over each picture's range", "glcm", dict(GLCM, range="image"), SLIVER)
+    silent("one number of levels of two tells something", "glcm", dict(GLCM, levels=[2, 64]),
+           np.where(SPOTS == 40, 10, 100).astype(np.uint8))
+    # Every window is flat, but there are two kinds of them.
+    halves = FLAT.copy()
+    halves[:, :19], halves[:, 19:21] = 0, 100
+    mask = np.zeros((30, 40), np.uint8)
+    mask[:, 3:15] = mask[:, 25:37] = 1
+    workunit.write(UNIT, "glcm", dict(GLCM, roi={"type": "mask"}), [workunit.item("one", [halves], [mask])])
+    r = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu"])
+    tap.ok(r.returncode == 0 and ": note: " not in r.stderr, "flat windows of two levels", r.stderr)
+
+
+def starts():
+    """Refused when packing, where it can be known, and by run as well."""
+    from skimage import io
+    picture = os.path.join(FOLDER, "p.png")
+    io.imsave(picture, SPOTS, check_contrast=False)
+    for name, words, init in (
+            ("a box that is the picture", "fills the whole picture", "{\"type\":\"box\",\"x0\":0,\"y0\":0,\"x1\":40,\"y1\":30}"),
+            ("a ball around the picture", "fills the whole picture", "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.4}"),
+            ("a ball beside the picture", "no voxel inside", "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":5.9}"),
+            ("a ball between the voxels", "no voxel inside", "{\"type\":\"ball\",\"cx\":7.5,\"cy\":8.5,\"r\":0.7}"),
+            ("a ball but for the corners", None, "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.2}"),
+            ("a ball that reaches a voxel", None, "{\"type\":\"ball\",\"cx\":45,\"cy\":10,\"r\":6}")):
+        if os.path.exists(UNIT):
+            os.remove(UNIT)
+        r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "levelset", "--param", "target=180", "--param", "epsilon=50",
+                     "--param", "iterations=1", "--param", "init=" + init, "-o", UNIT, picture])
+        good = (r.returncode == 0 and os.path.exists(UNIT) if words is None else
+                r.returncode == 2 and "p.png" in r.stderr and words in r.stderr and not os.path.exists(UNIT))
+        tap.ok(good, "packing with " + name, r.stderr)
+
+
+def main():
+    cells()
+    volumes()
+    level_sets()
+    textures()
+    starts()
+    tap.done()
+
+
+main()
