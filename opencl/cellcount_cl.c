@@ -460,9 +460,9 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_LINK, n * word, "cellcount", NULL },
         { B_OTHER, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
-        { B_HISTOGRAM, has_stage(w, HISTOGRAM) * grey_values * word, "cellcount", NULL },
-        { B_COUNTS, has_stage(w, COUNT) * up_to(n, w->group * CC_PER_ITEM) * word, "cellcount", NULL },
-        { B_BORDER, has_stage(w, FILL) * 2 * ((uint64_t)w->nx + w->ny) * word, "cellcount", NULL }
+        { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
+        { B_COUNTS, has_stage(w, COUNT) ? up_to(n, w->group * CC_PER_ITEM) * word : 0, "cellcount", NULL },
+        { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount", NULL }
     };
     tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 

@@ -139,7 +139,7 @@ static void make_crops(cl_worker *w)
 
 /* Copies a plane [ny][nx] of grey levels or of the ROI into a crop, column by column.
  * What is outside the picture becomes GLCM_OUTSIDE, or 0. */
-static void fill_crop(const cl_worker *w, int turn, const uint8_t *plane, uint16_t *grey, uint8_t *roi)
+static void fill_crop(const cl_worker *w, size_t turn, const uint8_t *plane, uint16_t *grey, uint8_t *roi)
 {
     const crop *const c = &w->crop[turn];
 
