@@ -63,6 +63,12 @@ def query(db, sql, *values):
         connection.close()
 
 
+def change(db, script):
+    c = sqlite3.connect(path(db))
+    c.executescript(script)
+    c.close()
+
+
 def dump(db):
     """All rows of all tables but times and the numbers of units and items,
     which say in which order units came."""
@@ -320,6 +326,11 @@ def test_unknown_analysis():
     ok(long_csv[0] == ["workunit", "item", "channel", "distance", "feature", "statistic", "value"] and
        {("abc".index(r[1]), int(r[2]), int(r[3]), r[4], r[5]): float(r[6]) for r in long_csv[1:] if r[6] != "nan"} ==
        {k[1:]: v for k, v in expected.items()}, "its long CSV", long_csv[:2])
+    change("x.sqlite", "UPDATE units SET name = '=1+1'; UPDATE alchemy_items SET otsu_threshold = -7")
+    assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
+    ok([r[1] for r in read_csv("x_out", "units")] == ["name", "'=1+1", "'=1+1"]
+       and [r[2] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
+       "export: text is no formula, a number stays", read_csv("x_out", "units"))
 
 
 # --- the same again, another, and what is not valid --------------------------------------------

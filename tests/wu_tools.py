@@ -756,6 +756,7 @@ def test_show_export():
     r = wu("export", result, "-o", path("g8.png"))
     ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
     check_terminal(arrays, unit)
+    check_formulas(arrays, unit)
     check_bad_results(arrays, unit)
 
 
@@ -803,6 +804,18 @@ def check_tables(folder, arrays):
     rows = read_csv(folder, "spots.csv")
     ok(rows == [["item", "z", "y", "x", "score"], ["c8", "1", "2", "3", str(2 ** 62)], ["c8", "4", "5", "6.25", "-5"]],
        "spots.csv", rows)
+
+
+def check_formulas(arrays, unit):
+    """Text of a stranger that a spreadsheet would compute gets an apostrophe; numbers do not."""
+    title = declared("words", "value", "items", "words")
+    for texts in (["=HYPERLINK(\"http://x\",\"y\")", "+cmd", "-2+3"], ["@SUM(1+1)*cmd|x", "\t=1", "\r=1"], ["a=1", "'", ""]):
+        bad = write_npz("formulas.npz", dict(arrays, words=np.array(texts), volume=np.array([-1.5, -np.inf, 2])), unit,
+                        {"arrays": DECLARED + [title]})
+        r = wu("export", bad, "-o", path("formulas"))
+        rows = read_csv(path("formulas"), "items.csv")
+        ok(r.returncode == 0 and [r[-1] for r in rows[1:]] == [t if t[:1] in ("", "a", "'") else "'" + t for t in texts]
+           and [r[2] for r in rows[1:]] == ["-1.5", "-inf", "2"], "export: no formulas: %a" % texts, ascii(rows) + r.stderr)
 
 
 def check_bad_results(arrays, unit):

@@ -26,15 +26,12 @@ static bool wanted(const exporting *x, const char *file)
 /* A column of the row at hand; `null` for NULL. */
 static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *null)
 {
-    static const wu_array_info f64 = { .dtype = WU_F64 };
-    char text[WU_CELL_MAX];
+    static const wu_array_info f64 = { .dtype = WU_F64 }, i64 = { .dtype = WU_I64 };
 
     switch (sqlite3_column_type(row, column)) {
     case SQLITE_NULL: wu_csv_put(csv, null); break;
-    case SQLITE_FLOAT:
-        wu_value_text(&f64, &(double){ sqlite3_column_double(row, column) }, text);
-        wu_csv_put(csv, text);
-        break;
+    case SQLITE_FLOAT: wu_csv_put_value(csv, &f64, &(double){ sqlite3_column_double(row, column) }); break;
+    case SQLITE_INTEGER: wu_csv_put_value(csv, &i64, &(int64_t){ sqlite3_column_int64(row, column) }); break;
     default: wu_csv_put(csv, (const char *)sqlite3_column_text(row, column)); break;
     }
 }

@@ -53,22 +53,37 @@ tc_status wu_csv_close(wu_csv *out, tc_status status, tc_err *err)
     return status;
 }
 
-void wu_csv_put(wu_csv *out, const char *text)
+static void put_cell(wu_csv *out, const char *before, const char *text)
 {
     if (out->line_begun)
         fputc(',', out->file);
     out->line_begun = true;
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        fputs(text, out->file);
+        fprintf(out->file, "%s%s", before, text);
         return;
     }
-    fputc('"', out->file);
+    fprintf(out->file, "\"%s", before);
     for (; *text != '\0'; text++) {
         if (*text == '"')
             fputc('"', out->file);
         fputc(*text, out->file);
     }
     fputc('"', out->file);
+}
+
+void wu_csv_put(wu_csv *out, const char *text)
+{
+    put_cell(out, text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL ? "'" : "", text);
+}
+
+void wu_csv_put_value(wu_csv *out, const wu_array_info *info, const void *data)
+{
+    char text[WU_CELL_MAX];
+    wu_value_text(info, data, text);
+    if (info->dtype == WU_STR)
+        wu_csv_put(out, text);
+    else
+        put_cell(out, "", text);
 }
 
 tc_status wu_csv_end_line(wu_csv *out, tc_err *err)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "app/base/status.h"
+#include "workunits/format/result_file.h"
 
 typedef struct wu_csv {
     char *path;               /* owned */
@@ -17,8 +18,10 @@ typedef struct wu_csv {
 
 /* Begins folder/NAME.csv. wu_csv_close also after a failure. */
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err);
-/* The next cell of the line. */
+/* The next cell of the line. Text that a spreadsheet would take for a formula gets an
+ * apostrophe in front; a value that is a number is written as it is. */
 void wu_csv_put(wu_csv *csv, const char *text);
+void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data);
 /* Ends the line; a full disk ends the export here rather than at the end. */
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err);
 /* Completes the file, or after a failure (`status`) removes it. Gives `status`,

@@ -1,5 +1,4 @@
 /* The tables of a result as CSV. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out, tc_err *err)
 {
     wu_cursor cursor;
-    char text[WU_CELL_MAX];
+    const wu_array_info *info;
     bool more = true;
     tc_status status = wu_cursor_open(file, table, &cursor, err);
     while (status == TC_OK && more) {
@@ -18,8 +17,8 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
             break;
         wu_csv_put(out, file->item_names[cursor.item]);
         for (size_t c = 0; c < table->n_columns; c++) {
-            wu_cursor_text(&cursor, c, text);
-            wu_csv_put(out, text);
+            const void *const value = wu_cursor_value(&cursor, c, &info);
+            wu_csv_put_value(out, info, value);
         }
         status = wu_csv_end_line(out, err);
     }
@@ -102,13 +101,15 @@ static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_
 {
     const wu_axis *const axis = &t->declared->axes[i];
     const struct keys *const keys = &t->keys[i];
+    static const wu_array_info i32 = { .dtype = WU_I32 };
     char text[32];
     if (keys->declared != NULL) {
         const wu_axis *const names = &keys->declared->axes[0];
         for (uint32_t k = 0; k < names->n; k++) {
             if (entry != NULL)
-                snprintf(text, sizeof text, "%" PRId32, keys->rows[*entry * names->n + k]);
-            wu_csv_put(out, entry != NULL ? text : names->words[k]);
+                wu_csv_put_value(out, &i32, &keys->rows[*entry * names->n + k]);
+            else
+                wu_csv_put(out, names->words[k]);
         }
     } else if (entry == NULL) {
         wu_csv_put(out, axis->name != NULL ? axis->name : "");
@@ -147,7 +148,6 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
     const uint32_t columns = t->declared->axes[t->declared->n_axes - 1].n;
     const size_t size = wu_dtype_size(t->info->dtype, 0);
     unsigned char *const numbers = calloc(columns, size);
-    char text[WU_CELL_MAX];
     wu_npz_stream *stream = NULL;
     tc_status status = numbers == NULL ? tc_no_memory(err, t->info->name)
                                        : wu_npz_stream_open(t->file->npz, t->index, &stream, err);
@@ -156,10 +156,8 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
         if (status != TC_OK)
             break;
         put_place(t, row, out);
-        for (uint32_t i = 0; i < columns; i++) {
-            wu_value_text(t->info, numbers + i * size, text);
-            wu_csv_put(out, text);
-        }
+        for (uint32_t i = 0; i < columns; i++)
+            wu_csv_put_value(out, t->info, numbers + i * size);
         status = wu_csv_end_line(out, err);
     }
     if (status == TC_OK)
