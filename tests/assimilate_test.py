@@ -331,6 +331,17 @@ def test_unknown_analysis():
     ok([r[1] for r in read_csv("x_out", "units")] == ["name", "'=1+1", "'=1+1"]
        and [r[2] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
        "export: text is no formula, a number stays", read_csv("x_out", "units"))
+    os.mkdir(path("victim"))
+    before = set(os.listdir(path("x_out")))
+    change("x.sqlite", "".join('CREATE TABLE "%s"(item, x); INSERT INTO "%s" VALUES(1, 2);' % (t, t)
+                               for t in ("../victim/payload", "a b", "\u00e4", "x_\u001b[1m", "Con.", "fine_1")))
+    r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
+    ok(r.returncode == 0 and os.listdir(path("victim")) == [] and set(os.listdir(path("x_out"))) == before | {"fine_1.csv"},
+       "export: no table of a foreign data set names a file elsewhere", r.stderr)
+    change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS batch, 3 AS error_mask, "
+                       "4 AS reasons, 5 AS stored FROM pragma_database_list")
+    r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
+    ok(r.returncode == 3 and "unsafe use" in r.stderr, "export: a foreign view does not look about", r.stderr)
 
 
 # --- the same again, another, and what is not valid --------------------------------------------

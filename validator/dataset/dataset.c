@@ -262,6 +262,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_free(plain);
     if (st != TC_OK)
         return st;
+    /* A data set may be a stranger's: its views and triggers get nothing but harmless functions. */
+    sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
     st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d", CACHE_KIB);
