@@ -728,7 +728,7 @@ def test_show_export():
     ok(r.returncode == 0 and "strange" in r.stderr and r.stderr.count("\n") == 1, "export says what it leaves out", r.stderr)
     pictures = [n % i for i in ("g8", "c8", "three") for n in ("heat_%s_L64_-1_0.png", "labels_%s.png", "mask_%s.png")]
     tables = ["features.csv", "offset_features.csv", "items.csv", "things.csv", "spots.csv"]
-    ok(sorted(os.listdir(plain)) == sorted(tables + pictures + ["mask_three+planes.png"]), "the files of an export",
+    ok(sorted(os.listdir(plain)) == sorted(tables + pictures + ["mask_three+planes.png", "exported.txt"]), "the files of an export",
        os.listdir(plain))
     check_tables(plain, arrays)
 
@@ -755,9 +755,45 @@ def test_show_export():
     ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
     r = wu("export", result, "-o", path("g8.png"))
     ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
+    check_export_again(arrays, unit, result)
     check_terminal(arrays, unit)
     check_formulas(arrays, unit)
     check_bad_results(arrays, unit)
+
+
+def check_export_again(arrays, unit, result):
+    """An export into the folder of another: nothing of it stays, and all that no export wrote does."""
+    other = write_npz("other.npz", {k: v for k, v in arrays.items() if not k.startswith("mask_")}, unit,
+                      {"arrays": [d for d in DECLARED if "mask_" not in str(d)]})
+    folder, fresh, beside = path("again"), path("fresh"), path("beside.png")
+    wu("export", result, "-o", folder, "--images", unit)
+    for name in ("mine.png", "notes.csv"):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write("mine")
+    shutil.copy(os.path.join(folder, "mine.png"), beside)
+    # Not even where the list says so.
+    with open(os.path.join(folder, "exported.txt"), "a") as f:
+        f.write("../beside.png\nmine.txt\n.hidden.png\nnotes.csv")
+    for name in ("mine.txt", ".hidden.png"):
+        shutil.copy(beside, os.path.join(folder, name))
+    r = wu("export", other, "-o", folder)
+    wu("export", other, "-o", fresh)
+    mine = {"mine.png", "notes.csv", "mine.txt", ".hidden.png"}
+    ok(r.returncode == 0 and os.path.exists(beside) and set(os.listdir(folder)) == set(os.listdir(fresh)) | mine
+       and "mask_c8.png" not in os.listdir(folder), "an earlier export is removed, and nothing else", r.stderr + str(os.listdir(folder)))
+    ok(all(open(os.path.join(folder, n), "rb").read() == open(os.path.join(fresh, n), "rb").read() for n in os.listdir(fresh)),
+       "the files of the new one")
+
+    os.remove(os.path.join(folder, "exported.txt"))
+    was = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
+    r = wu("export", result, "-o", folder)
+    ok(r.returncode == 2 and ".csv: is there" in r.stderr and "another folder" in r.stderr and
+       all(open(os.path.join(folder, n), "rb").read() == b for n, b in was.items()), "files that no list names are not replaced", r.stderr)
+    with open(os.path.join(folder, "exported.txt"), "w") as f:
+        f.write("mine.png\n")
+    r = wu("export", result, "-o", folder)
+    ok(r.returncode == 2 and "not the list of an export" in r.stderr and os.path.exists(os.path.join(folder, "mine.png")),
+       "another exported.txt is refused", r.stderr)
 
 
 def check_terminal(arrays, unit):

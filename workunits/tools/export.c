@@ -1,10 +1,13 @@
 /* texcell-wu export: a result as CSV tables and PNG pictures. */
 #include "workunits/tools/export.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "app/base/command.h"
 #include "workunits/format/csv.h"
@@ -13,8 +16,8 @@
 const char wu_export_help[] =
     "usage: texcell-wu export [--images WU.zip] RESULT.npz -o DIR\n"
     "\n"
-    "Writes a result as files that any program opens. DIR is made if it is not there; files\n"
-    "of an earlier export in it are replaced.\n"
+    "Writes a result as files that any program opens. DIR is made if it is not there; what an\n"
+    "earlier export wrote into it is removed first, as exported.txt in it lists, and nothing else.\n"
     "\n"
     "  items.csv, regions.csv, ...  its tables: a row for each item, region, cell, point, ...\n"
     "  features.csv         a row for each item, a column for each feature\n"
@@ -53,6 +56,89 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     if (o->folder == NULL)
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
     return TC_OK;
+}
+
+/* --- the files of an export ---------------------------------------------------------- */
+
+#define LIST "exported.txt"
+
+static const char list_title[] = "# written by texcell-wu export, which removes these files at the next export into this folder\n";
+
+static tc_status fail_list(const char *folder, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s/" LIST ": cannot be written: %s", folder, strerror(errno));
+}
+
+/* mode: "wb" to begin the list anew, "ab" to go on. */
+static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end, tc_err *err)
+{
+    char *const path = wu_path_in(folder, LIST, "");
+    if (path == NULL)
+        return tc_no_memory(err, LIST);
+    FILE *const list = fopen(path, mode);
+    free(path);
+    if (list == NULL)
+        return fail_list(folder, err);
+    const bool good = fprintf(list, "%s%s", line, end) > 0;
+    return fclose(list) == 0 && good ? TC_OK : fail_list(folder, err);
+}
+
+tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
+{
+    char *const path = wu_path_in(folder, name, end), *const file = path == NULL ? NULL : strrchr(path, '/') + 1;
+    struct stat st;
+    tc_status status = TC_OK;
+    if (path == NULL)
+        return tc_no_memory(err, name);
+    if (lstat(path, &st) == 0)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: is there, and %s/" LIST " does not list it; remove it, or give "
+                         "another folder", path, folder);
+    else
+        status = write_list(folder, "ab", file, "\n", err);
+    free(path);
+    return status;
+}
+
+/* Removes the file that a line of the list names, if it is one that an export can have written. */
+static tc_status remove_listed(const char *folder, char *line, tc_err *err)
+{
+    const size_t n = strlen(line);
+    struct stat st;
+    if (n < 6 || line[n - 1] != '\n' || line[0] == '.' || strchr(line, '/') != NULL ||
+        (strcmp(line + n - 5, ".csv\n") != 0 && strcmp(line + n - 5, ".png\n") != 0))
+        return TC_OK;
+    line[n - 1] = '\0';
+    char *const path = wu_path_in(folder, line, "");
+    if (path == NULL)
+        return tc_no_memory(err, line);
+    tc_status status = TC_OK;
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && unlink(path) != 0)
+        status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
+    free(path);
+    return status;
+}
+
+/* Removes what an earlier export wrote, and begins a new list. */
+static tc_status clear_folder(const char *folder, tc_err *err)
+{
+    char *const path = wu_path_in(folder, LIST, "");
+    char *line = NULL;
+    size_t room = 0;
+    tc_status status = TC_OK;
+    if (path == NULL)
+        return tc_no_memory(err, LIST);
+    FILE *const list = fopen(path, "rb");
+    free(path);
+    if (list == NULL && errno != ENOENT)
+        return tc_fail(err, TC_IO, "%s/" LIST ": cannot be read: %s", folder, strerror(errno));
+    if (list != NULL && (getline(&line, &room, list) < 0 || strcmp(line, list_title) != 0))
+        status = tc_fail(err, TC_BAD_INPUT, "%s/" LIST ": is not the list of an export; give another folder", folder);
+    while (status == TC_OK && list != NULL && getline(&line, &room, list) > 0)
+        status = remove_listed(folder, line, err);
+    free(line);
+    if (list != NULL)
+        fclose(list);
+    return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
 }
 
 /* Opens the work unit and makes sure that the result is of it. */
@@ -102,6 +188,8 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
         status = wu_tables_find(&file, &tables, err);
     if (status == TC_OK)
         status = wu_make_folder(o.folder, err);
+    if (status == TC_OK)
+        status = clear_folder(o.folder, err);
     if (status == TC_OK)
         status = wu_export_tables(&file, &tables, o.folder, &n_tables, err);
     if (status == TC_OK)

@@ -7,6 +7,10 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
+/* Before folder/NAME END is written: puts it into the list of files that the next export removes.
+ * TC_BAD_INPUT: there is one of this name, which no export wrote. */
+tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
+
 /* Writes one CSV file per table into `folder`, and one named after each array that has more
  * axes, which is then `used`. *written counts the files. */
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder, size_t *written,

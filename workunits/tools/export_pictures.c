@@ -151,7 +151,9 @@ static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *f
     char *path = wu_path_in(folder, d->info->name, end);
     if (path == NULL)
         return tc_no_memory(err, d->info->name);
-    const tc_status status = wu_canvas_write(canvas, path, err);
+    tc_status status = wu_export_begin(folder, d->info->name, end, err);
+    if (status == TC_OK)
+        status = wu_canvas_write(canvas, path, err);
     free(path);
     d->written += status == TC_OK;
     return status;

@@ -114,6 +114,8 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
         draw_view(&canvas, &v, px, p, item);
     }
     if (status == TC_OK)
+        status = wu_export_begin(folder, name, ".png", err);
+    if (status == TC_OK)
         status = wu_canvas_write(&canvas, path, err);
     wu_canvas_free(&canvas);
     free(path);

@@ -29,10 +29,13 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
 static tc_status write_table(const wu_result_file *file, const wu_table *table, const char *folder,
                              tc_err *err)
 {
-    wu_csv out;
+    wu_csv out = { 0 };
     char title[WU_TITLE_MAX];
-    tc_status status = wu_csv_open(folder, table->name, &out, err);
-    wu_csv_put(&out, "item");
+    tc_status status = wu_export_begin(folder, table->name, ".csv", err);
+    if (status == TC_OK)
+        status = wu_csv_open(folder, table->name, &out, err);
+    if (status == TC_OK)
+        wu_csv_put(&out, "item");
     for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
         wu_column_title(table, c, title);
         wu_csv_put(&out, title);
@@ -173,6 +176,8 @@ static tc_status write_long(const wu_result_file *file, const wu_declared *d, si
     long_table table;
     wu_csv out = { 0 };
     tc_status status = open_long(file, d, index, &table, err);
+    if (status == TC_OK)
+        status = wu_export_begin(folder, d->name, ".csv", err);
     if (status == TC_OK)
         status = wu_csv_open(folder, d->name, &out, err);
     if (status == TC_OK)

@@ -199,8 +199,8 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
     bool any = false;
 
     (void)item;
-    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += GLCM_FEATURES * GLCM_STATISTICS) {
-        const double *const sum = feature + GLCM_SUM_AVERAGE * GLCM_STATISTICS;
+    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += (size_t)GLCM_FEATURES * GLCM_STATISTICS) {
+        const double *const sum = feature + (size_t)GLCM_SUM_AVERAGE * GLCM_STATISTICS;
 
         if (isnan(feature[GLCM_MIN]))
             continue;
