@@ -321,6 +321,28 @@ def test_what_is_there():
         ok(r.returncode == 0 and len(root.findall("daemons/daemon")) == 2
            and root.findtext("config/one_result_per_host_per_wu") == "1"
            and not os.path.exists(os.path.join(folder, "plan_class_spec.xml")), "config.xml with %s" % words, r.stderr)
+    test_rules()
+
+
+def test_rules():
+    """What config.xml says of pairs of results and of finished uploads stays; else both are set."""
+    def config(folder):
+        return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find("config")}
+    host, user, finished = "one_result_per_host_per_wu", "one_result_per_user_per_wu", "fuh_set_completed_permission"
+    for name, said, options, expected, words in (
+            ("nothing", {}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only")),
+            ("nothing, a host", {}, ["--one-result-per-host"], {host: "1", finished: "0444"}, ("read-only",)),
+            ("host", {host: "1"}, [], {host: "1", finished: "0444"}, ("read-only",)),
+            ("no", {user: "0", finished: "0644"}, [], {user: "0", finished: "0644"}, ("one computer may get both",))):
+        folder = make_project("rules of " + name)
+        text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in said.items())
+        write(os.path.join(folder, "config.xml"), "<boinc><config>%s</config></boinc>" % text)
+        r = deploy(folder, "--classes", "cpu", *options)
+        ok(r.returncode == 0 and config(folder) == expected and r.stdout.count("note: ") == len(words)
+           and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected), r.stdout + r.stderr)
+        r = deploy(folder, "--classes", "cpu", *options)
+        ok(r.returncode == 0 and config(folder) == expected and "all files are as they should be" in r.stdout,
+           "config.xml says %s: the same again" % name, r.stdout + r.stderr)
 
 
 def test_refusals():
