@@ -261,6 +261,18 @@ def test_tiff_pil():
         refused("TIFF whose pages differ in " + name, f, "page 2 differs")
 
 
+def test_tiff_codecs():
+    """libtiff knows more codecs than are let in."""
+    plain = open(pil_tiff("plain.tif", GREY), "rb").read()
+    tag = struct.pack("<HHI", 259, 3, 1)
+    ok(plain.count(tag + b"\1\0") == 1, "the tag of the codec")
+    for codec, name in ((32909, "PixarLog"), (34676, "SGILog"), (32766, "NeXT"), (32809, "ThunderScan"), (34925, "LZMA"),
+                        (99, "something unknown")):
+        with open(path("codec.tif"), "wb") as f:
+            f.write(plain.replace(tag + b"\1\0", tag + struct.pack("<H", codec)))
+        refused("TIFF by " + name, path("codec.tif"), "compressed by %s (%d)" % (name, codec))
+
+
 def test_tiff_layouts():
     if tifffile is None:
         skip("TIFF layouts", "no tifffile")
@@ -921,7 +933,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_layouts, test_not_pictures, test_damage, test_names, test_stacks,
-             test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_not_pictures, test_damage, test_names,
+             test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

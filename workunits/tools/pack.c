@@ -44,7 +44,8 @@ const char wu_pack_help[] =
     "Taken as they are: grey of 8 and 16 bits, RGB of 8 bits. Grey of 1, 2, 4 bits is spread\n"
     "over 0..255, palettes become grey or RGB, TIFF's min-is-white is inverted, transparency\n"
     "is dropped with a note. Stacks are grey: colour slices become (R+G+B)/3. Refused: RGB of\n"
-    "16 bits, CMYK, signed, 32-bit and floating-point samples, and damaged files.\n"
+    "16 bits, CMYK, signed, 32-bit and floating-point samples, TIFF compressed otherwise than\n"
+    "by LZW, deflate, PackBits, JPEG or CCITT, and damaged files.\n"
     "\n"
     "The same input gives the same bytes, whenever and wherever it is packed.\n";
 

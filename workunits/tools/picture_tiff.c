@@ -193,6 +193,31 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
 }
 
+/* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
+static tc_status check_codec(const wu_picture *picture, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    const uint16_t codec = tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+    const TIFFCodec *known;
+    switch (codec) {
+    case COMPRESSION_NONE:
+    case COMPRESSION_LZW:
+    case COMPRESSION_ADOBE_DEFLATE:
+    case COMPRESSION_DEFLATE:
+    case COMPRESSION_PACKBITS:
+    case COMPRESSION_JPEG:
+    case COMPRESSION_CCITTRLE:
+    case COMPRESSION_CCITTRLEW:
+    case COMPRESSION_CCITTFAX3:
+    case COMPRESSION_CCITTFAX4:
+        return TC_OK;
+    }
+    known = TIFFFindCODEC(codec);
+    return tc_fail(err, TC_BAD_INPUT, "%s: is a TIFF compressed by %s (%u); save it without compression, or by LZW, "
+                   "deflate, PackBits, JPEG or CCITT", picture->path, known != NULL ? known->name : "something unknown",
+                   codec);
+}
+
 static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -202,6 +227,8 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
     TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
     tc_status status = wu_picture_set_size(picture, width, height, err);
+    if (status == TC_OK)
+        status = check_codec(picture, err);
     if (status != TC_OK)
         return status;
     layout->info.nx = width;
