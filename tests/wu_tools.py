@@ -400,6 +400,48 @@ def test_names():
     ok(len(set(names)) == 9 and all(len(n) <= 128 for n in names), "nine items, nine names", r.stderr + str(names))
 
 
+def test_bad_files():
+    """All bad files are told at once, or left out and listed."""
+    folder = save_all("bad", {"a.png": GREY, "b.png": GREY, "c.png": GREY, "small.png": GREY[:2, :2]})
+    with open(path("bad/b.png"), "rb") as f:
+        whole = f.read()
+    for name, data in (("cut.png", whole[:len(whole) // 2]), ("hurt.png", whole[:-30] + bytes(30)), ("text.tif", b"no picture")):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+    box = ["--param", "target=99", "--param", "epsilon=9", "--param", "iterations=1",
+           "--param", 'init={"type":"box","x0":1,"y0":1,"x1":20,"y1":20}']
+    bad, out = ("cut.png", "hurt.png", "small.png", "text.tif"), path("bad.zip")
+
+    def level_set(*args):
+        if os.path.exists(out):
+            os.remove(out)
+        return wu("pack", "--analysis", "levelset", *box, "-o", out, *args)
+
+    r = level_set(folder)
+    ok(r.returncode == 2 and r.stderr.count("\n") == 5 and all(r.stderr.count("/" + name + ": ") == 1 for name in bad)
+       and "4 of 7 inputs" in r.stderr and "--skip-bad" in r.stderr and not os.path.exists(out), "all bad files are told", r.stderr)
+    r = level_set("--skip-bad", folder)
+    ok(r.returncode == 0 and r.stderr.count("left out: ") == 4 and all(r.stderr.count("/" + name + ": ") == 1 for name in bad)
+       and [i["name"] for i in job_of(out)["items"]] == ["a", "b", "c"] and np.array_equal(item_samples(out, 2), GREY),
+       "--skip-bad leaves them out", r.stderr)
+    for name in ("small.png", "text.tif"):
+        os.remove(os.path.join(folder, name))
+    r = level_set(folder)
+    ok(r.returncode == 2 and r.stderr.count("\n") == 3 and "cut.png" in r.stderr and "hurt.png" in r.stderr,
+       "also where no header shows it", r.stderr)
+    r = level_set(path("bad/a.png"), path("bad/cut.png"))
+    ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: " in r.stderr, "one alone is the error", r.stderr)
+    r = level_set("--skip-bad", path("bad/cut.png"))
+    ok(r.returncode == 2 and "no input is left" in r.stderr and not os.path.exists(out), "all left out", r.stderr)
+    r = wu("pack", "--analysis", "glcm", "--skip-bad", "-o", path("bad/cut.png"), path("bad/cut.png"), path("bad/a.png"))
+    ok(r.returncode == 1 and "one of the inputs" in r.stderr and os.path.getsize(path("bad/cut.png")) == len(whole) // 2,
+       "what is left out is not written over", r.stderr)
+    save_all("badmask", {"a.png": GREY, "b.png": GREY[:5], "hurt.png": GREY})
+    r = pack(path("bad.zip"), "--param", 'roi={"type":"mask"}', "--skip-bad", "--mask", path("badmask"), folder)
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["a"] and r.stderr.count("left out: ") == 4
+       and "no mask for c" in r.stderr, "masks that are missing, of another size", r.stderr)
+
+
 def test_stacks():
     slices = {"slice%d.png" % i: RNG.integers(0, 256, GREY.shape, dtype=np.uint8) for i in (10, 2, 1, 33)}
     folder = save_all("zstack", slices)
@@ -934,6 +976,6 @@ def check_bad_results(arrays, unit):
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
 for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_not_pictures, test_damage, test_names,
-             test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
+             test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

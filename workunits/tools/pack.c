@@ -10,6 +10,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/base/command.h"
+#include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
@@ -38,6 +39,7 @@ const char wu_pack_help[] =
     "                       extension) for each item, or for a stack a folder of slices of\n"
     "                       its name. For a single stack the folder may hold the slices.\n"
     "  --stack              a folder is a stack of slices\n"
+    "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
     "  -o, --output WU.zip  the file to write; an older one is replaced\n"
     "\n"
@@ -56,7 +58,7 @@ typedef struct pack_options {
     bool has_spacing;
     double spacing[3];
     const char *mask;
-    bool stacks;
+    bool stacks, skip_bad;
     uint64_t split;            /* 0: one work unit */
     const char *output;
     char **inputs;
@@ -149,6 +151,7 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
         { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
         { "mask", 0, TC_TEXT, .to = &o->mask },
         { "stack", 0, TC_FLAG, .to = &o->stacks },
+        { "skip-bad", 0, TC_FLAG, .to = &o->skip_bad },
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
         { .name = NULL }
@@ -187,27 +190,62 @@ static wu_item describe(const wu_source *source, const pack_options *o)
 }
 
 static tc_status check_items(const an_analysis *analysis, const void *params, const pack_options *o,
-                             const wu_sources *sources, tc_err *err)
+                             wu_sources *sources, tc_err *err)
 {
     tc_status status = TC_OK;
+    const wu_source *first = NULL;
     bool any_stack = false;
     char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
-        const wu_item item = describe(&sources->items[i], o);
-        status = analysis->check_item(params, &item, sources->items[i].pages.files[0], err);
-        if (status == TC_OK && analysis->one_kind && item.is_stack != sources->items[0].is_stack)
+        wu_source *const source = &sources->items[i];
+        any_stack = any_stack || source->is_stack;
+        if (source->fault != NULL)
+            continue;
+        const wu_item item = describe(source, o);
+        status = wu_source_keep_fault(source, analysis->check_item(params, &item, source->pages.files[0], err), err);
+        if (status != TC_OK || source->fault != NULL)
+            continue;
+        first = first == NULL ? source : first;
+        if (analysis->one_kind && item.is_stack != first->is_stack)
             status = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job",
-                             sources->items[i].pages.files[0], analysis->name);
+                             source->pages.files[0], analysis->name);
         if (status == TC_OK && analysis->note != NULL && analysis->note(params, &item, text, sizeof text) &&
             strcmp(text, last) != 0) {
-            wu_note("%s: %s", sources->items[i].pages.files[0], text);
+            wu_note("%s: %s", source->pages.files[0], text);
             memcpy(last, text, sizeof last);
         }
-        any_stack = any_stack || item.is_stack;
     }
     if (status == TC_OK && o->has_spacing && !any_stack)
         status = tc_fail(err, TC_USAGE, "pack: --spacing is for stacks, and there is none");
     return status;
+}
+
+static size_t count_bad(const wu_sources *sources)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < sources->n; i++)
+        bad += sources->items[i].fault != NULL;
+    return bad;
+}
+
+/* Tells of all inputs with a fault: they are left out, or nothing is packed. */
+static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
+{
+    const size_t n = sources->n, bad = count_bad(sources);
+    for (size_t i = 0; i < n; i++) {
+        char *const fault = sources->items[i].fault;
+        if (fault != NULL && o->skip_bad)
+            wu_note("left out: %s", fault);
+        else if (fault != NULL && bad == 1)
+            return tc_fail(err, TC_BAD_INPUT, "%s", fault);
+        else if (fault != NULL)
+            fprintf(stderr, "texcell-wu: error: %s\n", tc_plain(fault));
+    }
+    if (bad > 0 && !o->skip_bad)
+        return tc_fail(err, TC_BAD_INPUT, "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out",
+                       bad, n);
+    wu_sources_leave_out(sources);
+    return sources->n > 0 ? TC_OK : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
 }
 
 /* --- output -------------------------------------------------------------------------------- */
@@ -269,7 +307,7 @@ static bool is_input(const struct stat *file, const pack_options *o, const wu_so
 {
     if (is_same(file, o->params_file))
         return true;
-    for (size_t i = 0; i < sources->n; i++) {
+    for (size_t i = 0; i < sources->n + sources->n_left_out; i++) {
         const wu_source *s = &sources->items[i];
         for (size_t k = 0; k < s->pages.n_files; k++)
             if (is_same(file, s->pages.files[k]))
@@ -403,6 +441,7 @@ static tc_status pack(int argc, char **argv, tc_err *err)
     const an_analysis *analysis = NULL;
     void *params = NULL;
     wu_sources sources = { 0 };
+    tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
     tc_status status = parse_options(argc, argv, &o, err);
@@ -414,8 +453,16 @@ static tc_status pack(int argc, char **argv, tc_err *err)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.mask, &sources, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &o, &sources, err);
+    if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
+        status = wu_sources_decode(&sources, err);
+    if (status == TC_OK)
+        status = settle(&o, &sources, err);
     if (status == TC_OK)
         status = write_all(&o, &sources, err);
+    /* One file is damaged: which others are? */
+    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 && wu_sources_decode(&sources, &other) == TC_OK &&
+        count_bad(&sources) > 0)
+        status = settle(&o, &sources, err);
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
     json_decref(o.parameters);

@@ -256,6 +256,14 @@ static tc_status inspect(wu_pages *pages, bool slices, bool is_mask, tc_err *err
 
 /* --- items -------------------------------------------------------------------------------- */
 
+tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
+{
+    if (status != TC_BAD_INPUT)
+        return status;
+    item->fault = strdup(err->message);
+    return item->fault == NULL ? tc_no_memory(err, "a message") : TC_OK;
+}
+
 typedef struct finder {
     wu_sources *out;
     json_t *taken;            /* item names in use */
@@ -289,8 +297,8 @@ static tc_status add_picture(finder *f, const char *path, bool from_folder, tc_e
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
-        status = inspect(&item->pages, false, false, err);
-    if (status != TC_OK)
+        status = wu_source_keep_fault(item, inspect(&item->pages, false, false, err), err);
+    if (status != TC_OK || item->fault != NULL)
         return status;
     item->is_stack = item->pages.info.nz > 1;
     if (f->stacks && !item->is_stack && !from_folder)
@@ -319,8 +327,11 @@ static tc_status add_stack(finder *f, const char *folder, tc_err *err)
     if (status == TC_OK) {
         item->is_stack = true;
         status = list_folder(folder, &item->pages, err);
+        if (status == TC_OK)
+            status = inspect(&item->pages, true, false, err);
+        status = wu_source_keep_fault(item, status, err);
     }
-    return status == TC_OK ? inspect(&item->pages, true, false, err) : status;
+    return status;
 }
 
 static tc_status add_input(finder *f, const char *input, tc_err *err)
@@ -415,6 +426,8 @@ static tc_status check_bases(const wu_sources *all, tc_err *err)
     tc_status status = seen == NULL ? tc_no_memory(err, "the list of names") : TC_OK;
     for (size_t i = 0; i < all->n && status == TC_OK; i++) {
         const char *base = all->items[i].base;
+        if (all->items[i].fault != NULL)
+            continue;
         if (json_object_get(seen, base) != NULL)
             status = tc_fail(err, TC_BAD_INPUT, "%s: another input is called %s too, so their masks "
                              "cannot be told apart", all->items[i].pages.files[0], base);
@@ -434,6 +447,8 @@ static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
         if (all->n != 1)
             return tc_fail(err, TC_USAGE, "pack: one mask file for %zu items; give a folder of "
                            "masks", all->n);
+        if (all->items[0].fault != NULL)
+            return TC_OK;
         const tc_status status = add_file(&all->items[0].mask, strdup(mask), err);
         return status == TC_OK ? check_mask(&all->items[0], false, err) : status;
     }
@@ -442,10 +457,14 @@ static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
     if (status == TC_OK)
         status = open_mask_folder(mask, &masks, err);
     for (size_t i = 0; i < all->n && status == TC_OK; i++) {
+        wu_source *const item = &all->items[i];
         bool slices = false;
-        status = find_mask(&masks, &all->items[i], all->n == 1, &slices, err);
+        if (item->fault != NULL)
+            continue;
+        status = find_mask(&masks, item, all->n == 1, &slices, err);
         if (status == TC_OK)
-            status = check_mask(&all->items[i], slices, err);
+            status = check_mask(item, slices, err);
+        status = wu_source_keep_fault(item, status, err);
     }
     free_pages(&masks.files);
     json_decref(masks.by_base);
@@ -470,8 +489,9 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, const cha
 
 void wu_sources_free(wu_sources *sources)
 {
-    for (size_t i = 0; i < sources->n; i++) {
+    for (size_t i = 0; i < sources->n + sources->n_left_out; i++) {
         wu_source *item = &sources->items[i];
+        free(item->fault);
         free(item->name);
         free(item->base);
         free_pages(&item->pages);
@@ -523,7 +543,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
     if (status != TC_OK || --reader->left > 0)
         return status;
     const char *note = wu_picture_note(reader->picture);
-    if (note != NULL)
+    if (note != NULL && !reader->quiet)
         wu_note("%s: %s", reader->pages->files[reader->next_file - 1], note);
     wu_picture_close(&reader->picture);
     return TC_OK;
@@ -532,4 +552,46 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
 void wu_page_reader_close(wu_page_reader *reader)
 {
     wu_picture_close(&reader->picture);
+}
+
+static tc_status decode_pages(const wu_pages *pages, wu_page_buffer *buffer, tc_err *err)
+{
+    wu_page_reader reader = { .pages = pages, .quiet = true };
+    wu_picture_info info;
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; z < pages->info.nz && status == TC_OK; z++)
+        status = wu_page_next(&reader, buffer, &info, err);
+    wu_page_reader_close(&reader);
+    return status;
+}
+
+tc_status wu_sources_decode(wu_sources *sources, tc_err *err)
+{
+    wu_page_buffer buffer = { 0 };
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
+        wu_source *const item = &sources->items[i];
+        if (item->fault != NULL)
+            continue;
+        status = decode_pages(&item->pages, &buffer, err);
+        if (status == TC_OK && item->mask.n_files > 0)
+            status = decode_pages(&item->mask, &buffer, err);
+        status = wu_source_keep_fault(item, status, err);
+    }
+    free(buffer.data);
+    return status;
+}
+
+void wu_sources_leave_out(wu_sources *sources)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sources->n; i++) {
+        const wu_source item = sources->items[i];
+        if (item.fault != NULL)
+            continue;
+        sources->items[i] = sources->items[n];
+        sources->items[n++] = item;
+    }
+    sources->n_left_out += sources->n - n;
+    sources->n = n;
 }

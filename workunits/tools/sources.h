@@ -24,10 +24,12 @@ typedef struct wu_source {
     bool is_stack;
     wu_pages pages;
     wu_pages mask;            /* n_files 0: none */
+    char *fault;              /* why it cannot be packed; owned. NULL: it can, as far as is known */
 } wu_source;
 
 typedef struct wu_sources {
     size_t n;
+    size_t n_left_out;        /* behind the n items: those with a fault that were set aside */
     wu_source *items;
 } wu_sources;
 
@@ -36,10 +38,17 @@ typedef struct wu_sources {
  * (slice2 before slice10). A file of several pages is a stack. `mask` is NULL,
  * a picture (for one input) or a folder with a picture, or a folder of slices,
  * of the same name for each item. The header of every file has been read and
- * checked afterwards. Call wu_sources_free on success and failure. */
+ * checked afterwards; what is wrong with an item's own files is its fault, so that all are
+ * found. Call wu_sources_free on success and failure. */
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, const char *mask,
                           wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);
+/* Makes TC_BAD_INPUT the item's fault; gives TC_OK then, and any other status as it is. */
+tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
+/* Decodes all files of the items without a fault, for faults that no header shows. */
+tc_status wu_sources_decode(wu_sources *sources, tc_err *err);
+/* Sets the items with a fault aside. */
+void wu_sources_leave_out(wu_sources *sources);
 
 /* Order by value of the numbers in the names; total, so that no two different
  * names are equal. <0, 0, >0 as strcmp. */
@@ -51,6 +60,7 @@ typedef struct wu_page_reader {
     size_t next_file;
     wu_picture *picture;      /* open file, or NULL */
     uint32_t left;            /* pages not yet read of it */
+    bool quiet;               /* no notes */
 } wu_page_reader;
 
 /* Decodes the next page; *pixels, grown as needed, belongs to the caller's
