@@ -49,7 +49,8 @@ char *tc_plain(char *text)
     for (char *c = text; *c != '\0'; ) {
         const size_t n = character(c, &plain);
         for (const char *const end = c + n; c < end; c++)
-            *c = plain ? *c : '?';
+            if (!plain)
+                *c = '?';
     }
     return text;
 }
