@@ -76,20 +76,9 @@ void spool_close(spool **at)
 
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
-    char *p = data;
+    size_t got = 0;
 
-    while (n > 0) {
-        const ssize_t done = pread(s->fd, p, n, (off_t)at);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        p += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return true;
+    return tc_read_at(s->fd, s->path, at, data, n, &got, NULL) == TC_OK && got == n;
 }
 
 static tc_status add_index(spool *s, uint64_t at, tc_err *err)
