@@ -10,12 +10,12 @@ extra_sources()
 {
     case $1 in
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
-    state) (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c app/base/pool.c) ;;
+    state) (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c) ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
     validate)
         echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c validator/check/compare.c \
             validator/check/difference.c
-        (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c app/base/pool.c) ;;
+        (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c) ;;
     esac
 }
 
@@ -30,7 +30,8 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-common="app/base/status.c app/base/files.c $(cd "$src" && echo workunits/format/*.c)"
+# All that every program stands on, but for its command line, which wants config.h.
+common=$(cd "$src" && find app/base workunits/format -name '*.c' ! -name command.c)
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99
