@@ -102,26 +102,18 @@ static void leave(unsigned *seen)
     }
 }
 
-#define GUARDED_STATUS(name, parameters, arguments)       \
-    static cl_int CL_API_CALL guarded_##name parameters   \
-    {                                                     \
-        static unsigned seen;                             \
-        tc_guard_enter(#name);                            \
-        const cl_int code = real.name arguments;          \
-        leave(&seen);                                     \
-        return code;                                      \
-    }
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot have any */
 #define GUARDED_OBJECT(type, name, parameters, arguments) \
     static type CL_API_CALL guarded_##name parameters     \
     {                                                     \
         static unsigned seen;                             \
         tc_guard_enter(#name);                            \
-        const type object = real.name arguments;          \
+        const type answer = real.name arguments;          \
         leave(&seen);                                     \
-        return object;                                    \
+        return answer;                                    \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
+#define GUARDED_STATUS(name, parameters, arguments) GUARDED_OBJECT(cl_int, name, parameters, arguments)
 OCL_CALLS(GUARDED_STATUS, GUARDED_STATUS, GUARDED_OBJECT, GUARDED_STATUS)
 
 /* Puts the guard between the program and *api: a driver that crashes or hangs is told by
