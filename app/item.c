@@ -8,7 +8,7 @@
 
 /* The item as it is being worked on. */
 typedef struct item_run {
-    an_task task;
+    an_work work;
     wu_pixels pixels;
     void *state;
     const an_backend *backend;
@@ -41,9 +41,9 @@ static tc_status go_to_cpu(const item_work *w, item_run *it, tc_status st, tc_er
         progress_say(w->progress, "going on with the CPU", err->message);
         job_device_release(w->device);
     }
-    it->task.device = NULL;
+    it->work.device = NULL;
     it->backend = w->unit->analysis->cpu;
-    return it->backend->open(&it->task, it->state, &it->worker, err);
+    return it->backend->open(&it->work, it->state, &it->worker, err);
 }
 
 /* Opens the device's backend, if there is one. */
@@ -51,16 +51,16 @@ static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status st;
 
-    it->task.device = w->device->open;
-    it->backend = it->task.device != NULL ? w->device->backend : w->unit->analysis->cpu;
-    st = it->backend->open(&it->task, it->state, &it->worker, err);
-    return it->task.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err) : st;
+    it->work.device = w->device->open;
+    it->backend = it->work.device != NULL ? w->device->backend : w->unit->analysis->cpu;
+    st = it->backend->open(&it->work, it->state, &it->worker, err);
+    return it->work.device != NULL && cpu_takes_over(w->device, st) ? go_to_cpu(w, it, st, err) : st;
 }
 
 /* After an error of the device: back to the state as of the last sync, on the CPU. */
 static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_err *err)
 {
-    if (it->task.device == NULL || !cpu_takes_over(w->device, st))
+    if (it->work.device == NULL || !cpu_takes_over(w->device, st))
         return st;
     it->backend->close(&it->worker);
     return go_to_cpu(w, it, st, err);
@@ -71,7 +71,7 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_er
 /* The state, which is in sync with the device. Whether it is on disk now. */
 static bool save(const item_work *w, const item_run *it)
 {
-    if (!job_files_save(w->files, it->state, it->task.plan.state_bytes, w->progress))
+    if (!job_files_save(w->files, it->state, it->work.plan.state_bytes, w->progress))
         return false;
     bw_checkpoint_completed();
     if (w->device->open != NULL && bw_has_client())
@@ -102,12 +102,12 @@ static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
     return st;
 }
 
-static void show(const item_work *w, const item_run *it, uint64_t units_done)
+static void show(const item_work *w, const item_run *it, uint64_t portions_done)
 {
-    const double fraction = w->from + (w->to - w->from) * (double)units_done / (double)it->task.plan.units;
+    const double fraction = w->from + (w->to - w->from) * (double)portions_done / (double)it->work.plan.portions;
 
     bw_fraction_done(fraction);
-    progress_show(w->progress, fraction, it->task.item->name, w->index);
+    progress_show(w->progress, fraction, it->work.item->name, w->index);
 }
 
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
@@ -116,17 +116,17 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 
     while (st == TC_MORE) {
         const bw_request request = bw_poll();
-        uint64_t units = 0;
+        uint64_t portions = 0;
 
         if (request != BW_GO_ON)
             return stop_as_asked(w, it, request, err);
         bw_begin_critical();
-        st = it->backend->step(it->worker, it->state, &units, err);
+        st = it->backend->step(it->worker, it->state, &portions, err);
         if (st == TC_OK)
             st = it->backend->sync(it->worker, it->state, err);
         bw_end_critical();
         if (st == TC_MORE) {
-            show(w, it, units);
+            show(w, it, portions);
             st = maybe_save(w, it, err);
             st = st == TC_OK ? TC_MORE : st;
         }
@@ -151,10 +151,10 @@ static bool can_go_on(const item_work *w, const item_run *it)
 
     if (head == NULL)
         return false;
-    if (w->files->mark.state_size != it->task.plan.state_bytes || head->units_done > it->task.plan.units)
+    if (w->files->mark.state_size != it->work.plan.state_bytes || head->portions_done > it->work.plan.portions)
         st = tc_fail(&err, TC_BAD_INPUT, "the state is of another size");
     else if (analysis->check_state != NULL)
-        st = analysis->check_state(&it->task, head, &err);
+        st = analysis->check_state(&it->work, head, &err);
     if (st != TC_OK)
         progress_say(w->progress, "this item starts over", err.message);
     return st == TC_OK;
@@ -168,9 +168,9 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
         w->files->state = NULL;
         return TC_OK;
     }
-    it->state = tc_zeroed(it->task.plan.state_bytes);
+    it->state = tc_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
-                             : w->unit->analysis->init(&it->task, it->state, err);
+                             : w->unit->analysis->init(&it->work, it->state, err);
 }
 
 static tc_status begin(const item_work *w, item_run *it, tc_err *err)
@@ -178,10 +178,10 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     const an_unit *const unit = w->unit;
     tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
 
-    it->task = (an_task){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .threads = w->threads, .slice_ms = w->slice_ms };
+    it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
+                          .threads = w->threads, .launch_ms = w->launch_ms };
     if (st == TC_OK)
-        st = unit->analysis->plan(unit->params, it->task.item, &it->task.plan, err);
+        st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     if (st == TC_OK)
         st = take_state(w, it, err);
     return st == TC_OK ? open_backend(w, it, err) : st;
@@ -192,13 +192,13 @@ static tc_status end(const item_work *w, const item_run *it, tc_err *err)
     const an_analysis *const analysis = w->unit->analysis;
     wu_output output = { 0, NULL };
     char text[TC_ERR_MAX];
-    tc_status st = analysis->finish(&it->task, w->index, it->state, &output, err);
+    tc_status st = analysis->finish(&it->work, w->index, it->state, &output, err);
 
     if (st == TC_OK)
         st = spool_append(w->files->spool, &output, err);
     if (st == TC_OK && analysis->note_result != NULL &&
-        analysis->note_result(it->task.params, it->task.item, &output, text, sizeof text))
-        progress_note(w->progress, "%s: note: %s", it->task.item->name, text);
+        analysis->note_result(it->work.params, it->work.item, &output, text, sizeof text))
+        progress_note(w->progress, "%s: note: %s", it->work.item->name, text);
     wu_output_free(&output);
     return st;
 }

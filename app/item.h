@@ -25,7 +25,7 @@ typedef struct item_work {
     size_t index;
     double from, to;           /* share of the job's work before and after the item */
     unsigned threads;
-    double slice_ms;           /* longest launch on a device */
+    double launch_ms;          /* longest launch on a device */
     job_device *device;
     job_files *files;
     progress *progress;

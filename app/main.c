@@ -24,13 +24,13 @@ enum { MAX_THREADS = 256 };
 typedef struct command {
     const char *input, *output, *checkpoint_dir;
     const char *device;        /* NULL: not given */
-    double checkpoint_every, slice_ms;
+    double checkpoint_every, launch_ms;
     uint64_t threads;          /* 0: not given */
     bool quiet;
     bool is_task;              /* no verb: the client has started it */
 } command;
 
-static const command defaults = { .checkpoint_every = 60, .slice_ms = 50 };
+static const command defaults = { .checkpoint_every = 60, .launch_ms = 50 };
 
 static const char usage[] =
     "usage: texcell run [OPTION]... WU.zip -o RESULT.npz\n"
@@ -77,7 +77,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
         { "checkpoint-dir", 0, TC_TEXT, .to = &c->checkpoint_dir },
         { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },
-        { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->slice_ms, .most = 10000 },
+        { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->launch_ms, .most = 10000 },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL }
     };
@@ -130,7 +130,7 @@ static tc_status check_names(const run_options *o, tc_err *err)
 static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
-    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet, .slice_ms = c->slice_ms,
+    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet, .launch_ms = c->launch_ms,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors() };
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
@@ -181,7 +181,7 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 
 static tc_status do_task(const command *c, tc_err *err)
 {
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .slice_ms = c->slice_ms, .quiet = c->quiet,
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .launch_ms = c->launch_ms, .quiet = c->quiet,
                       .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
     const int ncpus = bw_ncpus();

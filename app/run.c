@@ -70,7 +70,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < unit->job->n_items; i++) {
         const item_work work = { .unit = unit, .index = i, .from = done_before[i], .to = done_before[i + 1],
-                                 .threads = o->threads, .slice_ms = o->slice_ms,
+                                 .threads = o->threads, .launch_ms = o->launch_ms,
                                  .device = device, .files = files, .progress = p };
 
         files->mark.item = i;

@@ -20,7 +20,7 @@ typedef struct run_options {
     ocl_wish wish;             /* which device */
     tc_guard_act *driver_fault;        /* what becomes of a driver's crash (driver_fault.h) */
     bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
-    double slice_ms;           /* longest launch on a device */
+    double launch_ms;          /* longest launch on a device */
     bool quiet;                /* no progress on stderr */
 } run_options;
 

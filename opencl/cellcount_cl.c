@@ -91,7 +91,7 @@ static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
     return has_stage(w, s);
 }
 
-/* Work of a stage, in the units that its launches take. */
+/* Work of a stage, in what its launches take. */
 static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
@@ -158,7 +158,7 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
 
 static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
 {
-    const uint32_t size = (uint32_t)1 << w->ocl.task->pixels->bits;
+    const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
     uint64_t *const wide = malloc(size * sizeof *wide);
     tc_status st = counts == NULL || wide == NULL ? tc_no_memory(err, "the histogram")
@@ -280,7 +280,7 @@ static void end_roots(cc_cl_worker *w)
 
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
-    const wu_pixels *const px = w->ocl.task->pixels;
+    const wu_pixels *const px = w->ocl.work->pixels;
     const size_t row = w->stride * sizeof(cl_uint);
 
     w->y0 = y0;
@@ -298,14 +298,14 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 static void finish_device(cc_cl_worker *w, cc_state *state)
 {
     if (final_labels(w)) {
-        state->head.units_done = w->ocl.task->plan.units;
+        state->head.portions_done = w->ocl.work->plan.portions;
         return;
     }
     w->host_only = true;
     cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS, in_strips(w) ? w->strip_rows : 0);
     /* The plane holds the distances. */
     if (w->params->split)
-        state->head.units_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
+        state->head.portions_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
 }
 
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
@@ -335,12 +335,12 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* --- the backend ------------------------------------------------------------------------ */
 
-/* Progress in the plan's units: the device's part counts as the first half. */
+/* Progress in the plan's portions: the device's part counts as the first half. */
 static uint64_t position(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->ocl.task->plan.units / 2 * (w->y0 + strip * w->rows) / w->ny);
+    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->y0 + strip * w->rows) / w->ny);
 }
 
 /* Device time of what was done last. */
@@ -353,20 +353,20 @@ static double took(cc_cl_worker *w)
     return w->ocl.took_ms;
 }
 
-static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     cc_state *const state = state_at;
     double total = 0;
     tc_status st = TC_OK;
 
-    *units_done = state->head.units_done;
-    if (state->head.units_done == w->ocl.task->plan.units)
+    *portions_done = state->head.portions_done;
+    if (state->head.portions_done == w->ocl.work->plan.portions)
         return TC_OK;
     if (w->host_only)
-        return cc_host_step(w->host, state, CC_PHASES, units_done, err);
+        return cc_host_step(w->host, state, CC_PHASES, portions_done, err);
     if (in_strips(w) && cc_host_phase(w->host) < CC_BANDS) {
-        st = cc_host_step(w->host, state, CC_BANDS, units_done, err);
+        st = cc_host_step(w->host, state, CC_BANDS, portions_done, err);
         if (st != TC_OK)
             return st;
         st = begin_strip(w, 0, err);
@@ -374,7 +374,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
     }
     if (w->rows == 0)
         st = begin_strip(w, 0, err);
-    while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->ocl.task->slice_ms) {
+    while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->ocl.work->launch_ms) {
         const uint64_t work = stage_work(w, w->stage);
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], work - w->done);
 
@@ -388,10 +388,10 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_
         if (w->done == work)
             st = end_stage(w, state, err);
     }
-    *units_done = state->head.units_done > 0 ? state->head.units_done : position(w);
+    *portions_done = state->head.portions_done > 0 ? state->head.portions_done : position(w);
     if (st != TC_OK)
         return st;
-    return state->head.units_done == w->ocl.task->plan.units ? TC_OK : TC_MORE;
+    return state->head.portions_done == w->ocl.work->plan.portions ? TC_OK : TC_MORE;
 }
 
 void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
@@ -412,7 +412,7 @@ static void free_parts(void *worker)
 
 static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
-    const bool deep = w->ocl.task->pixels->bits == 16;
+    const bool deep = w->ocl.work->pixels->bits == 16;
     const char *names[STAGES] = { NULL };
 
     for (int s = 0; s < STAGES; s++)
@@ -429,7 +429,7 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
-    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), pixels = w->ocl.task->pixels->bits / 8;
+    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), pixels = w->ocl.work->pixels->bits / 8;
 
     return n * (planes + (whole ? pixels : 0)) + n / 64 + (whole ? table : 0) + rows * w->stride * sizeof(cl_uint)
          + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
@@ -453,9 +453,9 @@ static void choose_strips(cc_cl_worker *w)
 static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
     const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split, whole = !in_strips(w);
-    const uint64_t grey_values = (uint64_t)1 << w->ocl.task->pixels->bits, word = sizeof(cl_uint);
+    const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
     const ocl_need needs[] = {
-        { B_PIXELS, whole * n * (w->ocl.task->pixels->bits / 8), "cellcount", NULL },
+        { B_PIXELS, whole * n * (w->ocl.work->pixels->bits / 8), "cellcount", NULL },
         { B_MASK, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
         { B_LINK, n * word, "cellcount", NULL },
         { B_OTHER, n * word, "cellcount", NULL },
@@ -478,7 +478,7 @@ static void set_paces(cc_cl_worker *w)
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        ocl_pace_init(&w->pace[s], w->ocl.task->slice_ms, work * ((uint64_t)1 << 20) / pixels + 1,
+        ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms, work * ((uint64_t)1 << 20) / pixels + 1,
                        kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
     }
     w->rows = 0;
@@ -487,15 +487,15 @@ static void set_paces(cc_cl_worker *w)
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cc_cl_worker *const w = worker;
-    const an_task *const task = w->ocl.task;
+    const an_work *const work = w->ocl.work;
     tc_status st;
 
-    w->params = task->params;
-    w->nx = task->item->nx;
-    w->ny = task->item->ny;
+    w->params = work->params;
+    w->nx = work->item->nx;
+    w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
     w->threshold = (uint32_t)w->params->threshold;
-    st = cc_cpu.open(task, state, &w->host, err);
+    st = cc_cpu.open(work, state, &w->host, err);
     if (st != TC_OK)
         return st;
     choose_strips(w);
@@ -513,9 +513,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_parts };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
 const an_backend ocl_cellcount = {

@@ -2,9 +2,9 @@
  * glcm on an OpenCL device: buffers and launches. The arithmetic is in
  * app/analysis/glcm/core.h, the kernels in opencl/kernels/glcm.cl.
  *
- * A step takes a batch of units: for each entry of levels one launch of
- * glcm_slide over its units of the batch, then one of glcm_statistics over all.
- * What comes back is the statistics of each unit, which the host adds to its
+ * A step takes a batch of portions: for each entry of levels one launch of
+ * glcm_slide over its portions of the batch, then one of glcm_statistics over all.
+ * What comes back is the statistics of each portion, which the host adds to its
  * own copy of those of the state. Maps stay on the device until a sync, which brings
  * the two together: the caller's state never holds half of what was done.
  */
@@ -21,14 +21,14 @@ extern const ocl_source ocl_source_glcm;
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
 
 enum {
-    MAX_BATCH = 4096,           /* units of a step */
+    MAX_BATCH = 4096,           /* portions of a step */
     MAX_GROUP = 64,             /* work-items of a sliding group */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS
 };
 
 enum {
     CELL_STEPS, MARGINAL_STEPS, DIFFERENCE, STEPS, DIVISORS, F, F60, EXP_TABLE, MOVES,
-    PLANES, ROI, WORK, UNITS, WORDS, BINS, PARTIALS, COUNTS, MAPS, MATRICES
+    PLANES, ROI, WORK, PORTIONS, WORDS, BINS, PARTIALS, COUNTS, MAPS, MATRICES
 };
 
 enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, KERNELS };
@@ -60,13 +60,13 @@ typedef struct cl_worker {
     unsigned char *state;       /* all but the maps: what steps add to */
     uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
     ocl_pace pace;
-    uint64_t most;              /* units that the buffers have room for */
+    uint64_t most;              /* portions that the buffers have room for */
     glcm_work *host_work;       /* [most] */
-    uint32_t *host_units;       /* [most] by level */
+    uint32_t *host_portions;    /* [most] by level */
     glcm_moments *host_partials;
     uint32_t *host_counts;
-    uint32_t groups_per_unit;
-    uint64_t unit_windows;      /* the most of any unit */
+    uint32_t groups_per_portion;
+    uint64_t portion_windows;   /* the most of any portion */
 } cl_worker;
 
 static bool whole_roi(const cl_worker *w)
@@ -170,7 +170,7 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     }
     for (size_t i = 0; i < 2 * levels; i++) {
         if (i % 2 == 0)
-            glcm_quantise(&w->g, w->ocl.task->pixels, slice, w->params->levels[i / 2], full);
+            glcm_quantise(&w->g, w->ocl.work->pixels, slice, w->params->levels[i / 2], full);
         fill_crop(w, i % 2, full, grey + i * n, NULL);
     }
     glcm_roi_plane(&w->g, slice, full);
@@ -242,7 +242,7 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s", single);
 }
 
-/* Work-items of one unit's launch with histograms in global memory. */
+/* Work-items of one portion's launch with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
     const glcm_view *const v = &w->g.view[0];
@@ -252,8 +252,8 @@ static uint64_t global_bin_items(const cl_worker *w, size_t level)
     return ocl_round_up(side, w->group[level]) * segments;
 }
 
-/* Most bytes that a unit takes in the buffers of a batch. */
-static uint64_t unit_bytes(const cl_worker *w)
+/* Most bytes that a portion takes in the buffers of a batch. */
+static uint64_t portion_bytes(const cl_worker *w)
 {
     uint64_t bins = 0;
 
@@ -264,12 +264,12 @@ static uint64_t unit_bytes(const cl_worker *w)
 
         bins = bytes > bins ? bytes : bins;
     }
-    return w->unit_windows * GLCM_WORDS * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
-         + w->groups_per_unit * (GLCM_FEATURES * sizeof(glcm_moments) + sizeof(uint32_t));
+    return w->portion_windows * GLCM_WORDS * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
+         + w->groups_per_portion * (GLCM_FEATURES * sizeof(glcm_moments) + sizeof(uint32_t));
 }
 
-/* Windows of the largest unit, in either orientation. */
-static void measure_units(cl_worker *w)
+/* Windows of the largest portion, in either orientation. */
+static void measure_portions(cl_worker *w)
 {
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &w->g.view[turn];
@@ -280,10 +280,10 @@ static void measure_units(cl_worker *w)
 
             glcm_band_rows(&w->g, v, band, &y0, &y1);
             windows = (uint64_t)(v->x1 - v->x0) * (uint64_t)(y1 - y0);
-            w->unit_windows = windows > w->unit_windows ? windows : w->unit_windows;
+            w->portion_windows = windows > w->portion_windows ? windows : w->portion_windows;
         }
     }
-    w->groups_per_unit = (uint32_t)((w->unit_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
+    w->groups_per_portion = (uint32_t)((w->portion_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -291,14 +291,14 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Units of a batch: what there is, what the memory holds, what one buffer may. */
+/* Portions of a batch: what there is, what the memory holds, what one buffer may. */
 static uint64_t choose_most(const cl_worker *w)
 {
-    const uint64_t each = unit_bytes(w);
+    const uint64_t each = portion_bytes(w);
     const uint64_t fixed = w->crop_pixels * (4 * w->params->n_levels + 2) + w->params->n_maps * sizeof(float)
                            * (uint64_t)w->g.nx * w->g.ny * w->g.nz + ((uint64_t)8 << 20);
     const uint64_t limit = w->ocl.device->memory_limit > fixed ? (w->ocl.device->memory_limit - fixed) / 2 : 0;
-    uint64_t most = least(w->g.units / w->g.nz, MAX_BATCH);
+    uint64_t most = least(w->g.portions / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
     most = least(most, least(limit, (uint64_t)2 << 30) / each);
@@ -314,7 +314,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
 {
     const glcm_tables *const t = &w->tables;
     const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w), steps = 2 * (uint64_t)t->max_pairs + 1;
-    const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1, groups = n * w->groups_per_unit;
+    const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1, groups = n * w->groups_per_portion;
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
     glcm_move *const moves = make_moves(w);
     uint64_t difference[GLCM_MAX_LEVELS][2], bins = 1;
@@ -334,10 +334,10 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const ocl_need needs[] = {
         { PLANES, planes, "the picture", NULL },
         { ROI, 2 * w->crop_pixels, "the picture", NULL },
-        { WORK, n * sizeof(glcm_work), "the units", NULL },
+        { WORK, n * sizeof(glcm_work), "the portions", NULL },
         { MATRICES, matrices * n * MATRIX * sizeof(uint32_t), "the matrices", NULL },
-        { UNITS, sliding * n * sizeof(uint32_t), "the units", NULL },
-        { WORDS, sliding * n * w->unit_windows * GLCM_WORDS * sizeof(uint64_t), "the sums", NULL },
+        { PORTIONS, sliding * n * sizeof(uint32_t), "the portions", NULL },
+        { WORDS, sliding * n * w->portion_windows * GLCM_WORDS * sizeof(uint64_t), "the sums", NULL },
         { BINS, sliding * bins, "the histograms", NULL },
         { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics", NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
@@ -360,34 +360,34 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
 
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
 {
-    const size_t n = (size_t)w->most, groups = n * w->groups_per_unit;
+    const size_t n = (size_t)w->most, groups = n * w->groups_per_portion;
     const size_t matrices = whole_roi(w)
                           ? n * MATRIX : 1;
 
     w->host_work = calloc(n, sizeof *w->host_work);
-    w->host_units = calloc(n, sizeof *w->host_units);
+    w->host_portions = calloc(n, sizeof *w->host_portions);
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
-    if (w->host_work == NULL || w->host_units == NULL || w->host_partials == NULL || w->host_counts == NULL)
+    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL || w->host_counts == NULL)
         return tc_no_memory(err, "glcm");
     return TC_OK;
 }
 
 /* --- one batch ------------------------------------------------------------------------------ */
 
-static void find_maps(const cl_worker *w, const glcm_unit *unit, glcm_work *work)
+static void find_maps(const cl_worker *w, const glcm_portion *portion, glcm_work *work)
 {
     for (int f = 0; f < GLCM_FEATURES; f++)
         work->map[f] = -1;
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
 
-        if (m->offset == unit->offset && m->level == unit->level)
-            work->map[m->feature] = (tc_i32)(i * w->g.nz + unit->slice);
+        if (m->offset == portion->offset && m->level == portion->level)
+            work->map[m->feature] = (tc_i32)(i * w->g.nz + portion->slice);
     }
 }
 
-static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, glcm_unit *unit)
+static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place, glcm_portion *portion)
 {
     glcm_work *const work = &w->host_work[place];
     const glcm_lens *lens;
@@ -395,30 +395,30 @@ static void describe_unit(const cl_worker *w, uint64_t index, uint64_t place, gl
     const crop *c;
     int64_t y0, y1, at;
 
-    glcm_unit_at(&w->g, index, unit);
-    lens = &w->lenses[unit->offset];
+    glcm_portion_at(&w->g, index, portion);
+    lens = &w->lenses[portion->offset];
     v = &w->g.view[lens->transposed];
     c = &w->crop[lens->transposed];
-    glcm_band_rows(&w->g, v, unit->band, &y0, &y1);
+    glcm_band_rows(&w->g, v, portion->band, &y0, &y1);
     at = (v->x0 - c->x0) * c->rows + (y0 - c->y0);
     *work = (glcm_work){
-        .plane = (tc_i64)((2 * unit->level + lens->transposed) * w->crop_pixels) + at,
+        .plane = (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
         .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
-        .words = (tc_i64)(place * w->unit_windows * GLCM_WORDS),
+        .words = (tc_i64)(place * w->portion_windows * GLCM_WORDS),
         .stride = (tc_i32)c->rows,
         .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
         .columns = (tc_i32)(v->x1 - v->x0),
         .rows = (tc_i32)(y1 - y0),
-        .first_move = (tc_i32)w->first_move[unit->offset],
+        .first_move = (tc_i32)w->first_move[portion->offset],
         .moves = lens->rows,
-        .levels = w->params->levels[unit->level],
-        .partial = (tc_i32)(place * w->groups_per_unit),
+        .levels = w->params->levels[portion->level],
+        .partial = (tc_i32)(place * w->groups_per_portion),
         .transposed = lens->transposed,
         .interior = w->interior,
         .map_x0 = (tc_i32)(lens->transposed ? y0 : v->x0),
         .map_y0 = (tc_i32)(lens->transposed ? v->x0 : y0)
     };
-    find_maps(w, unit, work);
+    find_maps(w, portion, work);
 }
 
 static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
@@ -430,24 +430,24 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
     tc_status st;
 
-    /* The units of each level, one level after another. */
+    /* The portions of each level, one level after another. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
         first[level] = listed;
         for (uint64_t i = 0; i < n; i++)
             if (w->host_work[i].levels == w->params->levels[level])
-                w->host_units[listed++] = (uint32_t)i;
+                w->host_portions[listed++] = (uint32_t)i;
     }
     first[w->params->n_levels] = listed;
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
-    st = ocl_put(&w->ocl, UNITS, 0, w->host_units, listed * sizeof *w->host_units, err);
+    st = ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
     for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
-        const size_t items = w->group[level], units = first[level + 1] - first[level];
+        const size_t items = w->group[level], portions = first[level + 1] - first[level];
         const size_t bytes = items * bins_of(w->params->levels[level]) * sizeof(uint16_t);
         const bool global = w->global_bins[level];
 
-        st = OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, ocl_grid_of(items, rows, segments, units), err,
-                       OCL_HELD(w, WORK), OCL_HELD(w, UNITS), OCL_UINT(first[level]), OCL_HELD(w, PLANES),
+        st = OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, ocl_grid_of(items, rows, segments, portions), err,
+                       OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(first[level]), OCL_HELD(w, PLANES),
                        OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS), OCL_HELD(w, MARGINAL_STEPS),
                        OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal), OCL_HELD(w, WORDS),
                        global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
@@ -457,13 +457,13 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status launch_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
-    return OCL_QUEUE(w, STATISTICS, ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_unit * GLCM_GROUP, (size_t)n, 1),
+    return OCL_QUEUE(w, STATISTICS, ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_portion * GLCM_GROUP, (size_t)n, 1),
                      err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS), OCL_HELD(w, F),
                      OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
                      OCL_HELD(w, COUNTS));
 }
 
-/* The maps of those units of the batch that have any. */
+/* The maps of those portions of the batch that have any. */
 static tc_status launch_maps(cl_worker *w, uint64_t n, tc_err *err)
 {
     tc_status st = TC_OK;
@@ -486,7 +486,7 @@ static tc_status launch_maps(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const size_t groups = (size_t)(n * w->groups_per_unit);
+    const size_t groups = (size_t)(n * w->groups_per_portion);
     tc_status st = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
                            groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
@@ -498,15 +498,15 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t windows = (uint64_t)w->host_work[i].columns * (uint64_t)w->host_work[i].rows;
-        const size_t at = (size_t)(i * w->groups_per_unit);
-        glcm_unit unit;
+        const size_t at = (size_t)(i * w->groups_per_portion);
+        glcm_portion portion;
 
-        glcm_unit_at(&w->g, first + i, &unit);
+        glcm_portion_at(&w->g, first + i, &portion);
         for (size_t k = 0; k * GLCM_GROUP_WINDOWS < windows; k++) {
             glcm_stat stat = { .windows = w->host_counts[at + k] };
 
             memcpy(stat.feature, w->host_partials + (at + k) * GLCM_FEATURES, sizeof stat.feature);
-            glcm_stat_merge(&glcm_state_stats(w->state)[unit.level * w->params->n_offsets + unit.offset], &stat);
+            glcm_stat_merge(&glcm_state_stats(w->state)[portion.level * w->params->n_offsets + portion.offset], &stat);
         }
     }
 }
@@ -530,9 +530,9 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 /* --- a batch of whole-ROI matrices ------------------------------------------------------------ */
 
 /* From counts of unordered pairs, a <= b, to the symmetric matrix. */
-static void add_matrix(const cl_worker *w, const glcm_unit *unit, const uint32_t *counts, uint64_t *matrix)
+static void add_matrix(const cl_worker *w, const glcm_portion *portion, const uint32_t *counts, uint64_t *matrix)
 {
-    const unsigned levels = w->params->levels[unit->level];
+    const unsigned levels = w->params->levels[portion->level];
     int64_t feature[GLCM_FEATURES];
 
     for (unsigned a = 0; a < levels; a++)
@@ -543,7 +543,7 @@ static void add_matrix(const cl_worker *w, const glcm_unit *unit, const uint32_t
             matrix[b * levels + a] = matrix[a * levels + b];
         }
     if (glcm_matrix_features(matrix, levels, &w->tables, feature))
-        glcm_stat_add(&glcm_state_stats(w->state)[unit->level * w->params->n_offsets + unit->offset], feature);
+        glcm_stat_add(&glcm_state_stats(w->state)[portion->level * w->params->n_offsets + portion->offset], feature);
 }
 
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
@@ -560,10 +560,10 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
     if (st == TC_OK)
         st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts, (size_t)n * MATRIX * sizeof *w->host_counts, err);
     for (uint64_t i = 0; st == TC_OK && i < n; i++) {
-        glcm_unit unit;
+        glcm_portion portion;
 
-        glcm_unit_at(&w->g, first + i, &unit);
-        add_matrix(w, &unit, w->host_counts + i * MATRIX, matrix);
+        glcm_portion_at(&w->g, first + i, &portion);
+        add_matrix(w, &portion, w->host_counts + i * MATRIX, matrix);
     }
     free(matrix);
     return st;
@@ -579,7 +579,7 @@ static void free_parts(void *worker)
     free(w->lenses);
     free(w->first_move);
     free(w->host_work);
-    free(w->host_units);
+    free(w->host_portions);
     free(w->host_partials);
     free(w->host_counts);
     glcm_tables_free(&w->tables);
@@ -588,10 +588,10 @@ static void free_parts(void *worker)
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const an_task *const task = w->ocl.task;
-    const glcm_params *const p = w->params = task->params;
+    const an_work *const work = w->ocl.work;
+    const glcm_params *const p = w->params = work->params;
     const size_t maps_at = glcm_state_maps_at(p);
-    tc_status st = glcm_geometry_init(task, &w->g, err);
+    tc_status st = glcm_geometry_init(work, &w->g, err);
 
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
@@ -606,57 +606,57 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         return st;
     make_crops(w);
     choose_groups(w);
-    measure_units(w);
+    measure_portions(w);
     st = make_kernels(w, err);
     if (st != TC_OK)
         return st;
     w->most = choose_most(w);
-    ocl_pace_init(&w->pace, task->slice_ms, least(w->most, 8 * p->n_levels), w->most);
-    st = make_buffers(w, (const unsigned char *)state + maps_at, task->plan.state_bytes - maps_at, err);
+    ocl_pace_init(&w->pace, work->launch_ms, least(w->most, 8 * p->n_levels), w->most);
+    st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }
 
 static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_parts, free_parts };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     an_state_head *const head = (an_state_head *)(void *)w->state;
-    const uint64_t done = head->units_done, per_slice = w->g.units / w->g.nz;
-    glcm_unit unit;
+    const uint64_t done = head->portions_done, per_slice = w->g.portions / w->g.nz;
+    glcm_portion portion;
     tc_status st = TC_OK;
     uint64_t n;
 
     (void)state;
-    *units_done = done;
-    if (done >= w->g.units)
+    *portions_done = done;
+    if (done >= w->g.portions)
         return TC_OK;
     n = ocl_pace_next(&w->pace, per_slice - done % per_slice);
     for (uint64_t i = 0; i < n; i++)
-        describe_unit(w, done + i, i, &unit);
-    if (unit.slice != w->slice)
-        st = load_slice(w, unit.slice, err);
+        describe_portion(w, done + i, i, &portion);
+    if (portion.slice != w->slice)
+        st = load_slice(w, portion.slice, err);
     if (st == TC_OK)
         st = ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err);
     if (st == TC_OK)
         st = whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err);
     if (st != TC_OK)
         return st;
-    head->units_done = done + n;
-    *units_done = head->units_done;
-    return head->units_done == w->g.units ? TC_OK : TC_MORE;
+    head->portions_done = done + n;
+    *portions_done = head->portions_done;
+    return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
 }
 
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const size_t at = glcm_state_maps_at(w->params);
-    const ocl_part maps = { MAPS, w->ocl.task->plan.state_bytes - at, (unsigned char *)state + at };
+    const ocl_part maps = { MAPS, w->ocl.work->plan.state_bytes - at, (unsigned char *)state + at };
     const tc_status st = ocl_fetch(&w->ocl, &maps, 1, false, err);
 
     if (st == TC_OK)

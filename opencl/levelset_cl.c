@@ -1,6 +1,6 @@
 /*
  * levelset on an OpenCL device: buffers and launches. A step queues as many
- * units as take about slice_ms and then looks once at what was met; phi stays on
+ * portions as take about launch_ms and then looks once at what was met; phi stays on
  * the device until sync.
  */
 #include <stdlib.h>
@@ -187,12 +187,12 @@ static tc_status reinit(cl_worker *w, cl_uint done, tc_err *err)
     return st;
 }
 
-static tc_status queue_unit(cl_worker *w, uint64_t unit, tc_err *err)
+static tc_status queue_portion(cl_worker *w, uint64_t portion, tc_err *err)
 {
-    const cl_uint done = (cl_uint)ls_iterations_at(w->p, unit);
+    const cl_uint done = (cl_uint)ls_iterations_at(w->p, portion);
     tc_status st;
 
-    if (ls_is_reinit(w->p, unit))
+    if (ls_is_reinit(w->p, portion))
         return reinit(w, done, err);
     if (w->p->band > 0)
         return band_iteration(w, done, err);
@@ -238,13 +238,13 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const an_task *const task = w->ocl.task;
+    const an_work *const work = w->ocl.work;
     const cl_uint units = w->ocl.device->info.compute_units;
     ls_force force = { NULL, NULL };
     tc_status st;
 
-    w->p = task->params;
-    w->size = ls_size_of(task->item);
+    w->p = work->params;
+    w->size = ls_size_of(work->item);
     memcpy(&w->head, state, sizeof w->head);
     w->cfl = w->p->cfl;
     w->dt = w->cfl ? ls_bound(w->p, &w->size) : (float)w->p->dt;
@@ -255,12 +255,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->listed = LS_CTL_LISTED;
     w->other = LS_CTL_LISTED + 1;
     w->band_groups = 16 * (size_t)(units > 0 ? units : 1);
-    ocl_pace_init(&w->pace, task->slice_ms, 1, 1 << 16);
+    ocl_pace_init(&w->pace, work->launch_ms, 1, 1 << 16);
     choose_tile(w);
     st = ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
                    "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
     if (st == TC_OK)
-        st = ls_force_make(task, NULL, &force, err);
+        st = ls_force_make(work, NULL, &force, err);
     if (st == TC_OK)
         st = make_buffers(w, state, &force, err);
     ls_force_free(&force);
@@ -269,8 +269,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return st;
 }
 
-/* What the batch up to `units` units met: the position it really reached. */
-static tc_status look(cl_worker *w, uint64_t units, tc_err *err)
+/* What the batch up to `portions` portions met: the position it really reached. */
+static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
     const tc_status st = ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err);
@@ -280,32 +280,32 @@ static tc_status look(cl_worker *w, uint64_t units, tc_err *err)
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
-    w->head.head.units_done = units;
+    w->head.head.portions_done = portions;
     if (ls_has_converged(w->p, &w->head))
-        w->head.head.units_done = ls_units_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
+        w->head.head.portions_done = ls_portions_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
     return TC_OK;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
-    const uint64_t done = w->head.head.units_done, units = w->ocl.task->plan.units;
-    const uint64_t n = ocl_pace_next(&w->pace, units - done);
+    const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
+    const uint64_t n = ocl_pace_next(&w->pace, portions - done);
     tc_status st = TC_OK;
 
     (void)state;
     if (ls_has_ended(w->p, &w->head)) {
-        *units_done = units;
+        *portions_done = portions;
         return TC_OK;
     }
     for (uint64_t i = 0; st == TC_OK && i < n; i++)
-        st = queue_unit(w, done + i, err);
+        st = queue_portion(w, done + i, err);
     st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
     if (st == TC_OK)
         st = look(w, done + n, err);
     if (st != TC_OK)
         return st;
-    *units_done = w->head.head.units_done;
+    *portions_done = w->head.head.portions_done;
     return TC_MORE;
 }
 
@@ -325,9 +325,9 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "levelset", sizeof(cl_worker), open_parts, NULL };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
 const an_backend ocl_levelset = {

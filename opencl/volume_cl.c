@@ -78,7 +78,7 @@ static uint32_t words_of(const cl_worker *w)
     return rows_of(w) * w->stride;
 }
 
-/* Work of a stage, in the units that its launches take; 0 where it does not
+/* Work of a stage, in what its launches take; 0 where it does not
  * apply. */
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
@@ -113,7 +113,7 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 /* Pixels of `count` rows from the slab's row `first` on, and their bits. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    const wu_pixels *const px = w->ocl.task->pixels;
+    const wu_pixels *const px = w->ocl.work->pixels;
     const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx;
     const tc_status st = ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), count * w->nx * (px->bits / 8), err);
 
@@ -209,7 +209,7 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
     const size_t row = (size_t)w->nx * sizeof(int32_t);
 
     state->begun = 1;
-    state->head.units_done = 0;
+    state->head.portions_done = 0;
     return ocl_get(&w->ocl, B_PLANE, first * row, state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx,
                     count * row, err);
 }
@@ -297,21 +297,21 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ------------------------------------------------------------------------ */
 
-/* Progress in the plan's units: the device's part counts as the first half. */
+/* Progress in the plan's portions: the device's part counts as the first half. */
 static uint64_t position(const cl_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
 
-    return (uint64_t)((double)w->ocl.task->plan.units / 2 * (w->z0 + slab * w->slices) / w->nz);
+    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches until slice_ms are used. */
+/* Launches until launch_ms are used. */
 static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
 {
     tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     double total = 0;
 
-    while (st == TC_OK && !w->host_only && total < w->ocl.task->slice_ms) {
+    while (st == TC_OK && !w->host_only && total < w->ocl.work->launch_ms) {
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
@@ -326,20 +326,20 @@ static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
     return st;
 }
 
-static tc_status cl_step(void *worker, void *state_at, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     vol_state *const state = state_at;
     tc_status st;
 
     if (w->host_only)
-        return vol_host_step(w->host, state, VOL_PHASES, units_done, err);
+        return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
     if (vol_host_phase(w->host) < VOL_BANDS) {
-        st = vol_host_step(w->host, state, VOL_BANDS, units_done, err);
+        st = vol_host_step(w->host, state, VOL_BANDS, portions_done, err);
         return st == TC_OK ? TC_MORE : st;
     }
     st = work(w, state, err);
-    *units_done = position(w);
+    *portions_done = position(w);
     return st == TC_OK ? TC_MORE : st;
 }
 
@@ -354,7 +354,7 @@ static void free_parts(void *worker)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const bool deep = w->ocl.task->pixels->bits == 16;
+    const bool deep = w->ocl.work->pixels->bits == 16;
 
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     return ocl_build(&w->ocl, &ocl_source_volume, false, kernel_names, STAGES, err,
@@ -374,7 +374,7 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
 
     return 4 * n + 4 * words + 12 * room_for(n) + 4 * (uint64_t)up_to(words, VOL_CHUNK)
-         + (uint64_t)w->piece * w->nx * (w->ocl.task->pixels->bits / 8) + 64;
+         + (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
 static bool fits(const cl_worker *w, uint64_t slices)
@@ -413,7 +413,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
         { B_ROOT, room_for(n) * word, "volume", NULL },
         { B_COUNTS, ((uint64_t)up_to(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
         { B_TOTALS, 2 * word, "volume", NULL },
-        { B_PIXELS, (uint64_t)w->piece * w->nx * (w->ocl.task->pixels->bits / 8), "volume", NULL }
+        { B_PIXELS, (uint64_t)w->piece * w->nx * (w->ocl.work->pixels->bits / 8), "volume", NULL }
     };
 
     w->room = (uint32_t)room_for(n);
@@ -431,7 +431,7 @@ static void set_paces(cl_worker *w)
         const uint64_t work = stage_work(w, (stage)s), n = voxels_of(w);
         const uint64_t most = s == MASK ? w->piece : s == READ ? ((uint64_t)1 << 24) / w->nx + 1 : work;
 
-        ocl_pace_init(&w->pace[s], w->ocl.task->slice_ms,
+        ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms,
                        kernel_names[s] == NULL || s == MASK ? most : work * ((uint64_t)1 << 20) / n + 1, most);
     }
     w->slices = 0;
@@ -440,19 +440,19 @@ static void set_paces(cl_worker *w)
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const an_task *const task = w->ocl.task;
+    const an_work *const work = w->ocl.work;
     tc_status st;
 
-    w->params = task->params;
-    w->nx = task->item->nx;
-    w->ny = task->item->ny;
-    w->nz = task->item->nz;
+    w->params = work->params;
+    w->nx = work->item->nx;
+    w->ny = work->item->ny;
+    w->nz = work->item->nz;
     w->stride = up_to(w->nx, 32);
     /* An eighth of a byte of staging for each voxel, but a row at least. */
-    w->piece = up_to((uint64_t)w->ny * w->nz, task->pixels->bits);
+    w->piece = up_to((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece = ((uint32_t)1 << 24) / w->nx + 1;
-    st = vol_cpu.open(task, state, &w->host, err);
+    st = vol_cpu.open(work, state, &w->host, err);
     if (st != TC_OK)
         return st;
     choose_slabs(w);
@@ -469,9 +469,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
 const an_backend ocl_volume = {

@@ -43,7 +43,7 @@ typedef struct cl_worker {
     an_pool *pool;                      /* makes the tables */
     uint64_t slab_bands;                /* 0: the item fits. Otherwise a slab has as many bands */
     rows in_rows, out_rows;             /* that a slab's buffers hold */
-    uint64_t slab_end;                  /* units of work up to the end of the slab; <= done: none is loaded */
+    uint64_t slab_end;                  /* portions up to the end of the slab; <= done: none is loaded */
     uint32_t *copy;                     /* rows from the device, on their way to the state */
     int round;                          /* of the device's tables; -1: none */
     size_t group;
@@ -125,7 +125,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
-        const uint64_t bytes = held * s->nx * (reads_pixels(p) ? w->ocl.task->pixels->bits / 8 : sizeof(uint32_t));
+        const uint64_t bytes = held * s->nx * (reads_pixels(p) ? w->ocl.work->pixels->bits / 8 : sizeof(uint32_t));
 
         b.in = bytes > b.in ? bytes : b.in;
     }
@@ -140,7 +140,7 @@ static bool fits(const cl_worker *w, uint64_t bands)
 
     if (bands > 0)
         return b.in + b.out + 2 * b.blur <= room && b.in <= most && b.out <= most && b.blur <= most;
-    return (uint64_t)w->s.n * (w->ocl.task->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room && b.out <= most &&
+    return (uint64_t)w->s.n * (w->ocl.work->pixels->bits / 8) + 2 * b.out + 2 * b.blur <= room && b.out <= most &&
            b.blur <= most;
 }
 
@@ -185,7 +185,7 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
 static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
-    const wu_pixels *const px = w->ocl.task->pixels;
+    const wu_pixels *const px = w->ocl.work->pixels;
     const uint64_t slabs = w->slab_bands > 0, whole = !slabs;
     const slab_bytes b = bytes_of_slab(w, slabs ? w->slab_bands : s->bands);
     const uint32_t *const votes = w->done > 0 ? voting_votes_const(state) : NULL;
@@ -218,27 +218,27 @@ static void set_paces(cl_worker *w)
     const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps };
 
     for (int i = 0; i <= VOTING_REBLUR; i++)
-        ocl_pace_init(&w->pace[i], w->ocl.task->slice_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
+        ocl_pace_init(&w->pace[i], w->ocl.work->launch_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
-    const an_task *const task = w->ocl.task;
-    tc_status st = voting_scheme_init(task->params, task->item, task->item->name, &w->s, err);
+    const an_work *const work = w->ocl.work;
+    tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &w->s, err);
 
     w->round = -1;
-    w->done = ((const an_state_head *)state)->units_done;
+    w->done = ((const an_state_head *)state)->portions_done;
     w->group = ocl_group_size(w->ocl.device, 128);
     if (st == TC_OK)
-        st = voting_levels_init(task->params, task->pixels, &w->s, err);
+        st = voting_levels_init(work->params, work->pixels, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
-        st = an_pool_create(task->threads, &w->pool, err);
+        st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK)
         st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DPIXEL=%s",
-                       w->group, task->pixels->bits == 16 ? "ushort" : "uchar");
+                       w->group, work->pixels->bits == 16 ? "ushort" : "uchar");
     if (st != TC_OK)
         return st;
     st = make_tables(w, err);
@@ -382,7 +382,7 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     const voting_scheme *const s = &w->s;
     const uint64_t end = s->bands - band < w->slab_bands ? s->bands : band + w->slab_bands;
     const uint64_t first = rows_before(s, band), last = rows_before(s, end);
-    const wu_pixels *const px = w->ocl.task->pixels;
+    const wu_pixels *const px = w->ocl.work->pixels;
     const uint32_t *const votes = voting_votes(state), *const voters = votes + s->n;
     const size_t word = sizeof *votes;
     tc_status st;
@@ -443,7 +443,7 @@ static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_
     return st;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     const voting_scheme *const s = &w->s;
@@ -452,10 +452,10 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
     tc_status st = TC_OK;
     int round;
 
-    *units_done = w->done;
-    if (w->done >= s->units)
+    *portions_done = w->done;
+    if (w->done >= s->portions)
         return TC_OK;
-    voting_unit_at(s, w->done, &phase, &round, &band);
+    voting_portion_at(s, w->done, &phase, &round, &band);
     first = row = rows_before(s, band);
     if (phase == VOTING_VOTE || phase == VOTING_TURN)
         st = load_round(w, round, err);
@@ -472,9 +472,9 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
         w->done++;
     }
     if (w->slab_bands > 0)
-        ((an_state_head *)state)->units_done = w->done;
-    *units_done = w->done;
-    return w->done == s->units ? TC_OK : TC_MORE;
+        ((an_state_head *)state)->portions_done = w->done;
+    *portions_done = w->done;
+    return w->done == s->portions ? TC_OK : TC_MORE;
 }
 
 /* The planes, as far as they have been written; the rest is that of the start, as
@@ -494,17 +494,17 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
     if (w->slab_bands > 0)
         return TC_OK;
-    st = ocl_fetch(&w->ocl, parts, 2, head->units_done == 0, err);
+    st = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
     if (st == TC_OK)
-        head->units_done = w->done;
+        head->portions_done = w->done;
     return st;
 }
 
 static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_parts };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
 const an_backend ocl_voting = {

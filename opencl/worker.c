@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-tc_status ocl_worker_open(const ocl_launcher *launcher, const an_task *task, const void *state, void **worker,
+tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
                           tc_err *err)
 {
     ocl_worker *const w = calloc(1, launcher->worker_bytes);
@@ -14,8 +14,8 @@ tc_status ocl_worker_open(const ocl_launcher *launcher, const an_task *task, con
     if (w == NULL)
         return tc_no_memory(err, launcher->name);
     w->launcher = launcher;
-    w->task = task;
-    w->device = task->device;
+    w->work = work;
+    w->device = work->device;
     const tc_status st = launcher->open(w, state, err);
     if (st != TC_OK)
         ocl_worker_close(worker);

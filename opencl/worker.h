@@ -10,9 +10,9 @@
  *     typedef struct cl_worker { ocl_worker ocl; ... } cl_worker;
  *
  *     static const ocl_launcher launcher = { "NAME", sizeof(cl_worker), open_parts, free_parts };
- *     static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+ *     static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
  *     {
- *         return ocl_worker_open(&launcher, task, state, worker, err);
+ *         return ocl_worker_open(&launcher, work, state, worker, err);
  *     }
  *     const an_backend ocl_NAME = { "opencl", cl_open, cl_step, cl_sync, ocl_worker_close };
  *
@@ -41,7 +41,7 @@ enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 32, OCL_KEPT_ARGS = 24 };
 typedef struct ocl_launcher {
     const char *name;          /* of the analysis, for messages */
     size_t worker_bytes;
-    /* Prepares a zeroed worker, whose ocl has its task and device already. */
+    /* Prepares a zeroed worker, whose ocl has its work and device already. */
     tc_status (*open)(void *worker, const void *state, tc_err *err);
     /* Frees what is not ocl's, also of a worker half made; NULL: nothing. */
     void (*free)(void *worker);
@@ -55,7 +55,7 @@ typedef struct ocl_set_value {
 
 typedef struct ocl_worker {
     const ocl_launcher *launcher;
-    const an_task *task;
+    const an_work *work;
     ocl_device *device;
     ocl_buffer buffer[OCL_MOST_BUFFERS];    /* by the launcher's enums */
     ocl_kernel kernel[OCL_MOST_KERNELS];
@@ -66,7 +66,7 @@ typedef struct ocl_worker {
 
 /* For an an_backend: open makes the worker, and leaves none behind if it fails;
  * close releases all of it. */
-tc_status ocl_worker_open(const ocl_launcher *launcher, const an_task *task, const void *state, void **worker,
+tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
                           tc_err *err);
 void ocl_worker_close(void **worker);
 

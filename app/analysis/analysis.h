@@ -25,13 +25,13 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t units_done;       /* of plan.units */
+    uint64_t portions_done;    /* of plan.portions */
 } an_state_head;
 
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
-    uint64_t units;            /* units of work, each a part of about equal length */
+    uint64_t portions;         /* of the work, each about equally long */
     size_t state_bytes;
     uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
     uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
@@ -39,26 +39,26 @@ typedef struct an_plan {
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
-typedef struct an_task {
+typedef struct an_work {
     const void *params;
     const wu_item *item;
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
     struct ocl_device *device; /* NULL for the CPU backend */
-    double slice_ms;           /* longest launch wanted on a device */
-} an_task;
+    double launch_ms;          /* longest launch wanted on a device */
+} an_work;
 
-/* How the units get done: on the CPU, or on an OpenCL device. */
+/* How the portions get done: on the CPU, or on an OpenCL device. */
 typedef struct an_backend {
     const char *name;          /* "cpu", "opencl" */
     /* Prepares the worker from the state as it stands (new or resumed). */
-    tc_status (*open)(const an_task *task, const void *state, void **worker, tc_err *err);
-    /* Does some units. On the CPU a step takes at most about 0.2 s of work per thread, on a
-     * device at most about slice_ms. *units_done is the position reached.
-     * TC_MORE: call again; TC_OK: all units are done and in the state.
+    tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
+    /* Does some portions. On the CPU a step takes at most about 0.2 s of work per thread, on a
+     * device at most about launch_ms. *portions_done is the position reached.
+     * TC_MORE: call again; TC_OK: all portions are done and in the state.
      * A device backend may keep its work on the device until sync. */
-    tc_status (*step)(void *worker, void *state, uint64_t *units_done, tc_err *err);
+    tc_status (*step)(void *worker, void *state, uint64_t *portions_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
      * what it was. A backend that works in the state itself: an_always_synced. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
@@ -87,14 +87,14 @@ typedef struct an_analysis {
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
-    tc_status (*init)(const an_task *task, void *state, tc_err *err);
+    tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Whether a state that comes from a checkpoint can have come about: positions that
      * there are, indices within their tables, numbers that are some. A state that passes
-     * harms nobody, whatever else it holds. units_done is at most plan.units. TC_BAD_INPUT
+     * harms nobody, whatever else it holds. portions_done is at most plan.portions. TC_BAD_INPUT
      * says what is wrong; NULL: all bytes do. */
-    tc_status (*check_state)(const an_task *task, const void *state, tc_err *err);
+    tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
     /* From the final state to the item's arrays. Shared by both backends. */
-    tc_status (*finish)(const an_task *task, size_t item_index, const void *state,
+    tc_status (*finish)(const an_work *work, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
     /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
@@ -136,13 +136,13 @@ typedef struct an_unit {
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
-/* Does a task from start to end with nothing in between, in a zeroed state of
+/* Does the work from start to end with nothing in between, in a zeroed state of
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */
-tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
+tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,
                       double deadline, tc_err *err);
 
 /* For init: zeros are the start. */
-tc_status an_starts_zeroed(const an_task *task, void *state, tc_err *err);
+tc_status an_starts_zeroed(const an_work *work, void *state, tc_err *err);
 tc_status an_always_synced(void *worker, void *state, tc_err *err);
 
 #define ANALYSIS(name, devices) extern const an_analysis an_##name;

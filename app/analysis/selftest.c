@@ -53,16 +53,16 @@ tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)
     return TC_OK;
 }
 
-static tc_status run_task(const an_analysis *a, const an_backend *backend, const an_task *task, uint32_t *crc,
+static tc_status run_work(const an_analysis *a, const an_backend *backend, const an_work *work, uint32_t *crc,
                           tc_err *err)
 {
-    void *const state = calloc(1, task->plan.state_bytes);
+    void *const state = calloc(1, work->plan.state_bytes);
     tc_status st;
 
     if (state == NULL)
         return tc_no_memory(err, "the self-test");
-    st = an_task_run(a, backend, task, state, 0, err);
-    *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, task->plan.state_bytes);
+    st = an_work_run(a, backend, work, state, 0, err);
+    *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
     free(state);
     return st;
 }
@@ -75,19 +75,19 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
                      .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits,
                      .channels = 1 };
     wu_pixels pixels = { 0 };
-    an_task task = { .item = &item, .pixels = &pixels, .threads = threads, .device = device, .slice_ms = 50 };
+    an_work work = { .item = &item, .pixels = &pixels, .threads = threads, .device = device, .launch_ms = 50 };
     json_t *const json = json_loads(t->parameters, 0, NULL);
     void *params = NULL;
     tc_status st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
                                 : an_parse(a, json, "self-test", &params, err);
 
-    task.params = params;
+    work.params = params;
     if (st == TC_OK)
         st = an_selftest_pixels(t, &pixels, err);
     if (st == TC_OK)
-        st = a->plan(params, &item, &task.plan, err);
+        st = a->plan(params, &item, &work.plan, err);
     if (st == TC_OK)
-        st = run_task(a, backend, &task, crc, err);
+        st = run_work(a, backend, &work, crc, err);
     wu_pixels_free(&pixels);
     an_params_free(a, &params);
     json_decref(json);

@@ -17,9 +17,9 @@ const an_analysis *an_find(const char *name)
     return NULL;
 }
 
-tc_status an_starts_zeroed(const an_task *task, void *state, tc_err *err)
+tc_status an_starts_zeroed(const an_work *work, void *state, tc_err *err)
 {
-    (void)task;
+    (void)work;
     (void)state;
     (void)err;
     return TC_OK;

@@ -96,7 +96,7 @@ json_t *an_params_as_run(const void *params)
     return json_incref(((const an_params_head *)params)->as_run);
 }
 
-/* --- units and tasks --------------------------------------------------------------------- */
+/* --- work units and work --------------------------------------------------------------------- */
 
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
 {
@@ -130,22 +130,22 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
-tc_status an_task_run(const an_analysis *analysis, const an_backend *backend, const an_task *task, void *state,
+tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,
                       double deadline, tc_err *err)
 {
     void *worker = NULL;
-    uint64_t units;
-    tc_status st = analysis->init(task, state, err);
+    uint64_t portions;
+    tc_status st = analysis->init(work, state, err);
 
     if (st == TC_OK)
-        st = backend->open(task, state, &worker, err);
+        st = backend->open(work, state, &worker, err);
     if (st == TC_OK)
         st = TC_MORE;
     while (st == TC_MORE) {
         if (deadline > 0 && tc_seconds() > deadline)
-            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over", task->item->name);
+            st = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over", work->item->name);
         else
-            st = backend->step(worker, state, &units, err);
+            st = backend->step(worker, state, &portions, err);
     }
     if (st == TC_OK)
         st = backend->sync(worker, state, err);

@@ -133,9 +133,9 @@ void an_pool_destroy(an_pool **pool_at)
     free(pool);
 }
 
-uint64_t an_next_batch(uint64_t batch, uint64_t units, unsigned threads, double seconds)
+uint64_t an_next_batch(uint64_t batch, uint64_t done, unsigned threads, double seconds)
 {
-    if (seconds < 0.05 && units == batch && batch < (uint64_t)4096 * threads)
+    if (seconds < 0.05 && done == batch && batch < (uint64_t)4096 * threads)
         return batch * 2;
     return seconds > 0.15 && batch > threads ? batch / 2 : batch;
 }

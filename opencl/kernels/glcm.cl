@@ -68,17 +68,17 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
 
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
- * row; z: the units listed in `units`. bins: room for one group (local), or for
+ * row; z: the portions listed in `portions`. bins: room for one group (local), or for
  * all groups (global), of 4L + L(L+1)/2 counts a work-item.
  */
-__kernel void glcm_slide(__global const glcm_work *all, __global const uint *units, uint first_unit,
+__kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions, uint first_portion,
                          __global const ushort *planes, __global const uchar *roi_planes,
                          __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
                          __global const ulong2 *marginal_steps, __global const ulong2 *difference,
                          __global const ulong *steps, uint diagonal, __global ulong *all_words,
                          GLCM_BINS ushort *bins)
 {
-    __global const glcm_work *const u = all + units[first_unit + get_global_id(2)];
+    __global const glcm_work *const u = all + portions[first_portion + get_global_id(2)];
     const glcm_steps t = { cell_steps, marginal_steps, steps, difference };
     const int y = (int)get_global_id(0);
     int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
@@ -178,10 +178,10 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
 
 /*
  * Global size: x: groups of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of
- * the largest unit; y: units. Work-items compute the features of a block of
+ * the largest portion; y: portions. Work-items compute the features of a block of
  * windows into local memory; then each takes one feature of a part of the
  * block, whose statistics it keeps.
- * partials: [group][GLCM_FEATURES] of each unit, and the windows counted.
+ * partials: [group][GLCM_FEATURES] of each portion, and the windows counted.
  */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
 void glcm_statistics(__global const glcm_work *all, __global const ulong *all_words,
@@ -258,15 +258,15 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
 }
 
 /*
- * The maps of one unit. Global size: x: rows of windows; y: columns. maps:
+ * The maps of one portion. Global size: x: rows of windows; y: columns. maps:
  * [planes][height][width]; window (0,0) is at pixel (x0, y0).
  */
-__kernel void glcm_maps(__global const glcm_work *all, uint unit, __global const ulong *all_words,
+__kernel void glcm_maps(__global const glcm_work *all, uint portion, __global const ulong *all_words,
                         __global const glcm_divisors *divisors, __global const ulong *f,
                         __global const ulong *f60, int fbits, __global const ulong *exp_table,
                         __global float *maps, long map_plane, int map_width)
 {
-    __global const glcm_work *const u = all + unit;
+    __global const glcm_work *const u = all + portion;
     const long x = (long)get_global_id(1), y = (long)get_global_id(0);
     const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
     const long windows = (long)u->columns * u->rows;
@@ -287,8 +287,8 @@ __kernel void glcm_maps(__global const glcm_work *all, uint unit, __global const
 /* --- one matrix of the whole ROI --------------------------------------------------- */
 
 /*
- * Global size: x: rows; y: columns; z: units. counts: a zeroed matrix for each
- * unit; entry (a,b) with a <= b counts unordered pairs.
+ * Global size: x: rows; y: columns; z: portions. counts: a zeroed matrix for each
+ * portion; entry (a,b) with a <= b counts unordered pairs.
  */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts, uint matrix_size)

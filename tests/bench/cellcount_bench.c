@@ -25,7 +25,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static tc_status once(an_task *task, cc_state *state, double *ms, tc_err *err)
+static tc_status once(an_work *work, cc_state *state, double *ms, tc_err *err)
 {
     const double start = now_ms();
     const cc_region *regions;
@@ -34,8 +34,8 @@ static tc_status once(an_task *task, cc_state *state, double *ms, tc_err *err)
     uint64_t units;
     tc_status st;
 
-    state->head.units_done = 0;
-    st = cc_cpu.open(task, state, &worker, err);
+    state->head.portions_done = 0;
+    st = cc_cpu.open(work, state, &worker, err);
     if (st == TC_OK)
         do
             st = cc_cpu.step(worker, state, &units, err);
@@ -43,7 +43,7 @@ static tc_status once(an_task *task, cc_state *state, double *ms, tc_err *err)
     if (worker != NULL)
         cc_cpu.close(&worker);
     if (st == TC_OK)
-        st = cc_regions(task, state, &regions, &owned, err);
+        st = cc_regions(work, state, &regions, &owned, err);
     free(owned);
     *ms = now_ms() - start;
     return st;
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     cc_params params = { .threshold = 1, .bright = true, .eight_connected = true, .min_area = 1, .max_area = INT64_MAX };
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
-    an_task task = { .params = &params, .item = &item, .pixels = &pixels, .slice_ms = 50 };
+    an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };
     tc_err err;
     cc_state *state;
     char line[8];
@@ -75,16 +75,16 @@ int main(int argc, char **argv)
     }
     pixels.nx = item.nx = (uint32_t)atoi(argv[1]);
     pixels.ny = item.ny = (uint32_t)atoi(argv[2]);
-    task.threads = (unsigned)atoi(argv[3]);
+    work.threads = (unsigned)atoi(argv[3]);
     pixels.u8 = malloc((size_t)item.nx * item.ny);
     if (pixels.u8 == NULL || !read_file(argv[4], pixels.u8, (size_t)item.nx * item.ny) ||
-        an_cellcount.plan(&params, &item, &task.plan, &err) != TC_OK)
+        an_cellcount.plan(&params, &item, &work.plan, &err) != TC_OK)
         return 2;
-    state = calloc(1, task.plan.state_bytes);
+    state = calloc(1, work.plan.state_bytes);
     while (state != NULL && fgets(line, sizeof line, stdin) != NULL) {
         double ms = 0;
 
-        if (once(&task, state, &ms, &err) != TC_OK)
+        if (once(&work, state, &ms, &err) != TC_OK)
             return 3;
         printf("%.3f %llu\n", ms, (unsigned long long)state->regions);
         fflush(stdout);

@@ -27,7 +27,7 @@ typedef struct bench {
     wu_pixels pixels;
     void *params;
     wu_item item;
-    an_task task;
+    an_work work;
     uint64_t matrices;         /* of one run */
 } bench;
 
@@ -109,8 +109,8 @@ static void prepare(bench *b, const char *path, const char *distances, const cha
     json_decref(json);
     b->item = (wu_item){ .name = name, .n_images = 1, .spacing = { 1, 1, 1 }, .nx = b->pixels.nx,
                          .ny = b->pixels.ny, .nz = 1, .bits = 8, .channels = 1 };
-    b->task = (an_task){ .params = b->params, .item = &b->item, .pixels = &b->pixels, .slice_ms = 50 };
-    must(an_glcm.plan(b->params, &b->item, &b->task.plan, &err), &err);
+    b->work = (an_work){ .params = b->params, .item = &b->item, .pixels = &b->pixels, .launch_ms = 50 };
+    must(an_glcm.plan(b->params, &b->item, &b->work.plan, &err), &err);
 }
 
 static double clock_now(clockid_t id)
@@ -130,10 +130,10 @@ static seconds run(bench *b, const an_backend *backend, unsigned threads, void *
     tc_status st;
     tc_err err;
 
-    memset(state, 0, b->task.plan.state_bytes);
-    b->task.threads = threads;
-    must(an_glcm.init(&b->task, state, &err), &err);
-    must(backend->open(&b->task, state, &worker, &err), &err);
+    memset(state, 0, b->work.plan.state_bytes);
+    b->work.threads = threads;
+    must(an_glcm.init(&b->work, state, &err), &err);
+    must(backend->open(&b->work, state, &worker, &err), &err);
     do
         st = backend->step(worker, state, &units, &err);
     while (st == TC_MORE);
@@ -197,7 +197,7 @@ static double print_series(const char *what, series *s, const char *format, cons
 static void time_checkpoints(const bench *b, const void *state, double run_seconds)
 {
     char path[64];
-    checkpoint c = { .analysis = "glcm", .state_size = b->task.plan.state_bytes };
+    checkpoint c = { .analysis = "glcm", .state_size = b->work.plan.state_bytes };
     double values[CHECKPOINTS], middle;
     tc_err err;
 
@@ -211,7 +211,7 @@ static void time_checkpoints(const bench *b, const void *state, double run_secon
     unlink(path);
     middle = median(values, CHECKPOINTS);
     printf("%-44s %8.2f MiB, %.1f ms (at most %.1f): %.3f%% of a minute, %.3f%% of the run\n",
-           "a checkpoint", (double)b->task.plan.state_bytes / 1048576, 1e3 * middle,
+           "a checkpoint", (double)b->work.plan.state_bytes / 1048576, 1e3 * middle,
            1e3 * values[CHECKPOINTS - 1], 100 * middle / 60, 100 * middle / run_seconds);
 }
 
@@ -228,7 +228,7 @@ static void do_round(bench *b, measured *m, void *state, void *other)
     const seconds two = run(b, &glcm_cpu, 2, other);
     double each;
 
-    if (memcmp(state, other, b->task.plan.state_bytes) != 0)
+    if (memcmp(state, other, b->work.plan.state_bytes) != 0)
         die("two threads have computed something else than one");
     b->matrices = count_matrices(b, state);
     each = 1e9 / (double)b->matrices;
@@ -313,13 +313,13 @@ int main(int argc, char **argv)
         die("usage: glcm_bench PICTURE.png [--distances JSON] [--roi R] [--rounds 1..99] "
             "[--once accumulators|features|all]");
     prepare(&b, picture, distances, roi);
-    state = allocate(b.task.plan.state_bytes);
+    state = allocate(b.work.plan.state_bytes);
     if (once != NULL) {
         run(&b, strcmp(once, "accumulators") == 0 ? &glcm_cpu_accumulators
               : strcmp(once, "features") == 0 ? &glcm_cpu_features : &glcm_cpu, 1, state);
         printf("%llu\n", (unsigned long long)count_matrices(&b, state));
     } else {
-        other = allocate(b.task.plan.state_bytes);
+        other = allocate(b.work.plan.state_bytes);
         compare(&b, rounds, state, other);
         print_memory();
         free(other);

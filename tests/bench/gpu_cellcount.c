@@ -26,14 +26,14 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static tc_status once(const an_backend *backend, const an_task *task, cc_state *state, double *ms, tc_err *err)
+static tc_status once(const an_backend *backend, const an_work *work, cc_state *state, double *ms, tc_err *err)
 {
     void *worker = NULL;
     uint64_t units;
     tc_status st;
 
-    state->head.units_done = 0;
-    st = backend->open(task, state, &worker, err);
+    state->head.portions_done = 0;
+    st = backend->open(work, state, &worker, err);
     if (st == TC_OK)
         do
             st = backend->step(worker, state, &units, err);
@@ -48,26 +48,26 @@ static tc_status once(const an_backend *backend, const an_task *task, cc_state *
     return st;
 }
 
-static tc_status compare(an_task *task, ocl_device *device, int repeats, tc_err *err)
+static tc_status compare(an_work *work, ocl_device *device, int repeats, tc_err *err)
 {
-    cc_state *const cpu = calloc(1, task->plan.state_bytes), *const gpu = calloc(1, task->plan.state_bytes);
+    cc_state *const cpu = calloc(1, work->plan.state_bytes), *const gpu = calloc(1, work->plan.state_bytes);
     double labels = 1e30, measure = 1e30, all = 1e30;
     tc_status st = cpu == NULL || gpu == NULL ? tc_no_memory(err, "the states")
-                                              : once(&cc_cpu, task, cpu, NULL, err);
+                                              : once(&cc_cpu, work, cpu, NULL, err);
 
-    task->device = device;
+    work->device = device;
     for (int i = 0; st == TC_OK && i < repeats; i++) {
         const double start = now_ms();
         double ms[2] = { 0 };
 
-        st = once(&ocl_cellcount, task, gpu, ms, err);
+        st = once(&ocl_cellcount, work, gpu, ms, err);
         labels = ms[0] < labels ? ms[0] : labels;
         measure = ms[1] < measure ? ms[1] : measure;
         all = now_ms() - start < all ? now_ms() - start : all;
     }
     if (st == TC_OK)
         printf("%.3f %.3f %.3f %s\n", labels, measure, all,
-               memcmp(cpu, gpu, task->plan.state_bytes) == 0 ? "same" : "DIFFERENT");
+               memcmp(cpu, gpu, work->plan.state_bytes) == 0 ? "same" : "DIFFERENT");
     free(cpu);
     free(gpu);
     return st;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     cc_params params = { .threshold = 1, .bright = true, .min_area = 1, .max_area = INT64_MAX };
     wu_item item = { .nz = 1, .bits = 8, .channels = 1 };
     wu_pixels pixels = { .nz = 1, .bits = 8 };
-    an_task task = { .params = &params, .item = &item, .pixels = &pixels, .threads = 1, .slice_ms = 50 };
+    an_work work = { .params = &params, .item = &item, .pixels = &pixels, .threads = 1, .launch_ms = 50 };
     ocl_wish wish = { .kind = OCL_WISH_ANY };
     ocl_device *device = NULL;
     tc_err err = { "" };
@@ -101,11 +101,11 @@ int main(int argc, char **argv)
         return 2;
     }
     fclose(file);
-    st = an_cellcount.plan(&params, &item, &task.plan, &err);
+    st = an_cellcount.plan(&params, &item, &work.plan, &err);
     if (st == TC_OK)
         st = ocl_device_find(&wish, &device, &err);
     if (st == TC_OK)
-        st = compare(&task, device, atoi(argv[5]), &err);
+        st = compare(&work, device, atoi(argv[5]), &err);
     if (st != TC_OK)
         fprintf(stderr, "gpu_cellcount: %s\n", err.message);
     ocl_device_close(&device);

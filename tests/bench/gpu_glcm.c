@@ -43,17 +43,17 @@ static tc_status load(const char *path, wu_pixels *px, tc_err *err)
 }
 
 /* Runs the whole item; *ms is the time from open to the last sync. */
-static tc_status run(const an_backend *backend, const an_task *task, void *state, double *ms, tc_err *err)
+static tc_status run(const an_backend *backend, const an_work *work, void *state, double *ms, tc_err *err)
 {
     const double start = ocl_clock_ms();
     void *worker = NULL;
     uint64_t units;
     tc_status st;
 
-    memset(state, 0, task->plan.state_bytes);
-    st = an_glcm.init(task, state, err);
+    memset(state, 0, work->plan.state_bytes);
+    st = an_glcm.init(work, state, err);
     if (st == TC_OK)
-        st = backend->open(task, state, &worker, err);
+        st = backend->open(work, state, &worker, err);
     if (st == TC_OK) {
         do
             st = backend->step(worker, state, &units, err);
@@ -67,9 +67,9 @@ static tc_status run(const an_backend *backend, const an_task *task, void *state
     return st;
 }
 
-static double matrices_of(const an_task *task, const void *state)
+static double matrices_of(const an_work *work, const void *state)
 {
-    const glcm_params *const p = task->params;
+    const glcm_params *const p = work->params;
     double n = 0;
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
@@ -77,10 +77,10 @@ static double matrices_of(const an_task *task, const void *state)
     return n;
 }
 
-static void bench_device(const ocl_api *api, const ocl_info *info, an_task *task, const void *expected, double cpu_ms)
+static void bench_device(const ocl_api *api, const ocl_info *info, an_work *work, const void *expected, double cpu_ms)
 {
-    void *const state = malloc(task->plan.state_bytes);
-    const double matrices = matrices_of(task, expected);
+    void *const state = malloc(work->plan.state_bytes);
+    const double matrices = matrices_of(work, expected);
     tc_err err = { "" };
 
     printf("%u:%u %s\n", info->platform_index, info->device_index, info->name);
@@ -89,9 +89,9 @@ static void bench_device(const ocl_api *api, const ocl_info *info, an_task *task
         double ms = 0;
         tc_status st = ocl_device_open(api, info, &device, &err);
 
-        task->device = device;
+        work->device = device;
         if (st == TC_OK)
-            st = run(ocl_backend("glcm"), task, state, &ms, &err);
+            st = run(ocl_backend("glcm"), work, state, &ms, &err);
         if (st != TC_OK) {
             printf("  %s\n", err.message);
         } else {
@@ -101,7 +101,7 @@ static void bench_device(const ocl_api *api, const ocl_info *info, an_task *task
                    "%.0f million matrices/s of kernel time, %.0f of all but the build; %.1f times the CPU; %s\n",
                    round == 0 ? "first: " : "again: ", t->build, t->kernels, t->transfers, (double)t->bytes * 1e-6, ms,
                    matrices / t->kernels * 1e-3, matrices / (ms - t->build) * 1e-3, cpu_ms / (ms - t->build),
-                   memcmp(state, expected, task->plan.state_bytes) == 0 ? "same bits" : "OTHER BITS");
+                   memcmp(state, expected, work->plan.state_bytes) == 0 ? "same bits" : "OTHER BITS");
         }
         ocl_device_close(&device);
     }
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     char name[] = "bench";
     wu_pixels px = { 0 };
     wu_item item = { .name = name, .nz = 1, .bits = 8, .channels = 1, .n_images = 1 };
-    an_task task = { .item = &item, .pixels = &px, .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1, .slice_ms = 50 };
+    an_work work = { .item = &item, .pixels = &px, .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1, .launch_ms = 50 };
     json_t *const json = json_loads(text, 0, NULL);
     ocl_info *list = NULL;
     size_t count = 0;
@@ -134,19 +134,19 @@ int main(int argc, char **argv)
     if (st == TC_OK)
         st = an_parse(&an_glcm, json, "parameters", &params, &err);
     if (st == TC_OK)
-        st = an_glcm.plan(params, &item, &task.plan, &err);
-    task.params = params;
-    state = st == TC_OK ? calloc(1, task.plan.state_bytes) : NULL;
+        st = an_glcm.plan(params, &item, &work.plan, &err);
+    work.params = params;
+    state = st == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
     if (state != NULL)
-        st = run(an_glcm.cpu, &task, state, &cpu_ms, &err);
+        st = run(an_glcm.cpu, &work, state, &cpu_ms, &err);
     if (st == TC_OK)
-        printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n", task.threads,
-               task.threads == 1 ? "" : "s", cpu_ms, matrices_of(&task, state) / cpu_ms * 1e-3,
-               matrices_of(&task, state) * 1e-6);
+        printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n", work.threads,
+               work.threads == 1 ? "" : "s", cpu_ms, matrices_of(&work, state) / cpu_ms * 1e-3,
+               matrices_of(&work, state) * 1e-6);
     if (st == TC_OK && ocl_load(&api, &err) == TC_OK && ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
         for (size_t i = 0; i < count; i++)
             if (list[i].refusal[0] == '\0')
-                bench_device(&api, &list[i], &task, state, cpu_ms);
+                bench_device(&api, &list[i], &work, state, cpu_ms);
     }
     if (st != TC_OK || count == 0)
         fprintf(stderr, "gpu_glcm: %s\n", err.message);

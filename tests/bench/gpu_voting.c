@@ -28,7 +28,7 @@ typedef struct bench {
     wu_job *job;
     wu_pixels pixels;
     void *params;
-    an_task task;
+    an_work work;
 } bench;
 
 typedef struct spent {
@@ -50,7 +50,7 @@ static tc_status load_unit(bench *b, const char *path, tc_err *err)
     if (st != TC_OK)
         return st;
     printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start, ocl_clock_ms() - read);
-    b->task.item = &b->job->items[0];
+    b->work.item = &b->job->items[0];
     return TC_OK;
 }
 
@@ -71,17 +71,17 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
     if (st == TC_OK)
         st = an_parse(&an_voting, json, "parameters", &b->params, err);
     json_decref(json);
-    b->task.item = &b->made_item;
+    b->work.item = &b->made_item;
     return st;
 }
 
 /* Steps to the end; the times go to the phase that each step began in. */
 static tc_status do_steps(const bench *b, const an_backend *backend, void *worker, void *state, spent *t, tc_err *err)
 {
-    const ocl_device *const device = b->task.device;
+    const ocl_device *const device = b->work.device;
     voting_scheme s;
     uint64_t units = 0, band;
-    tc_status st = voting_scheme_init(b->params, b->task.item, "bench", &s, err);
+    tc_status st = voting_scheme_init(b->params, b->work.item, "bench", &s, err);
 
     if (st == TC_OK)
         st = TC_MORE;
@@ -90,7 +90,7 @@ static tc_status do_steps(const bench *b, const an_backend *backend, void *worke
         voting_phase phase;
         int round;
 
-        voting_unit_at(&s, units, &phase, &round, &band);
+        voting_portion_at(&s, units, &phase, &round, &band);
         st = backend->step(worker, state, &units, err);
         t->phase[phase] += ocl_clock_ms() - start;
         t->kernels[phase] += (device != NULL ? device->times.kernels : 0) - kernels;
@@ -103,7 +103,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
     wu_output output = { 0, NULL };
     void *worker = NULL;
     double at[5] = { ocl_clock_ms() };
-    tc_status st = backend->open(&b->task, state, &worker, err);
+    tc_status st = backend->open(&b->work, state, &worker, err);
 
     at[1] = ocl_clock_ms();
     if (st == TC_OK)
@@ -113,7 +113,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
         st = backend->sync(worker, state, err);
     at[3] = ocl_clock_ms();
     if (st == TC_OK)
-        st = an_voting.finish(&b->task, 0, state, &output, err);
+        st = an_voting.finish(&b->work, 0, state, &output, err);
     at[4] = ocl_clock_ms();
     wu_output_free(&output);
     if (worker != NULL)
@@ -128,17 +128,17 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
 /* Once on one backend; *crc of the state, *ms in all. */
 static tc_status run_once(const bench *b, const an_backend *backend, unsigned long *crc, double *ms, tc_err *err)
 {
-    void *const state = calloc(1, b->task.plan.state_bytes);
+    void *const state = calloc(1, b->work.plan.state_bytes);
     spent t = { .open = 0 };
     tc_status st = state == NULL ? tc_no_memory(err, "the state") : run(b, backend, state, &t, err);
 
     if (st == TC_OK) {
-        *crc = crc32_z(crc32_z(0, NULL, 0), state, b->task.plan.state_bytes);
+        *crc = crc32_z(crc32_z(0, NULL, 0), state, b->work.plan.state_bytes);
         *ms = t.open + t.steps + t.sync + t.finish;
         printf("  open %.0f, steps %.0f, sync %.0f, finish %.0f, in all %.0f ms; crc %08lx\n   ", t.open, t.steps, t.sync,
                t.finish, *ms, *crc);
         for (int i = 0; i < PHASES; i++)
-            printf(b->task.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,", phase_names[i], t.phase[i],
+            printf(b->work.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,", phase_names[i], t.phase[i],
                    t.kernels[i]);
         printf("\n");
     }
@@ -155,13 +155,13 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
         unsigned long crc = 0;
         double ms = 0;
 
-        st = ocl_device_find(wish, &b->task.device, err);
+        st = ocl_device_find(wish, &b->work.device, err);
         if (st == TC_OK && i == 0)
-            printf("%s\n", b->task.device->info.name);
+            printf("%s\n", b->work.device->info.name);
         if (st == TC_OK)
             st = run_once(b, ocl_backend("voting"), &crc, &ms, err);
         if (st == TC_OK) {
-            const ocl_times *const t = &b->task.device->times;
+            const ocl_times *const t = &b->work.device->times;
 
             printf("    build %.0f ms, kernels %.1f ms (longest launch %.1f), transfers %.1f ms (%.1f MB)", t->build,
                    t->kernels, t->longest, t->transfers, (double)t->bytes * 1e-6);
@@ -170,14 +170,14 @@ static tc_status run_device(bench *b, const ocl_wish *wish, unsigned long expect
                        crc == expected ? "same bits" : "OTHER BITS");
             printf("\n");
         }
-        ocl_device_close(&b->task.device);
+        ocl_device_close(&b->work.device);
     }
     return st;
 }
 
 int main(int argc, char **argv)
 {
-    bench b = { .task = { .pixels = &b.pixels } };
+    bench b = { .work = { .pixels = &b.pixels } };
     const bool unit = argc == 4 || argc == 5;
     ocl_wish wish = { .kind = OCL_WISH_ANY };
     unsigned long crc = 0;
@@ -189,14 +189,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: gpu_voting DEVICE THREADS (UNIT.zip | NX NY NZ RADIUS) [SLICE_MS]\n%s\n", err.message);
         return 1;
     }
-    b.task.threads = (unsigned)abs(atoi(argv[2]));
-    b.task.slice_ms = argc == 5 || argc == 8 ? atof(argv[argc - 1]) : 50;
+    b.work.threads = (unsigned)abs(atoi(argv[2]));
+    b.work.launch_ms = argc == 5 || argc == 8 ? atof(argv[argc - 1]) : 50;
     st = unit ? load_unit(&b, argv[3], &err) : make_up(&b, argv + 3, &err);
     if (st == TC_OK)
-        st = an_voting.plan(b.params, b.task.item, &b.task.plan, &err);
-    b.task.params = b.params;
+        st = an_voting.plan(b.params, b.work.item, &b.work.plan, &err);
+    b.work.params = b.params;
     if (st == TC_OK && argv[2][0] == '-') {
-        printf("CPU, %u threads\n", b.task.threads);
+        printf("CPU, %u threads\n", b.work.threads);
         st = run_once(&b, &voting_cpu, &crc, &cpu_ms, &err);
     }
     if (st == TC_OK)

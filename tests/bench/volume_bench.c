@@ -28,18 +28,18 @@ typedef struct times {
     double labels, everything;
 } times;
 
-static double seconds(const an_task *task)
+static double seconds(const an_work *work)
 {
-    return task->device == NULL && task->threads == 1 ? (double)clock() / CLOCKS_PER_SEC : tc_seconds();
+    return work->device == NULL && work->threads == 1 ? (double)clock() / CLOCKS_PER_SEC : tc_seconds();
 }
 
-static tc_status once(const an_backend *backend, const an_task *task, vol_state *state, times *t, tc_err *err)
+static tc_status once(const an_backend *backend, const an_work *work, vol_state *state, times *t, tc_err *err)
 {
-    const double start = seconds(task), kernels = task->device != NULL ? task->device->times.kernels : 0;
+    const double start = seconds(work), kernels = work->device != NULL ? work->device->times.kernels : 0;
     wu_output out = { 0, NULL };
     void *worker = NULL;
     uint64_t units;
-    tc_status st = backend->open(task, state, &worker, err);
+    tc_status st = backend->open(work, state, &worker, err);
 
     if (st == TC_OK)
         do
@@ -47,20 +47,20 @@ static tc_status once(const an_backend *backend, const an_task *task, vol_state 
         while (st == TC_MORE);
     if (st == TC_OK)
         st = backend->sync(worker, state, err);
-    t->labels = task->device != NULL ? task->device->times.kernels - kernels : 0;
+    t->labels = work->device != NULL ? work->device->times.kernels - kernels : 0;
     if (worker != NULL)
         backend->close(&worker);
-    if (task->device == NULL)
-        t->labels = 1e3 * (seconds(task) - start);
+    if (work->device == NULL)
+        t->labels = 1e3 * (seconds(work) - start);
     if (st == TC_OK)
-        st = vol_finish(task, 0, state, &out, err);
-    t->everything = 1e3 * (seconds(task) - start);
+        st = vol_finish(work, 0, state, &out, err);
+    t->everything = 1e3 * (seconds(work) - start);
     wu_output_free(&out);
     return st;
 }
 
 /* The best of some; the state is made anew for each. *state: that of the last. */
-static tc_status best_of(int repeats, const an_backend *backend, const an_task *task, vol_state **state, times *best,
+static tc_status best_of(int repeats, const an_backend *backend, const an_work *work, vol_state **state, times *best,
                          tc_err *err)
 {
     tc_status st = TC_OK;
@@ -71,24 +71,24 @@ static tc_status best_of(int repeats, const an_backend *backend, const an_task *
         times t = { 0, 0 };
 
         free(*state);
-        *state = tc_zeroed(task->plan.state_bytes);
-        st = *state == NULL ? tc_no_memory(err, "the state") : once(backend, task, *state, &t, err);
+        *state = tc_zeroed(work->plan.state_bytes);
+        st = *state == NULL ? tc_no_memory(err, "the state") : once(backend, work, *state, &t, err);
         best->labels = t.labels < best->labels ? t.labels : best->labels;
         best->everything = t.everything < best->everything ? t.everything : best->everything;
     }
     return st;
 }
 
-static tc_status bench(an_task *task, ocl_device *device, int repeats, tc_err *err)
+static tc_status bench(an_work *work, ocl_device *device, int repeats, tc_err *err)
 {
-    const size_t bytes = task->plan.state_bytes;
+    const size_t bytes = work->plan.state_bytes;
     vol_state *cpu = NULL, *other = NULL;
     times t;
-    tc_status st = best_of(device == NULL ? repeats : 1, &vol_cpu, task, &cpu, &t, err);
+    tc_status st = best_of(device == NULL ? repeats : 1, &vol_cpu, work, &cpu, &t, err);
 
-    task->device = device;
+    work->device = device;
     if (st == TC_OK && device != NULL)
-        st = best_of(repeats, &ocl_volume, task, &other, &t, err);
+        st = best_of(repeats, &ocl_volume, work, &other, &t, err);
     if (st == TC_OK)
         printf("%.3f %.1f %llu %s\n", t.labels, t.everything, (unsigned long long)cpu->cells,
                other == NULL || memcmp(cpu, other, bytes) == 0 ? "same" : "DIFFERENT");
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     vol_params params = { .membrane = 1, .min_voxels = 1, .max_voxels = INT64_MAX };
     wu_item item = { .name = name, .is_stack = true, .bits = 8, .channels = 1, .spacing = { 1, 1, 1 } };
     wu_pixels pixels = { .bits = 8 };
-    an_task task = { .params = &params, .item = &item, .pixels = &pixels, .slice_ms = 50 };
+    an_work work = { .params = &params, .item = &item, .pixels = &pixels, .launch_ms = 50 };
     ocl_wish wish = { 0 };
     ocl_device *device = NULL;
     tc_err err = { "" };
@@ -128,16 +128,16 @@ int main(int argc, char **argv)
     pixels.ny = item.ny = (uint32_t)strtoul(argv[3], NULL, 10);
     pixels.nz = item.nz = (uint32_t)strtoul(argv[4], NULL, 10);
     params.through = strcmp(argv[5], "3d") == 0;
-    task.threads = (unsigned)strtoul(argv[6], NULL, 10);
+    work.threads = (unsigned)strtoul(argv[6], NULL, 10);
     n = (size_t)item.nx * item.ny * item.nz;
     pixels.u8 = malloc(n);
     st = pixels.u8 == NULL ? tc_no_memory(&err, "the stack") : read_file(argv[8], pixels.u8, n, &err);
     if (st == TC_OK)
-        st = an_volume.plan(&params, &item, &task.plan, &err);
+        st = an_volume.plan(&params, &item, &work.plan, &err);
     if (st == TC_OK)
         st = ocl_device_find(&wish, &device, &err);
     if (st == TC_OK)
-        st = bench(&task, device, atoi(argv[7]), &err);
+        st = bench(&work, device, atoi(argv[7]), &err);
     if (st != TC_OK)
         fprintf(stderr, "volume_bench: %s\n", err.message);
     ocl_device_close(&device);

@@ -19,7 +19,7 @@ typedef struct job {
     wu_item item;
     wu_pixels pixels;
     void *params;
-    an_task task;
+    an_work work;
 } job;
 
 static void must(tc_status st)
@@ -39,8 +39,8 @@ static void begin(job *j, const an_analysis *a, const an_selftest *t)
                          .channels = 1 };
     must(an_parse(a, json, "fuzz", &j->params, NULL));
     must(an_selftest_pixels(t, &j->pixels, NULL));
-    j->task = (an_task){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
-    must(a->plan(j->params, &j->item, &j->task.plan, NULL));
+    j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
+    must(a->plan(j->params, &j->item, &j->work.plan, NULL));
     json_decref(json);
 }
 
@@ -49,7 +49,7 @@ static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
 {
     void *worker = NULL;
     uint64_t done = 0;
-    tc_status st = a->cpu->open(&j->task, state, &worker, NULL);
+    tc_status st = a->cpu->open(&j->work, state, &worker, NULL);
 
     if (st != TC_OK)
         return st;
@@ -69,19 +69,19 @@ static void finish(const an_analysis *a, job *j, const void *state)
 {
     wu_output out = { 0, NULL };
 
-    a->finish(&j->task, 0, state, &out, NULL);
+    a->finish(&j->work, 0, state, &out, NULL);
     wu_output_free(&out);
 }
 
 static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t size, uint8_t far)
 {
-    const size_t bytes = j->task.plan.state_bytes;
+    const size_t bytes = j->work.plan.state_bytes;
     unsigned char *const state = calloc(1, bytes);
 
     if (state == NULL)
         abort();
-    must(a->init(&j->task, state, NULL));
-    if (far > 0 && work(a, j, state, j->task.plan.units * far / UINT8_MAX) != TC_MORE && far < UINT8_MAX)
+    must(a->init(&j->work, state, NULL));
+    if (far > 0 && work(a, j, state, j->work.plan.portions * far / UINT8_MAX) != TC_MORE && far < UINT8_MAX)
         far = UINT8_MAX;       /* small items are done in one step */
     for (; size >= CHANGE; data += CHANGE, size -= CHANGE) {
         uint32_t place;
@@ -89,8 +89,8 @@ static void one_state(const an_analysis *a, job *j, const uint8_t *data, size_t 
         memcpy(&place, data, sizeof place);
         state[place % bytes] = data[CHANGE - 1];
     }
-    if (((const an_state_head *)(const void *)state)->units_done <= j->task.plan.units &&
-        (a->check_state == NULL || a->check_state(&j->task, state, NULL) == TC_OK) &&
+    if (((const an_state_head *)(const void *)state)->portions_done <= j->work.plan.portions &&
+        (a->check_state == NULL || a->check_state(&j->work, state, NULL) == TC_OK) &&
         work(a, j, state, UINT64_MAX) == TC_OK)
         finish(a, j, state);
     free(state);

@@ -45,14 +45,14 @@ typedef struct run {
     ocl_device *device[2];
     void *params;
     wu_pixels pixels;
-    an_task task;
+    an_work work;
     void *state;
 } run;
 
 static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *err)
 {
     void *worker = NULL;
-    tc_status st = r->backend->open(&r->task, r->state, &worker, err);
+    tc_status st = r->backend->open(&r->work, r->state, &worker, err);
     const double start = now();
     uint64_t units;
 
@@ -77,11 +77,11 @@ static tc_status do_steps(run *r, unsigned long steps, double *seconds, tc_err *
 /* Another place in memory, with the same bytes. */
 static tc_status move_state(run *r, tc_err *err)
 {
-    void *const copy = malloc(r->task.plan.state_bytes);
+    void *const copy = malloc(r->work.plan.state_bytes);
 
     if (copy == NULL)
         return tc_no_memory(err, "the state");
-    memcpy(copy, r->state, r->task.plan.state_bytes);
+    memcpy(copy, r->state, r->work.plan.state_bytes);
     free(r->state);
     r->state = copy;
     return TC_OK;
@@ -96,8 +96,8 @@ static tc_status use_device(run *r, unsigned which, tc_err *err)
     wish.floats = r->analysis->uses_floats;
     if (st == TC_OK && r->device[which] == NULL)
         st = ocl_device_find(&wish, &r->device[which], err);
-    r->task.device = r->device[which];
-    r->backend = r->task.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
+    r->work.device = r->device[which];
+    r->backend = r->work.device != NULL ? ocl_backend(r->analysis->name) : r->analysis->cpu;
     if (st == TC_OK && r->backend == NULL)
         st = tc_fail(err, TC_DEVICE, "%s: has no OpenCL", r->analysis->name);
     return st;
@@ -107,25 +107,25 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
 {
     double seconds = 0;
     unsigned long more = 0;      /* steps, where a turn has got no further */
-    tc_status st = r->analysis->plan(r->params, r->task.item, &r->task.plan, err);
+    tc_status st = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 
     if (st != TC_OK)
         return st;
-    r->state = calloc(1, r->task.plan.state_bytes);
+    r->state = calloc(1, r->work.plan.state_bytes);
     if (r->state == NULL)
         return tc_no_memory(err, "the state");
-    st = r->analysis->init(&r->task, r->state, err);
+    st = r->analysis->init(&r->work, r->state, err);
     if (st != TC_OK)
         return st;
     for (unsigned turn = 0; ; turn++) {
         const an_state_head *const head = r->state;
-        const uint64_t before = head->units_done;
+        const uint64_t before = head->portions_done;
 
         st = use_device(r, turn % (r->devices[1] != NULL ? 2 : 1), err);
         if (st == TC_OK)
             st = do_steps(r, steps > 0 ? steps + more : 0, &seconds, err);
-        more = head->units_done > before ? 0 : more + 1;
+        more = head->portions_done > before ? 0 : more + 1;
         if (st == TC_MORE)
             st = move_state(r, err) == TC_OK ? TC_MORE : TC_NO_MEMORY;
         if (st != TC_MORE)
@@ -135,7 +135,7 @@ static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err
         return st;
     printf("%.6f\n", seconds);
     out = fopen(path, "wb");
-    if (out == NULL || fwrite(r->state, 1, r->task.plan.state_bytes, out) != r->task.plan.state_bytes)
+    if (out == NULL || fwrite(r->state, 1, r->work.plan.state_bytes, out) != r->work.plan.state_bytes)
         st = tc_fail(err, TC_IO, "%s: cannot be written", path);
     if (out != NULL)
         fclose(out);
@@ -157,11 +157,11 @@ int main(int argc, char **argv)
         const size_t item = strtoul(argv[2], NULL, 10) % r.job->n_items;
 
         r.analysis = an_find(r.job->analysis);
-        r.task = (an_task){ .item = &r.job->items[item], .pixels = &r.pixels, .slice_ms = 50,
+        r.work = (an_work){ .item = &r.job->items[item], .pixels = &r.pixels, .launch_ms = 50,
                             .threads = (unsigned)strtoul(argv[4], NULL, 10) };
         st = r.analysis == NULL ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
                                 : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);
-        r.task.params = r.params;
+        r.work.params = r.params;
         if (st == TC_OK)
             st = wu_item_load(r.job, item, &r.pixels, &err);
     }

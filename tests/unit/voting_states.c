@@ -13,7 +13,7 @@
 
 static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
 {
-    an_task task = { .threads = threads };
+    an_work work = { .threads = threads };
     voting_scheme s;
     wu_pixels pixels;
     wu_job *job = NULL;
@@ -26,15 +26,15 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
         st = wu_item_load(job, 0, &pixels, err);
     if (st != TC_OK)
         return st;
-    task.params = params;
-    task.item = &job->items[0];
-    task.pixels = &pixels;
-    st = voting_scheme_init(params, task.item, path, &s, err);
+    work.params = params;
+    work.item = &job->items[0];
+    work.pixels = &pixels;
+    st = voting_scheme_init(params, work.item, path, &s, err);
     if (st == TC_OK)
-        st = an_voting.plan(params, task.item, &task.plan, err);
-    state = calloc(1, task.plan.state_bytes);
+        st = an_voting.plan(params, work.item, &work.plan, err);
+    state = calloc(1, work.plan.state_bytes);
     if (st == TC_OK)
-        st = voting_cpu.open(&task, state, &worker, err);
+        st = voting_cpu.open(&work, state, &worker, err);
     for (st = st == TC_OK ? TC_MORE : st; st == TC_MORE;) {
         uint64_t done;
 

@@ -102,17 +102,17 @@ void val_verifier_free(val_verifier *v)
 
 /* --- computing ----------------------------------------------------------------------- */
 
-static tc_status compute(const val_verifier *v, const an_task *task, size_t index, wu_output *out, tc_err *err)
+static tc_status compute(const val_verifier *v, const an_work *work, size_t index, wu_output *out, tc_err *err)
 {
     const an_analysis *const a = v->unit->analysis;
-    void *const state = calloc(1, task->plan.state_bytes);
+    void *const state = calloc(1, work->plan.state_bytes);
     tc_status st;
 
     if (state == NULL)
         return tc_no_memory(err, "the state of an item");
-    st = an_task_run(a, a->cpu, task, state, v->deadline, err);
+    st = an_work_run(a, a->cpu, work, state, v->deadline, err);
     if (st == TC_OK)
-        st = a->finish(task, index, state, out, err);
+        st = a->finish(work, index, state, out, err);
     if (st == TC_OK)
         st = wu_output_keep(out, err);
     free(state);
@@ -124,16 +124,16 @@ static tc_status compute_item(const val_verifier *v, size_t index, wu_output *ou
 {
     const wu_item *const item = &v->unit->job->items[index];
     wu_pixels pixels = { .nx = 0 };
-    an_task task = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
-    tc_status st = v->unit->analysis->plan(v->unit->params, item, &task.plan, err);
+    an_work work = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
+    tc_status st = v->unit->analysis->plan(v->unit->params, item, &work.plan, err);
 
-    if (st == TC_OK && v->options->max_memory > 0 && task.plan.memory_bytes > v->options->max_memory)
+    if (st == TC_OK && v->options->max_memory > 0 && work.plan.memory_bytes > v->options->max_memory)
         st = tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
-                     item->name, (task.plan.memory_bytes >> 20) + 1);
+                     item->name, (work.plan.memory_bytes >> 20) + 1);
     if (st == TC_OK)
         st = wu_item_load(v->unit->job, index, &pixels, err);
     if (st == TC_OK)
-        st = compute(v, &task, index, out, err);
+        st = compute(v, &work, index, out, err);
     wu_pixels_free(&pixels);
     return st;
 }

@@ -30,7 +30,7 @@ typedef struct cc_params {
     int64_t min_area, max_area;    /* kept: min_area <= area <= max_area */
 } cc_params;
 
-/* The phases of an item, in order; those that do not apply have no tasks. */
+/* The phases of an item, in order; those that do not apply have no parts. */
 typedef enum cc_phase {
     CC_HISTOGRAM,      /* for Otsu */
     CC_MASK,           /* pixels to bits */
@@ -103,8 +103,8 @@ uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
-tc_status cc_check_state(const an_task *task, const void *state, tc_err *err);
-tc_status cc_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status cc_check_state(const an_work *work, const void *state, tc_err *err);
+tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 /* cellcount_check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
@@ -130,7 +130,7 @@ void cc_measure_drop(cc_measure *m);
 
 /* The regions of a final state, by label: its table, or measured now. *owned: to be
  * freed, NULL for the table. */
-tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions, cc_region **owned,
                      tc_err *err);
 
 /* Whether regions are left out, and whether this one is not. */
@@ -144,7 +144,7 @@ extern const an_backend cc_cpu;
 /* The phase that comes next. */
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err);
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's

@@ -35,7 +35,7 @@ static const cc_work *const phases[CC_PHASES] = {
 };
 
 /* Tasks of a phase; 0 where it does not apply. */
-static size_t phase_tasks(const cc_worker *w, cc_phase phase)
+static size_t phase_parts(const cc_worker *w, cc_phase phase)
 {
     const cc_params *const p = w->params;
 
@@ -51,7 +51,7 @@ static size_t phase_tasks(const cc_worker *w, cc_phase phase)
         return p->split ? 0 : w->bands;
     case CC_DISTANCE_X:
     case CC_DISTANCE_Y:
-        return p->split ? edt_tasks(&w->edt, phase - CC_DISTANCE_X) : 0;
+        return p->split ? edt_parts(&w->edt, phase - CC_DISTANCE_X) : 0;
     case CC_BYTES:
     case CC_ASCEND:
     case CC_MAXIMA:
@@ -89,67 +89,67 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
             return st;
         w->phase++;
         w->done = 0;
-    } while (w->phase < CC_PHASES && phase_tasks(w, w->phase) == 0);
+    } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
     if (w->phase == CC_KEPT && w->params->split)
-        head->units_done = (uint64_t)CC_KEPT * w->bands;
+        head->portions_done = (uint64_t)CC_KEPT * w->bands;
     else if (w->phase == CC_CLEAR)
-        head->units_done = 0;       /* the distances go */
+        head->portions_done = 0;       /* the distances go */
     if (w->phase == CC_PHASES) {
         state->regions = w->regions;
-        head->units_done = w->task->plan.units;
+        head->portions_done = w->work->plan.portions;
     }
     return TC_OK;
 }
 
-static void run_task(void *user, unsigned thread, size_t task)
+static void run_part(void *user, unsigned thread, size_t part)
 {
     cc_worker *const w = user;
 
-    phases[w->phase]->task(w, w->done + task, &w->scratch[thread]);
+    phases[w->phase]->part(w, w->done + part, &w->scratch[thread]);
 }
 
-tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *units_done, tc_err *err)
+tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err)
 {
     cc_worker *const w = worker;
     an_state_head *const head = &state->head;
     const double start = tc_seconds();
-    size_t tasks, left;
+    size_t parts, left;
     tc_status st = TC_OK;
 
-    *units_done = head->units_done;
-    if (head->units_done == w->task->plan.units || w->phase >= until)
+    *portions_done = head->portions_done;
+    if (head->portions_done == w->work->plan.portions || w->phase >= until)
         return TC_OK;
     w->plane = w->picture.starts = state->plane;
     w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     w->edt.out = (uint32_t *)w->plane;
     /* A small picture is done in one step. */
     do {
-        tasks = phase_tasks(w, w->phase);
-        left = tasks - w->done;
+        parts = phase_parts(w, w->phase);
+        left = parts - w->done;
         if (left > w->batch)
             left = w->batch;
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
             left = 1;
-        an_pool_run(w->pool, run_task, w, left);
+        an_pool_run(w->pool, run_part, w, left);
         w->done += left;
-        for (unsigned t = 0; t < w->task->threads; t++)
+        for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
                 return tc_no_memory(err, "the cells");
-        *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
-        if (w->done == tasks)
+        *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
+        if (w->done == parts)
             st = go_on(w, state, err);
     } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
     if (st == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase < CC_PHASES)
         return st;
-    *units_done = head->units_done;
+    *portions_done = head->portions_done;
     return st;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
-    return cc_host_step(worker, state, CC_PHASES, units_done, err);
+    return cc_host_step(worker, state, CC_PHASES, portions_done, err);
 }
 
 static void cpu_close(void **worker)
@@ -160,7 +160,7 @@ static void cpu_close(void **worker)
     if (w == NULL)
         return;
     an_pool_destroy(&w->pool);
-    for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
+    for (unsigned t = 0; w->scratch != NULL && t < w->work->threads; t++) {
         free(w->scratch[t].edges);
         free(w->scratch[t].row);
         free(w->scratch[t].label);
@@ -182,12 +182,12 @@ static void cpu_close(void **worker)
 
 static bool make_scratch(cc_worker *w)
 {
-    const size_t grey_values = (size_t)1 << w->task->pixels->bits;
+    const size_t grey_values = (size_t)1 << w->work->pixels->bits;
 
-    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     if (w->scratch == NULL)
         return false;
-    for (unsigned t = 0; t < w->task->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         cc_scratch *const s = &w->scratch[t];
 
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
@@ -233,7 +233,7 @@ static void resume_split(cc_worker *w, const int32_t *distances)
     w->phase = CC_KEPT;
 }
 
-static tc_status cpu_open(const an_task *task, const void *state_at, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state_at, void **worker, tc_err *err)
 {
     const cc_state *const state = state_at;
     cc_worker *const w = calloc(1, sizeof *w);
@@ -242,26 +242,26 @@ static tc_status cpu_open(const an_task *task, const void *state_at, void **work
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "cellcount");
-    w->task = task;
-    w->params = task->params;
-    w->nx = task->item->nx;
-    w->ny = task->item->ny;
+    w->work = work;
+    w->params = work->params;
+    w->nx = work->item->nx;
+    w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
-    w->batch = (size_t)task->threads * 16;
+    w->batch = (size_t)work->threads * 16;
     w->threshold = (uint32_t)w->params->threshold;
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
-    st = an_pool_create(task->threads, &w->pool, err);
+    st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");
     if (st != TC_OK) {
         cpu_close(worker);
         return st;
     }
-    if (state->head.units_done == (uint64_t)CC_KEPT * w->bands)
+    if (state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
         resume_split(w, state->plane);
-    else if (phase_tasks(w, CC_HISTOGRAM) == 0)
+    else if (phase_parts(w, CC_HISTOGRAM) == 0)
         w->phase = CC_MASK;
     return TC_OK;
 }

@@ -1,6 +1,6 @@
 /*
  * What the files of cellcount's CPU backend share: the worker, and the phases that
- * it goes through (cc_phase), each a number of independent tasks, mostly bands of
+ * it goes through (cc_phase), each a number of independent parts, mostly bands of
  * rows, with a little sequential work at the end of some.
  */
 #ifndef AN_CELLCOUNT_CPU_H
@@ -37,7 +37,7 @@ typedef struct cc_scratch {
 } cc_scratch;
 
 typedef struct cc_worker {
-    const an_task *task;
+    const an_work *work;
     const cc_params *params;
     uint32_t nx, ny, bands;
     an_pool *pool;
@@ -58,7 +58,7 @@ typedef struct cc_worker {
     uint32_t strip_rows;       /* of a device; 0: there were no strips */
     /* where the work is */
     cc_phase phase;
-    size_t done;               /* tasks of the phase */
+    size_t done;               /* parts of the phase */
     size_t batch;
 } cc_worker;
 
@@ -71,9 +71,9 @@ static inline void cc_band_range(const cc_worker *w, size_t band, uint32_t *y0, 
     *y1 = w->ny - *y0 < rows ? w->ny : *y0 + rows;
 }
 
-/* A phase: its tasks, and what comes after the last of them (may be NULL). */
+/* A phase: its parts, and what comes after the last of them (may be NULL). */
 typedef struct cc_work {
-    void (*task)(cc_worker *w, size_t task, cc_scratch *s);    /* s: w->scratch[thread] */
+    void (*part)(cc_worker *w, size_t part, cc_scratch *s);    /* s: w->scratch[thread] */
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 

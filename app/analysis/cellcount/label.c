@@ -258,9 +258,9 @@ static tc_status end_painting(cc_worker *w, tc_err *err)
 
     if (rows > cc_table_rows(w->nx, w->ny))
         return TC_OK;
-    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->task->pixels, .nx = w->nx, .ny = w->ny, .rows = rows,
+    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->work->pixels, .nx = w->nx, .ny = w->ny, .rows = rows,
                                .regions = w->table };
-    return cc_measure_begin(&w->measure, w->task->threads, err);
+    return cc_measure_begin(&w->measure, w->work->threads, err);
 }
 
 static void measure_band(cc_worker *w, size_t band, cc_scratch *s)

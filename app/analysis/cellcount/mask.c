@@ -9,7 +9,7 @@
 
 static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->task->pixels;
+    const wu_pixels *const px = w->work->pixels;
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -19,11 +19,11 @@ static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static tc_status end_histogram(cc_worker *w, tc_err *err)
 {
-    const uint32_t size = (uint32_t)1 << w->task->pixels->bits;
+    const uint32_t size = (uint32_t)1 << w->work->pixels->bits;
     uint64_t *const sum = w->scratch[0].histogram;
 
     (void)err;
-    for (unsigned t = 1; t < w->task->threads; t++)
+    for (unsigned t = 1; t < w->work->threads; t++)
         for (uint32_t v = 0; v < size; v++)
             sum[v] += w->scratch[t].histogram[v];
     w->threshold = cc_otsu(sum, size);
@@ -32,7 +32,7 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
 
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->task->pixels;
+    const wu_pixels *const px = w->work->pixels;
     uint32_t y0, y1;
 
     (void)s;

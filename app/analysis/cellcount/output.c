@@ -8,7 +8,7 @@
 
 /* --- the arrays ------------------------------------------------------------------- */
 
-static void fill_table(const an_task *task, size_t item_index, const cc_region *regions, size_t n, wu_output *out)
+static void fill_table(const an_work *work, size_t item_index, const cc_region *regions, size_t n, wu_output *out)
 {
     int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(out, "region_label");
     int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
@@ -28,7 +28,7 @@ static void fill_table(const an_task *task, size_t item_index, const cc_region *
         centroid[2 * i] = (double)r->sum_y / (double)r->area;
         centroid[2 * i + 1] = (double)r->sum_x / (double)r->area;
         mean[i] = (double)r->sum_grey / (double)r->area;
-        border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, task->item->nx, task->item->ny) != 0;
+        border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
     }
 }
 
@@ -37,11 +37,11 @@ static void measure_band(void *user, unsigned thread, size_t band)
     cc_measure_band(user, thread, band);
 }
 
-tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region **regions, cc_region **owned,
+tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions, cc_region **owned,
                      tc_err *err)
 {
-    const uint32_t nx = task->item->nx, ny = task->item->ny;
-    cc_measure m = { .plane = state->plane, .pixels = task->pixels, .nx = nx, .ny = ny,
+    const uint32_t nx = work->item->nx, ny = work->item->ny;
+    cc_measure m = { .plane = state->plane, .pixels = work->pixels, .nx = nx, .ny = ny,
                      .rows = (size_t)state->regions + 1 };
     an_pool *pool = NULL;
     tc_status st;
@@ -51,7 +51,7 @@ tc_status cc_regions(const an_task *task, const cc_state *state, const cc_region
     if (m.rows <= cc_table_rows(nx, ny))
         return TC_OK;
     m.regions = malloc(m.rows * sizeof *m.regions);
-    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, task->threads, err);
+    st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, work->threads, err);
     if (st == TC_OK)
         st = an_pool_create(m.tables, &pool, err);
     if (st != TC_OK) {
@@ -85,13 +85,13 @@ static bool are_labels(const cc_state *state, size_t n)
     return state->regions <= n;
 }
 
-tc_status cc_check_state(const an_task *task, const void *state_at, tc_err *err)
+tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
 {
-    const cc_params *const p = task->params;
+    const cc_params *const p = work->params;
     const cc_state *const state = state_at;
-    const uint32_t nx = task->item->nx, ny = task->item->ny;
-    const uint64_t done = state->head.units_done;
-    const bool good = done == 0 || (done == task->plan.units && are_labels(state, (size_t)nx * ny)) ||
+    const uint32_t nx = work->item->nx, ny = work->item->ny;
+    const uint64_t done = state->head.portions_done;
+    const bool good = done == 0 || (done == work->plan.portions && are_labels(state, (size_t)nx * ny)) ||
                       (p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny) && are_distances(state, nx, ny));
 
     return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
@@ -118,23 +118,23 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
 }
 
-tc_status cc_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
 {
-    const cc_params *const p = task->params;
+    const cc_params *const p = work->params;
     const cc_state *const state = state_at;
-    const uint32_t nx = task->item->nx, ny = task->item->ny;
+    const uint32_t nx = work->item->nx, ny = work->item->ny;
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     cc_region *owned = NULL;
-    tc_status st = cc_regions(task, state, &regions, &owned, err);
+    tc_status st = cc_regions(work, state, &regions, &owned, err);
 
     if (st == TC_OK)
-        st = cc_expect(p, task->item, out, err);
+        st = cc_expect(p, work->item, out, err);
     if (st == TC_OK)
         st = wu_output_allocate(out, n, err);
     if (st == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
-        fill_table(task, item_index, regions, n, out);
+        fill_table(work, item_index, regions, n, out);
     }
     if (st == TC_OK && p->labels)
         memcpy(out->arrays[out->n - 1].data, state->plane, (size_t)nx * ny * sizeof *state->plane);

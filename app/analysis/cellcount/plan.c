@@ -56,7 +56,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                         + (p->split ? n * (1 + 4 + 2 * sizeof(cc_saddle)) : n * 4);
 
     (void)err;
-    out->units = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
+    out->portions = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
     out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20)
                       + regions * (sizeof(cc_region) + ROW_BYTES);

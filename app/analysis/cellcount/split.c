@@ -97,14 +97,14 @@ static void bytes_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-static void distance_x(cc_worker *w, size_t task, cc_scratch *s)
+static void distance_x(cc_worker *w, size_t part, cc_scratch *s)
 {
-    edt_task(&w->edt, 0, task, s->distance);
+    edt_part(&w->edt, 0, part, s->distance);
 }
 
-static void distance_y(cc_worker *w, size_t task, cc_scratch *s)
+static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
 {
-    edt_task(&w->edt, 1, task, s->distance);
+    edt_part(&w->edt, 1, part, s->distance);
 }
 
 static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -202,7 +202,7 @@ static tc_status end_saddles(cc_worker *w, tc_err *err)
 {
     cc_saddles all = { 0 };
 
-    for (unsigned t = 0; t < w->task->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         cc_saddles *const p = &w->scratch[t].saddles;
 
         for (size_t i = 0; i < p->n; i++)

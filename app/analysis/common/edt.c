@@ -5,10 +5,10 @@
 
 /* Columns are taken this many at a time, so that whole cache lines are read. */
 enum { COLUMNS = 16 };
-/* Pixels of a task of the first pass, at least. */
+/* Pixels of a part of the first pass, at least. */
 enum { ROWS_PIXELS = 1 << 16 };
 
-/* What a task has for itself: COLUMNS lines turned upright, and an envelope. */
+/* What a part has for itself: COLUMNS lines turned upright, and an envelope. */
 typedef struct scratch {
     uint32_t *line;        /* [COLUMNS][length] */
     uint8_t *side;         /* [COLUMNS][length] */
@@ -43,18 +43,18 @@ unsigned edt_passes(const edt_job *job)
     return job->nz > 1 ? 3 : 2;
 }
 
-static size_t rows_of_task(const edt_job *job)
+static size_t rows_of_part(const edt_job *job)
 {
     return ROWS_PIXELS / job->nx + 1;
 }
 
-size_t edt_tasks(const edt_job *job, unsigned pass)
+size_t edt_parts(const edt_job *job, unsigned pass)
 {
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
     const size_t rows = (size_t)job->ny * job->nz;
 
     if (pass == 0)
-        return (rows + rows_of_task(job) - 1) / rows_of_task(job);
+        return (rows + rows_of_part(job) - 1) / rows_of_part(job);
     return blocks * (pass == 1 ? job->nz : job->ny);
 }
 
@@ -75,12 +75,12 @@ static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uin
     }
 }
 
-static void first_pass(const edt_job *job, size_t task)
+static void first_pass(const edt_job *job, size_t part)
 {
-    const size_t rows = (size_t)job->ny * job->nz, per_task = rows_of_task(job);
-    const size_t end = rows - task * per_task < per_task ? rows : (task + 1) * per_task;
+    const size_t rows = (size_t)job->ny * job->nz, per_part = rows_of_part(job);
+    const size_t end = rows - part * per_part < per_part ? rows : (part + 1) * per_part;
 
-    for (size_t y = task * per_task; y < end; y++)
+    for (size_t y = part * per_part; y < end; y++)
         first_pass_row(job->mask + y * job->nx, job->nx, job->sides, job->out + y * job->nx);
 }
 
@@ -137,20 +137,20 @@ static void later_pass_block(const edt_job *job, size_t at, size_t width, size_t
             job->out[at + i * stride + c] = s->line[c * n + i];
 }
 
-void edt_task(const edt_job *job, unsigned pass, size_t task, void *memory)
+void edt_part(const edt_job *job, unsigned pass, size_t part, void *memory)
 {
     const size_t blocks = ((size_t)job->nx + COLUMNS - 1) / COLUMNS;
-    const size_t block = task % blocks, plane = (size_t)job->nx * job->ny;
+    const size_t block = part % blocks, plane = (size_t)job->nx * job->ny;
     const size_t x = block * COLUMNS;
     const size_t width = job->nx - x < COLUMNS ? job->nx - x : COLUMNS;
     const scratch s = lay_out(job, memory);
 
     if (pass == 0)
-        first_pass(job, task);
+        first_pass(job, part);
     else if (pass == 1)
-        later_pass_block(job, task / blocks * plane + x, width, job->nx, job->ny, &s);
+        later_pass_block(job, part / blocks * plane + x, width, job->nx, job->ny, &s);
     else
-        later_pass_block(job, task / blocks * job->nx + x, width, plane, job->nz, &s);
+        later_pass_block(job, part / blocks * job->nx + x, width, plane, job->nz, &s);
 }
 
 /* --- all of it ------------------------------------------------------------------ */
@@ -162,11 +162,11 @@ typedef struct run {
     size_t size;
 } run;
 
-static void run_task(void *user, unsigned thread, size_t task)
+static void run_part(void *user, unsigned thread, size_t part)
 {
     const run *const r = user;
 
-    edt_task(r->job, r->pass, task, r->scratch + thread * r->size);
+    edt_part(r->job, r->pass, part, r->scratch + thread * r->size);
 }
 
 tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err)
@@ -178,7 +178,7 @@ tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_
     if (r.scratch == NULL)
         return tc_no_memory(err, "the distance transform");
     for (r.pass = 0; r.pass < edt_passes(job); r.pass++)
-        an_pool_run(pool, run_task, &r, edt_tasks(job, r.pass));
+        an_pool_run(pool, run_part, &r, edt_parts(job, r.pass));
     free(r.scratch);
     return TC_OK;
 }

@@ -4,7 +4,7 @@
  * pixel of the other side of a mask. Integers throughout. The border of the
  * picture is no side: pixels outside do not count.
  *
- * The work is three passes (x, y, z; a picture has two) of independent tasks,
+ * The work is three passes (x, y, z; a picture has two) of independent parts,
  * so that a caller can stop between any two of them. Each pass must be complete
  * before the next begins. Or edt_transform does it all.
  */
@@ -27,12 +27,12 @@ typedef struct edt_job {
     uint32_t *out;         /* [nz][ny][nx]: min(d^2, EDT_FAR) */
 } edt_job;
 
-/* Passes of the job, 2 or 3, and the tasks of a pass. */
+/* Passes of the job, 2 or 3, and the parts of a pass. */
 unsigned edt_passes(const edt_job *job);
-size_t edt_tasks(const edt_job *job, unsigned pass);
-/* Bytes of scratch memory that a task needs for itself. */
+size_t edt_parts(const edt_job *job, unsigned pass);
+/* Bytes of scratch memory that a part needs for itself. */
 size_t edt_scratch_bytes(const edt_job *job);
-void edt_task(const edt_job *job, unsigned pass, size_t task, void *scratch);
+void edt_part(const edt_job *job, unsigned pass, size_t part, void *scratch);
 
 /* All passes on the pool, whose number of threads is given. */
 tc_status edt_transform(const edt_job *job, an_pool *pool, unsigned threads, tc_err *err);

@@ -50,7 +50,7 @@ typedef struct scratch {
 } scratch;
 
 typedef struct cpu_worker {
-    const an_task *task;
+    const an_work *work;
     const glcm_params *params;
     glcm_geometry g;
     glcm_tables tables;
@@ -63,7 +63,7 @@ typedef struct cpu_worker {
     uint8_t *roi[2];         /* [pixels] */
     /* the current step */
     uint64_t first;
-    uint64_t batch;          /* units a step takes now */
+    uint64_t batch;          /* portions a step takes now */
     glcm_stat *results;      /* [batch] */
     size_t results_size;
     unsigned char *maps;     /* planes in the state */
@@ -247,9 +247,9 @@ static void flush_totals(totals *t, glcm_stat *stat)
     clear_totals(t);
 }
 
-/* --- one unit ------------------------------------------------------------------------- */
+/* --- one portion ------------------------------------------------------------------------- */
 
-typedef struct unit_work {
+typedef struct portion_work {
     const cpu_worker *worker;
     const level_tables *tables;
     const glcm_view *view;
@@ -263,15 +263,15 @@ typedef struct unit_work {
     totals totals;           /* not yet in stat */
     glcm_stat *stat;
     float *maps[GLCM_FEATURES];   /* by feature, or NULL */
-} unit_work;
+} portion_work;
 
-static const pair_code *code_at(const unit_work *u, int64_t x, int64_t y)
+static const pair_code *code_at(const portion_work *u, int64_t x, int64_t y)
 {
     return u->plane.codes + (y - u->plane.y0) * u->plane.stride + (x - u->plane.x0);
 }
 
 /* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
-static void go_to(unit_work *u, int64_t x, int64_t y)
+static void go_to(portion_work *u, int64_t x, int64_t y)
 {
     const int64_t across = x > u->x ? x - u->x : u->x - x;
     const int64_t cost = 2 * (across * u->right.n + (y - u->y) * u->down.n);
@@ -293,7 +293,7 @@ static void go_to(unit_work *u, int64_t x, int64_t y)
 }
 
 /* Takes the missing pairs, which counted as (0,0), out of the sums. */
-static void without_missing(const unit_work *u, uint32_t missing, glcm_sums *s)
+static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *s)
 {
     const uint16_t *const h = u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
@@ -308,7 +308,7 @@ static void without_missing(const unit_work *u, uint32_t missing, glcm_sums *s)
 }
 
 /* The features of the window where it stands. */
-static void take_features(unit_work *u)
+static void take_features(portion_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
     const unsigned levels = u->tables->levels;
@@ -336,7 +336,7 @@ static void take_features(unit_work *u)
 }
 
 /* All windows of row y, from the end that is nearer to where the window is. */
-static void do_row(unit_work *u, int64_t y, int64_t x0, int64_t x1)
+static void do_row(portion_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
 
@@ -359,7 +359,7 @@ static void do_row(unit_work *u, int64_t y, int64_t x0, int64_t x1)
     }
 }
 
-static bool make_plane(unit_work *u, scratch *s, int64_t y0, int64_t y1)
+static bool make_plane(portion_work *u, scratch *s, int64_t y0, int64_t y1)
 {
     const glcm_lens *const l = &u->lens;
     int lo = 0, hi = 0;
@@ -384,7 +384,7 @@ static bool make_plane(unit_work *u, scratch *s, int64_t y0, int64_t y1)
     return s->pairs != NULL;
 }
 
-static void find_maps(unit_work *u, const glcm_unit *unit)
+static void find_maps(portion_work *u, const glcm_portion *portion)
 {
     const cpu_worker *const w = u->worker;
     const size_t plane = (size_t)w->g.nx * w->g.ny;
@@ -392,32 +392,32 @@ static void find_maps(unit_work *u, const glcm_unit *unit)
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
 
-        if (m->offset == unit->offset && m->level == unit->level)
-            u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + unit->slice) * plane;
+        if (m->offset == portion->offset && m->level == portion->level)
+            u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + portion->slice) * plane;
     }
 }
 
 /* Windows of one (offset, levels, slice, band) into *stat. */
-static tc_status slide_unit(const cpu_worker *w, const glcm_unit *unit, scratch *s, glcm_stat *stat)
+static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
 {
-    unit_work u = { .worker = w, .tables = &w->levels[unit->level], .window = s->window, .stat = stat };
+    portion_work u = { .worker = w, .tables = &w->levels[portion->level], .window = s->window, .stat = stat };
     int64_t y0, y1;
     int turn;
 
-    glcm_lens_init(w->params, &w->params->offsets[unit->offset], &u.lens);
+    glcm_lens_init(w->params, &w->params->offsets[portion->offset], &u.lens);
     if (u.lens.rows == 0)
         return TC_OK;
     turn = u.lens.transposed;
     u.view = &w->g.view[turn];
     u.roi = w->roi[turn];
-    glcm_band_rows(&w->g, u.view, unit->band, &y0, &y1);
+    glcm_band_rows(&w->g, u.view, portion->band, &y0, &y1);
     if (!make_plane(&u, s, y0, y1))
         return TC_NO_MEMORY;
     fill_codes(&u.plane, u.view, &u.lens,
-               w->grey[turn] + unit->level * (size_t)w->g.nx * w->g.ny, u.tables->levels);
+               w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny, u.tables->levels);
     moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
     move_down(&u.lens, u.plane.stride, &u.down);
-    find_maps(&u, unit);
+    find_maps(&u, portion);
     clear_totals(&u.totals);
     for (int64_t y = y0; y < y1; y++)
         do_row(&u, y, u.view->x0, u.view->x1);
@@ -426,12 +426,12 @@ static tc_status slide_unit(const cpu_worker *w, const glcm_unit *unit, scratch 
 }
 
 /* The one matrix of the ROI. */
-static tc_status whole_unit(const cpu_worker *w, const glcm_unit *unit, scratch *s, glcm_stat *stat)
+static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
 {
-    const glcm_offset *const o = &w->params->offsets[unit->offset];
-    const unsigned levels = w->params->levels[unit->level];
+    const glcm_offset *const o = &w->params->offsets[portion->offset];
+    const unsigned levels = w->params->levels[portion->level];
     const int64_t nx = w->g.nx, ny = w->g.ny;
-    const uint8_t *const grey = w->grey[0] + unit->level * (size_t)nx * (size_t)ny;
+    const uint8_t *const grey = w->grey[0] + portion->level * (size_t)nx * (size_t)ny;
     const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
     int64_t feature[GLCM_FEATURES];
 
@@ -451,17 +451,17 @@ static tc_status whole_unit(const cpu_worker *w, const glcm_unit *unit, scratch 
     return TC_OK;
 }
 
-static void run_unit(void *user, unsigned thread, size_t task)
+static void run_portion(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     tc_status st;
-    glcm_unit unit;
+    glcm_portion portion;
 
-    glcm_unit_at(&w->g, w->first + task, &unit);
-    glcm_stat_clear(&w->results[task]);
-    st = w->params->window == GLCM_WHOLE_ROI ? whole_unit(w, &unit, s, &w->results[task])
-                                             : slide_unit(w, &unit, s, &w->results[task]);
+    glcm_portion_at(&w->g, w->first + part, &portion);
+    glcm_stat_clear(&w->results[part]);
+    st = w->params->window == GLCM_WHOLE_ROI ? whole_portion(w, &portion, s, &w->results[part])
+                                             : slide_portion(w, &portion, s, &w->results[part]);
     if (st != TC_OK)
         s->status = st;
 }
@@ -486,7 +486,7 @@ static void load_slice(cpu_worker *w, uint32_t slice)
     if (w->slice == slice)
         return;
     for (size_t i = 0; i < w->params->n_levels; i++) {
-        glcm_quantise(&w->g, w->task->pixels, slice, w->params->levels[i], w->grey[0] + i * plane);
+        glcm_quantise(&w->g, w->work->pixels, slice, w->params->levels[i], w->grey[0] + i * plane);
         transpose(w->grey[0] + i * plane, w->g.nx, w->g.ny, w->grey[1] + i * plane);
     }
     glcm_roi_plane(&w->g, slice, w->roi[0]);
@@ -519,7 +519,7 @@ static void cpu_close(void **worker)
         return;
     an_pool_destroy(&w->pool);
     if (w->scratch != NULL) {
-        for (unsigned i = 0; i < w->task->threads; i++) {
+        for (unsigned i = 0; i < w->work->threads; i++) {
             free(w->scratch[i].window);
             free(w->scratch[i].pairs);
             free(w->scratch[i].counts);
@@ -568,9 +568,9 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
     return true;
 }
 
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    const glcm_params *const p = task->params;
+    const glcm_params *const p = work->params;
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status st;
 
@@ -578,19 +578,19 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "glcm");
-    w->task = task;
+    w->work = work;
     w->params = p;
     w->slice = UINT32_MAX;
-    w->batch = task->threads;
-    st = glcm_geometry_init(task, &w->g, err);
+    w->batch = work->threads;
+    st = glcm_geometry_init(work, &w->g, err);
     if (st == TC_OK)
         st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
     if (st == TC_OK)
-        st = an_pool_create(task->threads, &w->pool, err);
+        st = an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
         goto fail;
     w->levels = calloc(p->n_levels, sizeof *w->levels);
-    if (w->levels == NULL || !make_planes(w) || !make_scratch(w, task->threads)) {
+    if (w->levels == NULL || !make_planes(w) || !make_scratch(w, work->threads)) {
         st = tc_no_memory(err, "glcm");
         goto fail;
     }
@@ -602,28 +602,28 @@ fail:
     return st;
 }
 
-/* Units of one step: within a slice, and for about a tenth of a second. */
-static uint64_t step_units(const cpu_worker *w, uint64_t done)
+/* Portions of one step: within a slice, and for about a tenth of a second. */
+static uint64_t step_portions(const cpu_worker *w, uint64_t done)
 {
-    const uint64_t per_slice = w->g.units / w->g.nz;
+    const uint64_t per_slice = w->g.portions / w->g.nz;
     const uint64_t left = per_slice - done % per_slice;
 
     return left < w->batch ? left : w->batch;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    const uint64_t done = head->units_done;
+    const uint64_t done = head->portions_done;
     const double start = tc_seconds();
-    glcm_unit unit;
+    glcm_portion portion;
     uint64_t n;
 
-    *units_done = done;
-    if (done >= w->g.units)
+    *portions_done = done;
+    if (done >= w->g.portions)
         return TC_OK;
-    n = step_units(w, done);
+    n = step_portions(w, done);
     if (n > w->results_size) {
         free(w->results);
         w->results = malloc(n * sizeof *w->results);
@@ -631,23 +631,23 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
         if (w->results == NULL)
             return tc_no_memory(err, "glcm");
     }
-    glcm_unit_at(&w->g, done, &unit);
-    load_slice(w, unit.slice);
+    glcm_portion_at(&w->g, done, &portion);
+    load_slice(w, portion.slice);
     w->first = done;
     w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
-    an_pool_run(w->pool, run_unit, w, n);
-    for (unsigned i = 0; i < w->task->threads; i++)
+    an_pool_run(w->pool, run_portion, w, n);
+    for (unsigned i = 0; i < w->work->threads; i++)
         if (w->scratch[i].status != TC_OK)
             return tc_no_memory(err, "glcm");
     for (uint64_t i = 0; i < n; i++) {
-        glcm_unit_at(&w->g, done + i, &unit);
-        glcm_stat_merge(&glcm_state_stats(state)[unit.level * w->params->n_offsets + unit.offset],
+        glcm_portion_at(&w->g, done + i, &portion);
+        glcm_stat_merge(&glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
                         &w->results[i]);
     }
-    head->units_done = done + n;
-    *units_done = head->units_done;
-    w->batch = an_next_batch(w->batch, n, w->task->threads, tc_seconds() - start);
-    return head->units_done == w->g.units ? TC_OK : TC_MORE;
+    head->portions_done = done + n;
+    *portions_done = head->portions_done;
+    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
+    return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */

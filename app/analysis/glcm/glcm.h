@@ -107,12 +107,12 @@ typedef struct glcm_lens {
     uint32_t pairs;
 } glcm_lens;
 
-/* Work is cut into units: for each offset, each slice, each band of the ROI,
+/* Work is cut into portions: for each offset, each slice, each band of the ROI,
  * each entry of levels (fastest). */
-typedef struct glcm_unit {
+typedef struct glcm_portion {
     size_t offset, level;
     uint32_t slice, band;
-} glcm_unit;
+} glcm_portion;
 
 typedef struct glcm_geometry {
     const glcm_params *params;
@@ -122,7 +122,7 @@ typedef struct glcm_geometry {
     glcm_view view[2];          /* as it is; transposed */
     const uint8_t *slice_mask;  /* the item's mask [nz][ny][nx], or NULL */
     uint32_t bands;
-    uint64_t units;
+    uint64_t portions;
     uint32_t max_pairs;         /* bound on the pairs of a window */
     int fbits;                  /* fraction bits of the tables of k log2 k */
 } glcm_geometry;
@@ -130,9 +130,9 @@ typedef struct glcm_geometry {
 /* What needs no pixels: all but the mask and the grey range. */
 tc_status glcm_geometry_plan(const glcm_params *params, const wu_item *item,
                              glcm_geometry *g, tc_err *err);
-/* The whole geometry. It borrows from the task and needs no freeing. */
-tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err);
-void glcm_unit_at(const glcm_geometry *g, uint64_t index, glcm_unit *unit);
+/* The whole geometry. It borrows from the work and needs no freeing. */
+tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err);
+void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion);
 /* The pairs of an offset, in the cheaper orientation. */
 void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *lens);
 /* Rows [*y0, *y1) of the view that a band covers. */
@@ -180,7 +180,7 @@ extern const an_param glcm_parameters[];
 tc_status glcm_derive_params(void *params, const char *where, tc_err *err);
 void glcm_clear_params(void *params);
 
-tc_status glcm_finish(const an_task *task, size_t item_index, const void *state,
+tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
                       wu_output *out, tc_err *err);
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);

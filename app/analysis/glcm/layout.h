@@ -15,7 +15,7 @@
 #define GLCM_OUTSIDE 0x8000
 
 /* Words of 64 bits kept for each window: the glcm_sums, n in the top 14 bits of
- * idm. Plane w of a unit begins at word + w * windows. */
+ * idm. Plane w of a portion begins at word + w * windows. */
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
@@ -26,7 +26,7 @@
 #define GLCM_GROUP 64
 #define GLCM_GROUP_WINDOWS 2048
 
-/* One unit of a batch: one (offset, levels) over one band of one slice. */
+/* One portion of a batch: one (offset, levels) over one band of one slice. */
 typedef struct glcm_work {
     tc_i64 plane;            /* of the pixel of window (0,0) in the grey planes */
     tc_i64 roi;              /* of window (0,0) in the ROI planes */

@@ -168,10 +168,10 @@ tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, t
     return st;
 }
 
-tc_status glcm_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
-    const glcm_params *const p = task->params;
-    const wu_item *const item = task->item;
+    const glcm_params *const p = work->params;
+    const wu_item *const item = work->item;
     const glcm_stat *const stats = glcm_state_stats_const(state);
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);

@@ -5,9 +5,9 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/selftest.h"
 
-/* Windows of one unit, and the fewest rows of a band: preparing a band costs as
+/* Windows of one portion, and the fewest rows of a band: preparing a band costs as
  * much as some 33 rows of it, whatever its height. */
-#define UNIT_WINDOWS ((int64_t)1 << 17)
+#define PORTION_WINDOWS ((int64_t)1 << 17)
 #define BAND_ROWS 16
 
 static bool in_window(const glcm_params *p, int x, int y)
@@ -93,13 +93,13 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
     }
     g->view[1] = transposed(v);
     side = v->x1 - v->x0 < v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0;
-    bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + UNIT_WINDOWS - 1) / UNIT_WINDOWS;
+    bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + PORTION_WINDOWS - 1) / PORTION_WINDOWS;
     if (bands > side / BAND_ROWS)
         bands = side / BAND_ROWS;
     if (bands < 1 || p->window == GLCM_WHOLE_ROI)
         bands = 1;
     g->bands = (uint32_t)bands;
-    g->units = (uint64_t)g->nz * p->n_offsets * g->bands * p->n_levels;
+    g->portions = (uint64_t)g->nz * p->n_offsets * g->bands * p->n_levels;
     if (p->window != GLCM_WHOLE_ROI)
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long: fewer pairs than pixels. */
@@ -126,11 +126,11 @@ static void value_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     }
 }
 
-tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err)
+tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
 {
-    const glcm_params *const p = task->params;
-    const wu_pixels *const px = task->pixels;
-    tc_status st = glcm_geometry_plan(p, task->item, g, err);
+    const glcm_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    tc_status st = glcm_geometry_plan(p, work->item, g, err);
 
     if (st != TC_OK)
         return st;
@@ -149,14 +149,14 @@ tc_status glcm_geometry_init(const an_task *task, glcm_geometry *g, tc_err *err)
     return TC_OK;
 }
 
-void glcm_unit_at(const glcm_geometry *g, uint64_t index, glcm_unit *unit)
+void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion)
 {
-    unit->level = (size_t)(index % g->params->n_levels);
+    portion->level = (size_t)(index % g->params->n_levels);
     index /= g->params->n_levels;
-    unit->band = (uint32_t)(index % g->bands);
+    portion->band = (uint32_t)(index % g->bands);
     index /= g->bands;
-    unit->offset = (size_t)(index % g->params->n_offsets);
-    unit->slice = (uint32_t)(index / g->params->n_offsets);
+    portion->offset = (size_t)(index % g->params->n_offsets);
+    portion->slice = (uint32_t)(index / g->params->n_offsets);
 }
 
 void glcm_band_rows(const glcm_geometry *g, const glcm_view *view, uint32_t band, int64_t *y0, int64_t *y1)
@@ -234,7 +234,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     if (st != TC_OK)
         return st;
     windows = (uint64_t)(g.view[0].x1 - g.view[0].x0) * (uint64_t)(g.view[0].y1 - g.view[0].y0) * item->nz;
-    out->units = g.units;
+    out->portions = g.portions;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
                       + plane * (2 * p->n_levels + 2) + ((uint64_t)8 << 20);
@@ -252,12 +252,12 @@ void glcm_stat_clear(glcm_stat *stat)
     }
 }
 
-static tc_status init(const an_task *task, void *state, tc_err *err)
+static tc_status init(const an_work *work, void *state, tc_err *err)
 {
-    const glcm_params *const p = task->params;
+    const glcm_params *const p = work->params;
     glcm_stat *const stats = glcm_state_stats(state);
     float *const maps = (float *)(void *)((unsigned char *)state + glcm_state_maps_at(p));
-    const size_t n = (task->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
+    const size_t n = (work->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
 
     (void)err;
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)

@@ -1,8 +1,8 @@
 /*
- * levelset on the CPU. A unit (an iteration, or a re-initialisation) is a row of
- * phases, a phase a number of tasks for the pool. A step runs tasks for about a
- * tenth of a second and may end within a unit; phi is then as the last whole
- * unit left it, or, in a phase that changes it in place, sync finishes the unit.
+ * levelset on the CPU. A portion (an iteration, or a re-initialisation) is a row of
+ * phases, a phase a number of parts for the pool. A step runs parts for about a
+ * tenth of a second and may end within a portion; phi is then as the last whole
+ * portion left it, or, in a phase that changes it in place, sync finishes the portion.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 #include "app/analysis/levelset/rows.h"
 
 enum {
-    STRIP_ROWS = 32,            /* of a task's box, where there are slices */
-    TASK_VOXELS = 1 << 18,
-    TASK_RUNS = 64,             /* runs of blocks in a task */
-    BATCH = 64                  /* tasks for each thread before it waits for the others */
+    STRIP_ROWS = 32,            /* of a part's box, where there are slices */
+    PART_VOXELS = 1 << 18,
+    PART_RUNS = 64,             /* runs of blocks in a part */
+    BATCH = 64                  /* parts for each thread before it waits for the others */
 };
 
 typedef enum phase {
-    PHASE_NONE,                 /* between units */
+    PHASE_NONE,                 /* between portions */
     PHASE_SIDES, PHASE_EDT_X, PHASE_EDT_Y, PHASE_EDT_Z, PHASE_DISTANCE,
     PHASE_STEP, PHASE_APPLY,
     PHASE_NEAR
@@ -34,7 +34,7 @@ typedef struct scratch {
 } scratch;
 
 typedef struct cpu_worker {
-    const an_task *task;
+    const an_work *work;
     const ls_params *p;
     ls_size size;
     an_pool *pool;
@@ -48,7 +48,7 @@ typedef struct cpu_worker {
     uint8_t *sides;             /* mask of a re-initialisation */
     edt_job edt;
     phase phase;
-    size_t next, tasks;         /* of the phase */
+    size_t next, parts;         /* of the phase */
     float dt;
     ls_found found;             /* of the phase, all threads */
     ls_box *runs;               /* band: active blocks, joined along x, in voxels */
@@ -71,30 +71,30 @@ static size_t smaller(size_t a, size_t b)
 
 static uint32_t strip_rows(const ls_size *s)
 {
-    const uint32_t rows = s->nz > 1 ? STRIP_ROWS : (TASK_VOXELS / 8) / s->nx + STRIP_ROWS;
+    const uint32_t rows = s->nz > 1 ? STRIP_ROWS : (PART_VOXELS / 8) / s->nx + STRIP_ROWS;
 
     return rows < s->ny ? rows : s->ny;
 }
 
 static uint32_t slab_slices(const ls_size *s)
 {
-    const size_t slices = TASK_VOXELS / ((size_t)strip_rows(s) * s->nx) + 1;
+    const size_t slices = PART_VOXELS / ((size_t)strip_rows(s) * s->nx) + 1;
 
     return (uint32_t)smaller(slices, s->nz);
 }
 
-static size_t dense_tasks(const ls_size *s)
+static size_t dense_parts(const ls_size *s)
 {
     return quotient_up(s->ny, strip_rows(s)) * quotient_up(s->nz, slab_slices(s));
 }
 
-static ls_box dense_box(const ls_size *s, size_t task)
+static ls_box dense_box(const ls_size *s, size_t part)
 {
     const size_t strips = quotient_up(s->ny, strip_rows(s));
     ls_box b = { .x1 = s->nx };
 
-    b.y0 = (uint32_t)(task % strips) * strip_rows(s);
-    b.z0 = (uint32_t)(task / strips) * slab_slices(s);
+    b.y0 = (uint32_t)(part % strips) * strip_rows(s);
+    b.z0 = (uint32_t)(part / strips) * slab_slices(s);
     b.y1 = (uint32_t)smaller(b.y0 + (size_t)strip_rows(s), s->ny);
     b.z1 = (uint32_t)smaller(b.z0 + (size_t)slab_slices(s), s->nz);
     return b;
@@ -146,7 +146,7 @@ static uint8_t near_of_block(const cpu_worker *w, uint32_t bx, uint32_t by, uint
     return (uint8_t)bits;
 }
 
-/* --- tasks of the phases ----------------------------------------------------------- */
+/* --- parts of the phases ----------------------------------------------------------- */
 
 static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
 {
@@ -171,11 +171,11 @@ static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
         }
 }
 
-static void run_band(cpu_worker *w, scratch *s, size_t task)
+static void run_band(cpu_worker *w, scratch *s, size_t part)
 {
-    const size_t end = smaller((task + 1) * TASK_RUNS, w->n_runs);
+    const size_t end = smaller((part + 1) * PART_RUNS, w->n_runs);
 
-    for (size_t i = task * TASK_RUNS; i < end; i++) {
+    for (size_t i = part * PART_RUNS; i < end; i++) {
         if (w->phase == PHASE_STEP)
             step_box(w, s, &w->runs[i]);
         else
@@ -183,23 +183,23 @@ static void run_band(cpu_worker *w, scratch *s, size_t task)
     }
 }
 
-static void run_near(cpu_worker *w, size_t task)
+static void run_near(cpu_worker *w, size_t part)
 {
     const ls_size *const s = &w->size;
     uint8_t *const near = ls_near(w->state, s);
-    const uint32_t y = (uint32_t)(task % s->by), z = (uint32_t)(task / s->by);
+    const uint32_t y = (uint32_t)(part % s->by), z = (uint32_t)(part / s->by);
     uint8_t *const row = near + ((size_t)z * s->by + y) * s->bx;
 
     for (uint32_t x = 0; x < s->bx; x++)
         row[x] = near_of_block(w, x, y, z);
 }
 
-static void run_sides(cpu_worker *w, scratch *s, size_t task)
+static void run_sides(cpu_worker *w, scratch *s, size_t part)
 {
-    const size_t end = smaller((task + 1) * TASK_VOXELS, w->size.voxels);
+    const size_t end = smaller((part + 1) * PART_VOXELS, w->size.voxels);
     unsigned inside = 0, outside = 0;
 
-    for (size_t i = task * TASK_VOXELS; i < end; i++) {
+    for (size_t i = part * PART_VOXELS; i < end; i++) {
         w->sides[i] = w->phi[i] < 0;
         inside |= w->sides[i];
         outside |= !w->sides[i];
@@ -207,49 +207,49 @@ static void run_sides(cpu_worker *w, scratch *s, size_t task)
     s->seen |= outside | inside << 1;
 }
 
-static void run_distance(cpu_worker *w, size_t task)
+static void run_distance(cpu_worker *w, size_t part)
 {
-    const size_t end = smaller((task + 1) * TASK_VOXELS, w->size.voxels);
+    const size_t end = smaller((part + 1) * PART_VOXELS, w->size.voxels);
 
-    for (size_t i = task * TASK_VOXELS; i < end; i++)
+    for (size_t i = part * PART_VOXELS; i < end; i++)
         w->phi[i] = ls_signed_distance(w->edt.out[i], w->sides[i]);
 }
 
-static void run_task(void *user, unsigned thread, size_t task)
+static void run_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     const bool band = w->p->band > 0;
 
-    task += w->next;
+    part += w->next;
     switch (w->phase) {
     case PHASE_SIDES:
-        run_sides(w, s, task);
+        run_sides(w, s, part);
         break;
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
     case PHASE_EDT_Z:
-        edt_task(&w->edt, w->phase - PHASE_EDT_X, task, s->edt);
+        edt_part(&w->edt, w->phase - PHASE_EDT_X, part, s->edt);
         break;
     case PHASE_DISTANCE:
-        run_distance(w, task);
+        run_distance(w, part);
         break;
     case PHASE_STEP:
     case PHASE_APPLY:
         if (band) {
-            run_band(w, s, task);
+            run_band(w, s, part);
         } else if (w->phase == PHASE_STEP) {
-            const ls_box box = dense_box(&w->size, task);
+            const ls_box box = dense_box(&w->size, part);
 
             step_box(w, s, &box);
         } else {
-            const size_t at = task * TASK_VOXELS;
+            const size_t at = part * PART_VOXELS;
 
-            w->simd->apply(w->phi + at, w->other + at, smaller(TASK_VOXELS, w->size.voxels - at), w->dt, &s->found);
+            w->simd->apply(w->phi + at, w->other + at, smaller(PART_VOXELS, w->size.voxels - at), w->dt, &s->found);
         }
         break;
     case PHASE_NEAR:
-        run_near(w, task);
+        run_near(w, part);
         break;
     case PHASE_NONE:
         break;
@@ -258,9 +258,9 @@ static void run_task(void *user, unsigned thread, size_t task)
 
 /* --- from phase to phase -------------------------------------------------------------- */
 
-static size_t tasks_of(const cpu_worker *w, phase p)
+static size_t parts_of(const cpu_worker *w, phase p)
 {
-    const size_t chunks = quotient_up(w->size.voxels, TASK_VOXELS);
+    const size_t chunks = quotient_up(w->size.voxels, PART_VOXELS);
     const bool band = w->p->band > 0;
 
     switch (p) {
@@ -270,11 +270,11 @@ static size_t tasks_of(const cpu_worker *w, phase p)
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
     case PHASE_EDT_Z:
-        return edt_tasks(&w->edt, p - PHASE_EDT_X);
+        return edt_parts(&w->edt, p - PHASE_EDT_X);
     case PHASE_STEP:
-        return band ? quotient_up(w->n_runs, TASK_RUNS) : dense_tasks(&w->size);
+        return band ? quotient_up(w->n_runs, PART_RUNS) : dense_parts(&w->size);
     case PHASE_APPLY:
-        return band ? quotient_up(w->n_runs, TASK_RUNS) : chunks;
+        return band ? quotient_up(w->n_runs, PART_RUNS) : chunks;
     case PHASE_NEAR:
         return (size_t)w->size.by * w->size.bz;
     default:
@@ -286,24 +286,24 @@ static void enter(cpu_worker *w, phase p)
 {
     w->phase = p;
     w->next = 0;
-    w->tasks = tasks_of(w, p);
+    w->parts = parts_of(w, p);
     w->found = (ls_found){ 0 };
-    for (unsigned i = 0; i < w->task->threads; i++) {
+    for (unsigned i = 0; i < w->work->threads; i++) {
         w->scratch[i].found = (ls_found){ 0 };
         w->scratch[i].seen = 0;
     }
 }
 
-static void begin_unit(cpu_worker *w)
+static void begin_portion(cpu_worker *w)
 {
     w->dt = (float)w->p->dt;
     w->edt.out = (uint32_t *)w->other;
-    enter(w, ls_is_reinit(w->p, w->head.head.units_done) ? PHASE_SIDES : PHASE_STEP);
+    enter(w, ls_is_reinit(w->p, w->head.head.portions_done) ? PHASE_SIDES : PHASE_STEP);
 }
 
-static void end_unit(cpu_worker *w)
+static void end_portion(cpu_worker *w)
 {
-    w->head.head.units_done++;
+    w->head.head.portions_done++;
     w->phase = PHASE_NONE;
 }
 
@@ -313,21 +313,21 @@ static void phi_is_done(cpu_worker *w, bool blocks)
     if (blocks && w->p->band > 0)
         enter(w, PHASE_NEAR);
     else
-        end_unit(w);
+        end_portion(w);
 }
 
 static unsigned sides_seen(const cpu_worker *w)
 {
     unsigned seen = 0;
 
-    for (unsigned i = 0; i < w->task->threads; i++)
+    for (unsigned i = 0; i < w->work->threads; i++)
         seen |= w->scratch[i].seen;
     return seen;
 }
 
 static tc_status end_iteration(cpu_worker *w, tc_err *err)
 {
-    const uint64_t iteration = ls_iterations_at(w->p, w->head.head.units_done) + 1;
+    const uint64_t iteration = ls_iterations_at(w->p, w->head.head.portions_done) + 1;
 
     if (w->found.bad)
         return ls_not_finite(iteration, err);
@@ -337,12 +337,12 @@ static tc_status end_iteration(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* All tasks of the phase are done. */
+/* All parts of the phase are done. */
 static tc_status end_phase(cpu_worker *w, tc_err *err)
 {
     float *const phi = w->phi;
 
-    for (unsigned i = 0; i < w->task->threads; i++) {
+    for (unsigned i = 0; i < w->work->threads; i++) {
         const ls_found *const f = &w->scratch[i].found;
 
         w->found.most = f->most > w->found.most ? f->most : w->found.most;
@@ -383,7 +383,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
         return end_iteration(w, err);
     case PHASE_NEAR:
         list_runs(w);
-        end_unit(w);
+        end_portion(w);
         break;
     case PHASE_NONE:
         break;
@@ -391,17 +391,17 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Some tasks; ends the phase with its last one. */
+/* Some parts; ends the phase with its last one. */
 static tc_status advance(cpu_worker *w, tc_err *err)
 {
-    const size_t n = smaller(w->tasks - w->next, (size_t)w->task->threads * BATCH);
+    const size_t n = smaller(w->parts - w->next, (size_t)w->work->threads * BATCH);
 
     if (n == 1)
-        run_task(w, 0, 0);
+        run_part(w, 0, 0);
     else if (n > 1)
-        an_pool_run(w->pool, run_task, w, n);
+        an_pool_run(w->pool, run_part, w, n);
     w->next += n;
-    return w->next == w->tasks ? end_phase(w, err) : TC_OK;
+    return w->next == w->parts ? end_phase(w, err) : TC_OK;
 }
 
 /* --- the backend ------------------------------------------------------------------------- */
@@ -415,7 +415,7 @@ static void cpu_close(void **worker)
         return;
     an_pool_destroy(&w->pool);
     ls_force_free(&w->force);
-    for (unsigned i = 0; w->scratch != NULL && i < w->task->threads; i++) {
+    for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++) {
         free(w->scratch[i].rows);
         free(w->scratch[i].edt);
     }
@@ -431,10 +431,10 @@ static bool make_scratch(cpu_worker *w)
     const ls_size *const s = &w->size;
     const size_t bytes = ls_scratch_floats(s->nx, s->ny < STRIP_ROWS ? s->ny : strip_rows(s)) * sizeof(float);
 
-    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     if (w->scratch == NULL)
         return false;
-    for (unsigned i = 0; i < w->task->threads; i++) {
+    for (unsigned i = 0; i < w->work->threads; i++) {
         w->scratch[i].rows = aligned_alloc(64, (bytes + 63) / 64 * 64);
         w->scratch[i].edt = malloc(edt_scratch_bytes(&w->edt));
         if (w->scratch[i].rows == NULL || w->scratch[i].edt == NULL)
@@ -455,7 +455,7 @@ static bool make_fields(cpu_worker *w)
     return w->own != NULL && w->sides != NULL && w->runs != NULL;
 }
 
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status st;
@@ -463,14 +463,14 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "levelset");
-    w->task = task;
-    w->p = task->params;
-    w->size = ls_size_of(task->item);
+    w->work = work;
+    w->p = work->params;
+    w->size = ls_size_of(work->item);
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
-    st = an_pool_create(task->threads, &w->pool, err);
+    st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK)
-        st = ls_force_make(task, w->pool, &w->force, err);
+        st = ls_force_make(work, w->pool, &w->force, err);
     if (st == TC_OK) {
         w->edt = (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
         if (!make_fields(w) || !make_scratch(w))
@@ -494,7 +494,7 @@ static void attach(cpu_worker *w, void *state)
         list_runs(w);
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     const double end = tc_seconds() + 0.1;
@@ -504,14 +504,14 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     do {
         if (w->phase == PHASE_NONE) {
             if (ls_has_ended(w->p, &w->head)) {
-                *units_done = w->task->plan.units;
+                *portions_done = w->work->plan.portions;
                 return TC_OK;
             }
-            begin_unit(w);
+            begin_portion(w);
         }
         st = advance(w, err);
     } while (st == TC_OK && tc_seconds() < end);
-    *units_done = w->head.head.units_done;
+    *portions_done = w->head.head.portions_done;
     return st == TC_OK ? TC_MORE : st;
 }
 

@@ -11,25 +11,25 @@
 #define GREY_ONE 256u
 enum { ROW_VOXELS = 1 << 16 };
 
-typedef struct work {
+typedef struct field_rows {
     const ls_params *p;
     const wu_pixels *px;
     an_gauss blur;
     unsigned axis;              /* of the blur */
     uint32_t *from, *to;
     ls_force *force;
-    size_t rows_per_task;
+    size_t rows_per_part;
     uint32_t *lines;            /* [threads][line_room]: a row with margins of a radius */
     size_t line_room;
-    void (*row)(const struct work *w, uint32_t y, uint32_t z, unsigned thread);
-} work;
+    void (*row)(const struct field_rows *w, uint32_t y, uint32_t z, unsigned thread);
+} field_rows;
 
-static size_t row_at(const work *w, uint32_t y, uint32_t z)
+static size_t row_at(const field_rows *w, uint32_t y, uint32_t z)
 {
     return ((size_t)z * w->px->ny + y) * w->px->nx;
 }
 
-static void load_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
+static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const size_t at = row_at(w, y, z);
 
@@ -45,7 +45,7 @@ static size_t inside(int64_t v, uint32_t n)
 }
 
 /* Along x in a copy with margins, across rows and slices where they are. */
-static void blur_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
+static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const wu_pixels *const px = w->px;
     const int64_t h = w->blur.radius;
@@ -62,13 +62,13 @@ static void blur_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
     an_gauss_blur(&w->blur, lines, px->nx, AN_GAUSS_BITS, true, w->to + row_at(w, y, z));
 }
 
-static float grey(const work *w, uint32_t x, uint32_t y, uint32_t z)
+static float grey(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
 {
     return (float)w->from[row_at(w, y, z) + x] * (1.0f / GREY_ONE);
 }
 
 /* Half of next minus previous; 0 on the border. */
-static float slope(const work *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
+static float slope(const field_rows *w, uint32_t x, uint32_t y, uint32_t z, unsigned axis)
 {
     const uint32_t n[3] = { w->px->nx, w->px->ny, w->px->nz }, at[3] = { x, y, z };
     const uint32_t dx = axis == 0, dy = axis == 1, dz = axis == 2;
@@ -78,7 +78,7 @@ static float slope(const work *w, uint32_t x, uint32_t y, uint32_t z, unsigned a
     return (grey(w, x + dx, y + dy, z + dz) - grey(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
-static void force_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
+static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon, minus_alpha = -(float)w->p->alpha;
     const float weight = (float)w->p->edge_stop;
@@ -95,30 +95,30 @@ static void force_row(const work *w, uint32_t y, uint32_t z, unsigned thread)
     }
 }
 
-static void run_rows(void *user, unsigned thread, size_t task)
+static void run_rows(void *user, unsigned thread, size_t part)
 {
-    const work *const w = user;
+    const field_rows *const w = user;
     const size_t rows = (size_t)w->px->ny * w->px->nz;
 
-    for (size_t r = task * w->rows_per_task; r < rows && r < (task + 1) * w->rows_per_task; r++)
+    for (size_t r = part * w->rows_per_part; r < rows && r < (part + 1) * w->rows_per_part; r++)
         w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny), thread);
 }
 
-static void all_rows(work *w, an_pool *pool)
+static void all_rows(field_rows *w, an_pool *pool)
 {
     const size_t rows = (size_t)w->px->ny * w->px->nz;
-    const size_t tasks = (rows + w->rows_per_task - 1) / w->rows_per_task;
+    const size_t parts = (rows + w->rows_per_part - 1) / w->rows_per_part;
 
     if (pool != NULL)
-        an_pool_run(pool, run_rows, w, tasks);
+        an_pool_run(pool, run_rows, w, parts);
     else
-        for (size_t i = 0; i < tasks; i++)
+        for (size_t i = 0; i < parts; i++)
             run_rows(w, 0, i);
 }
 
 /* From one field to the other and back, axis by axis; w->to has it then, w->from is
  * free. */
-static void smooth(work *w, an_pool *pool)
+static void smooth(field_rows *w, an_pool *pool)
 {
     w->row = blur_row;
     for (w->axis = 0; w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
@@ -130,17 +130,17 @@ static void smooth(work *w, an_pool *pool)
     }
 }
 
-tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err)
+tc_status ls_force_make(const an_work *work, an_pool *pool, ls_force *force, tc_err *err)
 {
-    const ls_params *const p = task->params;
-    const wu_pixels *const px = task->pixels;
+    const ls_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
-    work w = { .p = p, .px = px, .force = force, .rows_per_task = ROW_VOXELS / px->nx + 1, .row = load_row };
+    field_rows w = { .p = p, .px = px, .force = force, .rows_per_part = ROW_VOXELS / px->nx + 1, .row = load_row };
     tc_status st = TC_OK;
 
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
     w.line_room = px->nx + 2 * (size_t)w.blur.radius;
-    w.lines = malloc(w.line_room * task->threads * sizeof *w.lines);
+    w.lines = malloc(w.line_room * work->threads * sizeof *w.lines);
     w.from = malloc(bytes);
     w.to = malloc(bytes);
     force->data = NULL;

@@ -40,17 +40,17 @@ typedef struct ls_params {
     double centre[3], r;        /* x y z */
 } ls_params;
 
-/* --- units ---------------------------------------------------------------------
+/* --- portions ---------------------------------------------------------------------
  *
- * Unit 0 makes phi a distance; then each iteration is a unit, and each
+ * Portion 0 makes phi a distance; then each iteration is a portion, and each
  * re-initialisation one more, after every reinit_every-th iteration. */
-uint64_t ls_units(const ls_params *p);
-/* Iterations done when `units` units are. */
-uint64_t ls_iterations_at(const ls_params *p, uint64_t units);
+uint64_t ls_portions(const ls_params *p);
+/* Iterations done when `portions` portions are. */
+uint64_t ls_iterations_at(const ls_params *p, uint64_t portions);
 /* Units done right after an iteration (1..). */
-uint64_t ls_units_after(const ls_params *p, uint64_t iteration);
-/* Whether a unit is a re-initialisation. */
-bool ls_is_reinit(const ls_params *p, uint64_t unit);
+uint64_t ls_portions_after(const ls_params *p, uint64_t iteration);
+/* Whether a portion is a re-initialisation. */
+bool ls_is_reinit(const ls_params *p, uint64_t portion);
 
 /* --- state ---------------------------------------------------------------------
  *
@@ -107,15 +107,15 @@ typedef struct ls_force {
     float *stop;                /* factor of F at edges; NULL without edge_stop */
 } ls_force;
 /* From the pixels. pool may be NULL. *force: ls_force_free. */
-tc_status ls_force_make(const an_task *task, an_pool *pool, ls_force *force, tc_err *err);
+tc_status ls_force_make(const an_work *work, an_pool *pool, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
 /* params.c */
 extern const an_param ls_parameters[];
 tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 
-tc_status ls_check_state(const an_task *task, const void *state, tc_err *err);
-tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status ls_check_state(const an_work *work, const void *state, tc_err *err);
+tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 /* levelset_check.c */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);

@@ -22,9 +22,9 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
-tc_status ls_check_state(const an_task *task, const void *state, tc_err *err)
+tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
 {
-    const size_t voxels = (size_t)task->item->nx * task->item->ny * task->item->nz;
+    const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     const float *const phi = ls_phi_const(state);
 
     for (size_t i = 0; i < voxels; i++)
@@ -33,10 +33,10 @@ tc_status ls_check_state(const an_task *task, const void *state, tc_err *err)
     return TC_OK;
 }
 
-tc_status ls_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
-    const ls_params *const p = task->params;
-    const wu_item *const item = task->item;
+    const ls_params *const p = work->params;
+    const wu_item *const item = work->item;
     const ls_head *const head = state;
     const size_t voxels = (size_t)item->nx * item->ny * item->nz;
     const float *const phi = ls_phi_const(state);
@@ -56,7 +56,7 @@ tc_status ls_finish(const an_task *task, size_t item_index, const void *state, w
     }
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
-    *(int64_t *)wu_output_data(out, "iterations_run") = (int64_t)ls_iterations_at(p, head->head.units_done);
+    *(int64_t *)wu_output_data(out, "iterations_run") = (int64_t)ls_iterations_at(p, head->head.portions_done);
     *(uint8_t *)wu_output_data(out, "converged") = ls_has_converged(p, head);
     return TC_OK;
 }

@@ -60,42 +60,42 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return p->init == LS_INIT_MASK ? TC_OK : check_start(p, item, where, err);
 }
 
-/* --- units, plan ------------------------------------------------------------------- */
+/* --- portions, plan ------------------------------------------------------------------- */
 
-uint64_t ls_units(const ls_params *p)
+uint64_t ls_portions(const ls_params *p)
 {
     const uint64_t n = (uint64_t)p->iterations;
 
     return 1 + n + (p->reinit_every > 0 ? n / (uint64_t)p->reinit_every : 0);
 }
 
-uint64_t ls_iterations_at(const ls_params *p, uint64_t units)
+uint64_t ls_iterations_at(const ls_params *p, uint64_t portions)
 {
-    const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = units > 0 ? units - 1 : 0;
+    const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = portions > 0 ? portions - 1 : 0;
 
     return p->reinit_every == 0 ? rest : rest / cycle * (cycle - 1) + rest % cycle;
 }
 
-uint64_t ls_units_after(const ls_params *p, uint64_t iteration)
+uint64_t ls_portions_after(const ls_params *p, uint64_t iteration)
 {
     return 1 + iteration
          + (p->reinit_every > 0 && iteration > 0 ? (iteration - 1) / (uint64_t)p->reinit_every : 0);
 }
 
-bool ls_is_reinit(const ls_params *p, uint64_t unit)
+bool ls_is_reinit(const ls_params *p, uint64_t portion)
 {
-    return unit == 0 || (p->reinit_every > 0 && unit % ((uint64_t)p->reinit_every + 1) == 0);
+    return portion == 0 || (p->reinit_every > 0 && portion % ((uint64_t)p->reinit_every + 1) == 0);
 }
 
 bool ls_has_converged(const ls_params *p, const ls_head *head)
 {
     return p->stop_after > 0 &&
-           ls_iterations_at(p, head->head.units_done) >= head->last_change + (uint64_t)p->stop_after;
+           ls_iterations_at(p, head->head.portions_done) >= head->last_change + (uint64_t)p->stop_after;
 }
 
 bool ls_has_ended(const ls_params *p, const ls_head *head)
 {
-    return head->head.units_done >= ls_units(p) || ls_has_converged(p, head);
+    return head->head.portions_done >= ls_portions(p) || ls_has_converged(p, head);
 }
 
 /* In double precision, then rounded: the same everywhere. */
@@ -145,22 +145,22 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t voxels = s.voxels;
 
     (void)err;
-    out->units = ls_units(p);
+    out->portions = ls_portions(p);
     out->state_bytes = LS_PHI_AT + s.voxels * sizeof(float) + LS_PAD_BYTES + (p->band > 0 ? s.blocks : 0);
     /* Pixels, mask; state, twice after a checkpoint; force, and what is worked in. */
     out->memory_bytes = voxels * (item->bits / 8 + 1 + (item->n_masks > 0)) + 2 * (uint64_t)out->state_bytes
                       + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
                       + ((uint64_t)16 << 20);
-    out->flops = 20.0 * (double)voxels * (double)out->units * (p->band > 0 ? 0.2 : 1.0);
+    out->flops = 20.0 * (double)voxels * (double)out->portions * (p->band > 0 ? 0.2 : 1.0);
     return TC_OK;
 }
 
 /* --- the start ----------------------------------------------------------------------- */
 
-static tc_status init(const an_task *task, void *state, tc_err *err)
+static tc_status init(const an_work *work, void *state, tc_err *err)
 {
-    const ls_params *const p = task->params;
-    const wu_pixels *const px = task->pixels;
+    const ls_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
     float *phi = ls_phi(state);
     size_t inside = 0;
 

@@ -1,5 +1,5 @@
 /*
- * The CPU backend of volume: phases of independent tasks (bands of rows), with
+ * The CPU backend of volume: phases of independent parts (bands of rows), with
  * a little sequential work at the end of some.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct scratch {
 } scratch;
 
 typedef struct cpu_worker {
-    const an_task *task;
+    const an_work *work;
     const vol_params *params;
     size_t nx, rows, n, band_rows, bands;
     an_pool *pool;
@@ -30,7 +30,7 @@ typedef struct cpu_worker {
     int32_t cells;
     size_t slab_rows;          /* of a device; 0: there were no slabs */
     vol_phase phase;
-    size_t done;               /* tasks of the phase */
+    size_t done;               /* parts of the phase */
     size_t batch;
     bool started;
     bool zeros;                /* membrane and what is outside is 0 to begin with */
@@ -58,7 +58,7 @@ static void row_of_pixels(const void *source, size_t row, uint64_t *words)
     const uint32_t threshold = (uint32_t)w->params->membrane;
 
     for (size_t x = 0; x < w->nx; x += 64)
-        words[x / 64] = an_bits_below(w->task->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
+        words[x / 64] = an_bits_below(w->work->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
                                       threshold);
 }
 
@@ -89,13 +89,13 @@ static void label_band(cpu_worker *w, size_t band, scratch *s)
 
 /* Joins a band with what is before it; after a device, the first slice of a slab
  * with the slab before. */
-static void label_seam(cpu_worker *w, size_t task, scratch *s)
+static void label_seam(cpu_worker *w, size_t part, scratch *s)
 {
     const size_t slice = w->stack.ny;
-    range r = band_rows(w, w->slab_rows > 0 ? 0 : task);
+    range r = band_rows(w, w->slab_rows > 0 ? 0 : part);
 
     if (w->slab_rows > 0) {
-        r.from = (task + 1) * w->slab_rows;
+        r.from = (part + 1) * w->slab_rows;
         r.to = r.from + slice < w->rows ? r.from + slice : w->rows;
     }
     vol_label_seam(&w->stack, r.from, r.to, s->label);
@@ -224,7 +224,7 @@ static tc_status end_paint(cpu_worker *w, vol_state *state, tc_err *err)
     (void)err;
     state->membrane = w->n;
     state->outside = 0;
-    for (unsigned t = 0; t < w->task->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         state->membrane -= w->scratch[t].empty;
         state->outside += w->scratch[t].outside;
     }
@@ -243,7 +243,7 @@ static tc_status end_bias(cpu_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     state->repair_bias = 0;
-    for (unsigned t = 0; t < w->task->threads; t++)
+    for (unsigned t = 0; t < w->work->threads; t++)
         state->repair_bias += w->scratch[t].bias;
     return TC_OK;
 }
@@ -310,15 +310,15 @@ static void last_band(cpu_worker *w, size_t band, scratch *s)
 
 /* --- the phases ------------------------------------------------------------------------- */
 
-static void blur_task(cpu_worker *w, size_t task, scratch *s)
+static void blur_part(cpu_worker *w, size_t part, scratch *s)
 {
-    s->added += vol_repair_task(&w->repair, w->phase, task, s->blur);
+    s->added += vol_repair_part(&w->repair, w->phase, part, s->blur);
 }
 
 static tc_status end_blur(cpu_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
-    for (unsigned t = 0; t < w->task->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         state->repair_added += w->scratch[t].added;
         w->scratch[t].added = 0;
     }
@@ -326,13 +326,13 @@ static tc_status end_blur(cpu_worker *w, vol_state *state, tc_err *err)
 }
 
 typedef struct phase_functions {
-    void (*task)(cpu_worker *w, size_t task, scratch *s);
+    void (*part)(cpu_worker *w, size_t part, scratch *s);
     tc_status (*end)(cpu_worker *w, vol_state *state, tc_err *err);
 } phase_functions;
 
 static const phase_functions phases[VOL_PHASES] = {
-    [VOL_BLUR] = { blur_task, end_blur },
-    [VOL_BLUR_Z] = { blur_task, end_blur },
+    [VOL_BLUR] = { blur_part, end_blur },
+    [VOL_BLUR_Z] = { blur_part, end_blur },
     [VOL_BANDS] = { label_band, NULL },
     [VOL_SEAMS] = { label_seam, NULL },
     [VOL_COUNT] = { count_band, end_count },
@@ -344,14 +344,14 @@ static const phase_functions phases[VOL_PHASES] = {
 };
 
 /* Tasks of a phase; 0 where it does not apply. */
-static size_t phase_tasks(const cpu_worker *w, vol_phase phase)
+static size_t phase_parts(const cpu_worker *w, vol_phase phase)
 {
     const vol_params *const p = w->params;
 
     switch (phase) {
     case VOL_BLUR:
     case VOL_BLUR_Z:
-        return p->repair ? vol_repair_tasks(&w->repair, phase) : 0;
+        return p->repair ? vol_repair_parts(&w->repair, phase) : 0;
     case VOL_SEAMS:
         return w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
     case VOL_BIAS:
@@ -384,60 +384,60 @@ static void go_to(cpu_worker *w, vol_state *state, vol_phase next)
 {
     w->phase = next;
     w->done = 0;
-    while (w->phase < VOL_PHASES && phase_tasks(w, w->phase) == 0)
+    while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
     if (w->phase == VOL_KEPT && w->params->repair)
-        state->head.units_done = (uint64_t)VOL_KEPT * w->bands;
+        state->head.portions_done = (uint64_t)VOL_KEPT * w->bands;
     if (w->phase == VOL_PHASES) {
-        state->head.units_done = w->task->plan.units;
+        state->head.portions_done = w->work->plan.portions;
         state->begun = 0;
     }
 }
 
-static void run_task(void *user, unsigned thread, size_t task)
+static void run_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
 
-    phases[w->phase].task(w, w->done + task, &w->scratch[thread]);
+    phases[w->phase].part(w, w->done + part, &w->scratch[thread]);
 }
 
 /* The nodes are zeros at first, as the phases expect; a state that was left on its
  * way to a resting place is cleared. */
 static void take_nodes(cpu_worker *w, vol_state *state)
 {
-    if (!w->started && state->begun && state->head.units_done == 0)
-        memset(state, 0, w->task->plan.state_bytes);
+    if (!w->started && state->begun && state->head.portions_done == 0)
+        memset(state, 0, w->work->plan.state_bytes);
     w->started = true;
     state->begun = 1;
     w->stack.nodes = state->nodes;
     w->repair.plane = state->nodes + 1;
 }
 
-tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *units_done, tc_err *err)
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     const double start = tc_seconds();
     tc_status st = TC_OK;
 
-    *units_done = state->head.units_done;
-    if (state->head.units_done == w->task->plan.units || w->phase >= until)
+    *portions_done = state->head.portions_done;
+    if (state->head.portions_done == w->work->plan.portions || w->phase >= until)
         return TC_OK;
     take_nodes(w, state);
     /* A small stack is done in one step. */
     do {
-        const size_t tasks = phase_tasks(w, w->phase);
-        const size_t left = tasks - w->done < w->batch ? tasks - w->done : w->batch;
+        const size_t parts = phase_parts(w, w->phase);
+        const size_t left = parts - w->done < w->batch ? parts - w->done : w->batch;
 
         if (w->done == 0)
             st = begin(w, state, err);
         if (st != TC_OK)
             return st;
         if (w->phase == VOL_BANDS)
-            state->head.units_done = 0;         /* the repaired membrane goes */
-        an_pool_run(w->pool, run_task, w, left);
+            state->head.portions_done = 0;         /* the repaired membrane goes */
+        an_pool_run(w->pool, run_part, w, left);
         w->done += left;
-        *units_done = ((uint64_t)w->phase * tasks + w->done) * w->bands / tasks;
-        if (w->done < tasks)
+        *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
+        if (w->done < parts)
             continue;
         if (phases[w->phase].end != NULL)
             st = phases[w->phase].end(w, state, err);
@@ -446,13 +446,13 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     if (st == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase == VOL_PHASES)
-        *units_done = state->head.units_done;
+        *portions_done = state->head.portions_done;
     return st;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
-    return vol_host_step(worker, state, VOL_PHASES, units_done, err);
+    return vol_host_step(worker, state, VOL_PHASES, portions_done, err);
 }
 
 static void cpu_close(void **worker)
@@ -463,7 +463,7 @@ static void cpu_close(void **worker)
     if (w == NULL)
         return;
     an_pool_destroy(&w->pool);
-    for (unsigned t = 0; w->scratch != NULL && t < w->task->threads; t++) {
+    for (unsigned t = 0; w->scratch != NULL && t < w->work->threads; t++) {
         free(w->scratch[t].edges);
         free(w->scratch[t].labels);
         free(w->scratch[t].label);
@@ -482,9 +482,9 @@ static tc_status make_memory(cpu_worker *w, tc_err *err)
 
     w->first = calloc(w->bands + 1, sizeof *w->first);
     w->stack.roots = calloc(w->rows, sizeof *w->stack.roots);
-    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
+    w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL;
-    for (unsigned t = 0; good && t < w->task->threads; t++) {
+    for (unsigned t = 0; good && t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
@@ -496,28 +496,28 @@ static tc_status make_memory(cpu_worker *w, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
 
-static void describe(cpu_worker *w, const an_task *task)
+static void describe(cpu_worker *w, const an_work *work)
 {
-    const wu_item *const item = task->item;
+    const wu_item *const item = work->item;
 
-    w->task = task;
-    w->params = task->params;
+    w->work = work;
+    w->params = work->params;
     w->zeros = !w->params->repair;
     w->nx = item->nx;
     w->rows = (size_t)item->ny * item->nz;
     w->n = w->rows * w->nx;
     w->band_rows = vol_band_rows(item->nx);
     w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
-    w->batch = (size_t)task->threads * 16;
+    w->batch = (size_t)work->threads * 16;
     w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
                             .through = w->params->through, .source = w,
                             .row = w->params->repair ? row_of_plane : row_of_pixels };
-    w->repair = (vol_repair){ .params = w->params, .pixels = task->pixels };
+    w->repair = (vol_repair){ .params = w->params, .pixels = work->pixels };
     if (w->params->repair)
         w->repair.gauss = an_gauss_make(w->params->sigma);
 }
 
-static tc_status cpu_open(const an_task *task, const void *state_at, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state_at, void **worker, tc_err *err)
 {
     const vol_state *const state = state_at;
     cpu_worker *const w = calloc(1, sizeof *w);
@@ -526,8 +526,8 @@ static tc_status cpu_open(const an_task *task, const void *state_at, void **work
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "volume");
-    describe(w, task);
-    st = an_pool_create(task->threads, &w->pool, err);
+    describe(w, work);
+    st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK)
         st = make_memory(w, err);
     if (st != TC_OK) {
@@ -535,7 +535,7 @@ static tc_status cpu_open(const an_task *task, const void *state_at, void **work
         return st;
     }
     w->phase = w->params->repair ? VOL_BLUR : VOL_BANDS;
-    if (state->head.units_done == (uint64_t)VOL_KEPT * w->bands)
+    if (state->head.portions_done == (uint64_t)VOL_KEPT * w->bands)
         w->phase = VOL_KEPT;
     return TC_OK;
 }

@@ -94,12 +94,12 @@ static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
 }
 
 /* *out: the cells, the caller's. */
-static tc_status measure_cells(const an_task *task, const vol_state *state, cell **out, tc_err *err)
+static tc_status measure_cells(const an_work *work, const vol_state *state, cell **out, tc_err *err)
 {
-    const wu_item *const item = task->item;
+    const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
     /* A table for each thread, unless they would be large beside the plane. */
-    const unsigned threads = task->threads * n * sizeof(cell) > rows * item->nx ? 1 : task->threads;
+    const unsigned threads = work->threads * n * sizeof(cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
 
     *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
@@ -139,16 +139,16 @@ static bool are_at_most(const vol_state *state, size_t voxels, uint32_t most)
     return true;
 }
 
-tc_status vol_check_state(const an_task *task, const void *state_at, tc_err *err)
+tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err)
 {
-    const vol_params *const p = task->params;
+    const vol_params *const p = work->params;
     const vol_state *const state = state_at;
-    const size_t rows = (size_t)task->item->ny * task->item->nz, voxels = rows * task->item->nx;
-    const size_t band_rows = vol_band_rows(task->item->nx), bands = (rows + band_rows - 1) / band_rows;
-    const uint64_t done = state->head.units_done;
+    const size_t rows = (size_t)work->item->ny * work->item->nz, voxels = rows * work->item->nx;
+    const size_t band_rows = vol_band_rows(work->item->nx), bands = (rows + band_rows - 1) / band_rows;
+    const uint64_t done = state->head.portions_done;
     /* Nodes that have been begun are cleared; a repaired membrane is 0, the rest 1. */
     const bool good = (done == 0 && (state->begun != 0 || are_at_most(state, voxels, 0))) ||
-                      (done == task->plan.units && are_labels(state, voxels)) ||
+                      (done == work->plan.portions && are_labels(state, voxels)) ||
                       (p->repair && done == (uint64_t)VOL_KEPT * bands && are_at_most(state, voxels, 1));
 
     return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
@@ -238,22 +238,22 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
 }
 
 /* The labels are the state's, lent: another plane would double the memory. */
-tc_status vol_finish(const an_task *task, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
 {
-    const vol_params *const p = task->params;
+    const vol_params *const p = work->params;
     const vol_state *const state = state_at;
     cell *cells = NULL;
-    tc_status st = measure_cells(task, state, &cells, err);
+    tc_status st = measure_cells(work, state, &cells, err);
 
     if (st == TC_OK)
-        st = vol_expect(p, task->item, out, err);
+        st = vol_expect(p, work->item, out, err);
     if (st == TC_OK && p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->nodes + 1);
     if (st == TC_OK)
         st = wu_output_allocate(out, state->cells, err);
     if (st == TC_OK) {
-        fill_table(task->item, item_index, cells, (size_t)state->cells, out);
-        fill_totals(task->item, state, cells, out);
+        fill_table(work->item, item_index, cells, (size_t)state->cells, out);
+        fill_totals(work->item, state, cells, out);
     }
     free(cells);
     return st;

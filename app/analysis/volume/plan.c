@@ -28,7 +28,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t bands = (rows + vol_band_rows(item->nx) - 1) / vol_band_rows(item->nx);
 
     (void)err;
-    out->units = bands * VOL_PHASES;
+    out->portions = bands * VOL_PHASES;
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */

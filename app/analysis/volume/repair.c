@@ -40,7 +40,7 @@ static size_t chunks_of_row(const vol_repair *r)
     return (r->pixels->nx + VOL_BLUR_CHUNK - 1) / VOL_BLUR_CHUNK;
 }
 
-size_t vol_repair_tasks(const vol_repair *r, vol_phase phase)
+size_t vol_repair_parts(const vol_repair *r, vol_phase phase)
 {
     if (phase == VOL_BLUR)
         return rows_of_bands(r) * r->pixels->nz;
@@ -97,12 +97,12 @@ static uint64_t decide(const vol_repair *r, size_t at, size_t n, const uint32_t 
 }
 
 /* VOL_BLUR_ROWS rows of a slice. */
-static uint64_t blur_slice(const vol_repair *r, size_t task, uint32_t *scratch)
+static uint64_t blur_slice(const vol_repair *r, size_t part, uint32_t *scratch)
 {
     const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
     const size_t nx = r->pixels->nx, width = lanes_up(nx);
-    const uint32_t z = (uint32_t)(task / rows_of_bands(r));
-    const int64_t y0 = (int64_t)(task % rows_of_bands(r)) * VOL_BLUR_ROWS;
+    const uint32_t z = (uint32_t)(part / rows_of_bands(r));
+    const int64_t y0 = (int64_t)(part % rows_of_bands(r)) * VOL_BLUR_ROWS;
     const int64_t y1 = ny - y0 < VOL_BLUR_ROWS ? ny : y0 + VOL_BLUR_ROWS;
     uint32_t *const line = scratch, *const ring = line + width + 2 * h + LANES;
     uint32_t *const out = ring + (size_t)taps * width;
@@ -127,11 +127,11 @@ static uint64_t blur_slice(const vol_repair *r, size_t task, uint32_t *scratch)
 
 /* A piece of one row, in all slices: the ring has the values that are written
  * over. */
-static uint64_t blur_z(const vol_repair *r, size_t task, uint32_t *scratch)
+static uint64_t blur_z(const vol_repair *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
-    const size_t x0 = task % chunks_of_row(r) * VOL_BLUR_CHUNK, slice = (size_t)r->pixels->ny * r->pixels->nx;
-    const size_t at = task / chunks_of_row(r) * r->pixels->nx + x0;
+    const size_t x0 = part % chunks_of_row(r) * VOL_BLUR_CHUNK, slice = (size_t)r->pixels->ny * r->pixels->nx;
+    const size_t at = part / chunks_of_row(r) * r->pixels->nx + x0;
     const size_t n = r->pixels->nx - x0 < VOL_BLUR_CHUNK ? r->pixels->nx - x0 : VOL_BLUR_CHUNK;
     uint32_t *const ring = scratch, *const out = ring + (size_t)taps * VOL_BLUR_CHUNK;
     uint64_t added = 0;
@@ -148,9 +148,9 @@ static uint64_t blur_z(const vol_repair *r, size_t task, uint32_t *scratch)
     return added;
 }
 
-uint64_t vol_repair_task(const vol_repair *r, vol_phase phase, size_t task, uint32_t *scratch)
+uint64_t vol_repair_part(const vol_repair *r, vol_phase phase, size_t part, uint32_t *scratch)
 {
-    return phase == VOL_BLUR ? blur_slice(r, task, scratch) : blur_z(r, task, scratch);
+    return phase == VOL_BLUR ? blur_slice(r, part, scratch) : blur_z(r, part, scratch);
 }
 
 /* --- what it costs the inside ------------------------------------------------------- */

@@ -35,7 +35,7 @@ typedef struct vol_params {
     bool labels;
 } vol_params;
 
-/* The phases of an item, in order; those that do not apply have no tasks. */
+/* The phases of an item, in order; those that do not apply have no parts. */
 typedef enum vol_phase {
     VOL_BLUR,          /* repair, along x and y */
     VOL_BLUR_Z,
@@ -72,7 +72,7 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 /* --- repair ---------------------------------------------------------------------- */
 
-/* Rows of a slice that are blurred by a task, and voxels along x of one. */
+/* Rows of a slice that are blurred by a part, and voxels along x of one. */
 enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024 };
 
 typedef struct vol_repair {
@@ -82,11 +82,11 @@ typedef struct vol_repair {
     int32_t *plane;            /* [nz][ny][nx]: blurred in x and y; then 0 membrane, 1 not */
 } vol_repair;
 
-size_t vol_repair_tasks(const vol_repair *r, vol_phase phase);
+size_t vol_repair_parts(const vol_repair *r, vol_phase phase);
 /* uint32_t of scratch memory that a thread needs. */
 size_t vol_repair_scratch(const vol_repair *r);
-/* Does a task. Returns the number of voxels that became membrane. */
-uint64_t vol_repair_task(const vol_repair *r, vol_phase phase, size_t task, uint32_t *scratch);
+/* Does a part. Returns the number of voxels that became membrane. */
+uint64_t vol_repair_part(const vol_repair *r, vol_phase phase, size_t part, uint32_t *scratch);
 /* Voxels of rows [row0, row1) that the repair took from the inside. In the
  * plane: labels, 0 for membrane, -1 for the outside. */
 uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1);
@@ -130,8 +130,8 @@ static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint
 extern const an_param vol_parameters[];
 tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 
-tc_status vol_check_state(const an_task *task, const void *state, tc_err *err);
-tc_status vol_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status vol_check_state(const an_work *work, const void *state, tc_err *err);
+tc_status vol_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
@@ -146,7 +146,7 @@ extern const an_backend vol_cpu;
 /* The phase that comes next. */
 vol_phase vol_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
-tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *units_done, tc_err *err);
+tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err);
 /* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
  * what the repair has made. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct cpu_worker {
-    const an_task *task;
+    const an_work *work;
     const voting_params *params;
     voting_scheme s;
     voting_tables tables;
@@ -16,7 +16,7 @@ typedef struct cpu_worker {
     uint32_t *votes, *voters;   /* of the state */
     /* the current step */
     voting_phase phase;
-    uint64_t first;             /* band of task 0 */
+    uint64_t first;             /* band of part 0 */
     uint64_t batch;             /* bands of a step */
 } cpu_worker;
 
@@ -127,18 +127,18 @@ static void do_turn(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
 
 /* --- the backend --------------------------------------------------------------------------- */
 
-static void run_band(void *user, unsigned thread, size_t task)
+static void run_band(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
     const voting_scheme *const s = &w->s;
     uint32_t *const plane = w->phase == VOTING_REBLUR ? w->voters : w->votes;
     uint32_t z, y0, y1;
 
-    voting_band_rows(s, w->first + task, &z, &y0, &y1);
+    voting_band_rows(s, w->first + part, &z, &y0, &y1);
     switch (w->phase) {
     case VOTING_BLUR:
     case VOTING_REBLUR:
-        voting_blur(s, w->task->pixels, z, y0, y1, w->scratch[thread],
+        voting_blur(s, w->work->pixels, z, y0, y1, w->scratch[thread],
                     plane + ((size_t)z * s->ny + y0) * s->nx);
         break;
     case VOTING_VOTERS:
@@ -161,7 +161,7 @@ static void cpu_close(void **worker)
     if (w == NULL)
         return;
     an_pool_destroy(&w->pool);
-    for (unsigned i = 0; w->scratch != NULL && i < w->task->threads; i++)
+    for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++)
         free(w->scratch[i]);
     free(w->scratch);
     voting_tables_free(&w->tables);
@@ -173,8 +173,8 @@ static tc_status make_scratch(cpu_worker *w, tc_err *err)
     const size_t blur = voting_blur_scratch(&w->s, w->s.band_rows);
     const size_t vote = w->s.band_rows * band_stride(&w->s);
 
-    w->scratch = calloc(w->task->threads, sizeof *w->scratch);
-    for (unsigned i = 0; w->scratch != NULL && i < w->task->threads; i++) {
+    w->scratch = calloc(w->work->threads, sizeof *w->scratch);
+    for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++) {
         w->scratch[i] = malloc((blur > vote ? blur : vote) * sizeof **w->scratch);
         if (w->scratch[i] == NULL)
             return tc_no_memory(err, "voting");
@@ -182,7 +182,7 @@ static tc_status make_scratch(cpu_worker *w, tc_err *err)
     return w->scratch == NULL ? tc_no_memory(err, "voting") : TC_OK;
 }
 
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status st;
@@ -191,24 +191,24 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "voting");
-    w->task = task;
-    w->params = task->params;
-    w->batch = task->threads;
-    st = voting_scheme_init(w->params, task->item, task->item->name, &w->s, err);
+    w->work = work;
+    w->params = work->params;
+    w->batch = work->threads;
+    st = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
     if (st == TC_OK)
-        st = voting_levels_init(w->params, task->pixels, &w->s, err);
+        st = voting_levels_init(w->params, work->pixels, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
         st = make_scratch(w, err);
     if (st == TC_OK)
-        st = an_pool_create(task->threads, &w->pool, err);
+        st = an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
         cpu_close(worker);
     return st;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
@@ -217,20 +217,20 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_er
     int round;
 
     (void)err;
-    *units_done = head->units_done;
-    if (head->units_done >= w->s.units)
+    *portions_done = head->portions_done;
+    if (head->portions_done >= w->s.portions)
         return TC_OK;
-    voting_unit_at(&w->s, head->units_done, &w->phase, &round, &w->first);
+    voting_portion_at(&w->s, head->portions_done, &w->phase, &round, &w->first);
     n = w->s.bands - w->first < w->batch ? w->s.bands - w->first : w->batch;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
         voting_tables_round(&w->s, &w->tables, round, w->pool);
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     an_pool_run(w->pool, run_band, w, n);
-    head->units_done += n;
-    *units_done = head->units_done;
-    w->batch = an_next_batch(w->batch, n, w->task->threads, tc_seconds() - start);
-    return head->units_done == w->s.units ? TC_OK : TC_MORE;
+    head->portions_done += n;
+    *portions_done = head->portions_done;
+    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
+    return head->portions_done == w->s.portions ? TC_OK : TC_MORE;
 }
 
 /* The state is always up to date. */

@@ -235,10 +235,10 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
-static tc_status add_points(const an_task *task, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
+static tc_status add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
 {
-    const size_t dims = task->item->is_stack ? 3 : 2;
-    tc_status st = voting_expect(task->params, task->item, out, err);
+    const size_t dims = work->item->is_stack ? 3 : 2;
+    tc_status st = voting_expect(work->params, work->item, out, err);
 
     if (st == TC_OK)
         st = wu_output_allocate(out, p->n, err);
@@ -253,28 +253,28 @@ static tc_status add_points(const an_task *task, size_t item_index, const voting
     return TC_OK;
 }
 
-tc_status voting_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
-    const voting_params *const p = task->params;
+    const voting_params *const p = work->params;
     const uint32_t *const votes = voting_votes_const(state);
     voting_peaks found = { 0, 0, NULL };
     an_pool *pool = NULL;
     voting_scheme s;
-    tc_status st = voting_scheme_init(p, task->item, task->item->name, &s, err);
+    tc_status st = voting_scheme_init(p, work->item, work->item->name, &s, err);
 
     if (st == TC_OK)
-        st = voting_levels_init(p, task->pixels, &s, err);
+        st = voting_levels_init(p, work->pixels, &s, err);
     if (st == TC_OK)
-        st = an_pool_create(task->threads, &pool, err);
+        st = an_pool_create(work->threads, &pool, err);
     if (st == TC_OK)
-        st = find_peaks(&s, votes, pool, task->threads, &found, err);
+        st = find_peaks(&s, votes, pool, work->threads, &found, err);
     if (st == TC_OK)
         st = voting_suppress(&s, &found, err);
     if (st == TC_OK) {
         apply_threshold(p, &found);
         if (p->refine)
             voting_refine(&s, votes + s.n, pool, &found);
-        st = add_points(task, item_index, &found, out, err);
+        st = add_points(work, item_index, &found, out, err);
     }
     an_pool_destroy(&pool);
     free(found.list);

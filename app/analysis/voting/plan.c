@@ -136,15 +136,15 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->bands_per_slice = (s->ny + s->band_rows - 1) / s->band_rows;
     s->bands = s->bands_per_slice * s->nz;
     s->phases = 2 * s->rounds + 1 + (p->refine ? 1 : 0);
-    s->units = s->bands * (uint64_t)s->phases;
+    s->portions = s->bands * (uint64_t)s->phases;
     return TC_OK;
 }
 
-void voting_unit_at(const voting_scheme *s, uint64_t unit, voting_phase *phase, int *round, uint64_t *band)
+void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *phase, int *round, uint64_t *band)
 {
-    const int index = (int)(unit / s->bands);
+    const int index = (int)(portion / s->bands);
 
-    *band = unit % s->bands;
+    *band = portion % s->bands;
     *round = 0;
     if (index < 2) {
         *phase = index == 0 ? VOTING_BLUR : VOTING_VOTERS;
@@ -371,7 +371,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     if (st != TC_OK)
         return st;
     cells = (double)voting_offset_rows(&s) * (2 * s.shape.reach[2] + 1);
-    out->units = s.units;
+    out->portions = s.portions;
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
                       + voting_tables_bytes(&s) + ((uint64_t)64 << 20);

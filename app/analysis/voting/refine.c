@@ -211,16 +211,16 @@ static void refine_peak(const refiner *r, voting_peak *p)
         move_peak(r->s, c, p);
 }
 
-/* So many peaks are a task: long against the pool's lock. */
-enum { PEAKS_OF_TASK = 32 };
+/* So many peaks are a part: long against the pool's lock. */
+enum { PEAKS_OF_PART = 32 };
 
-static void refine_some(void *user, unsigned thread, size_t task)
+static void refine_some(void *user, unsigned thread, size_t part)
 {
     const refiner *const r = user;
-    const size_t end = (task + 1) * PEAKS_OF_TASK;
+    const size_t end = (part + 1) * PEAKS_OF_PART;
 
     (void)thread;
-    for (size_t i = task * PEAKS_OF_TASK; i < end && i < r->found->n; i++)
+    for (size_t i = part * PEAKS_OF_PART; i < end && i < r->found->n; i++)
         refine_peak(r, &r->found->list[i]);
 }
 
@@ -229,7 +229,7 @@ void voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *poo
     refiner r = { s, blurred, p };
     size_t kept = 0;
 
-    an_pool_run(pool, refine_some, &r, p->n / PEAKS_OF_TASK + 1);
+    an_pool_run(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1);
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)
             p->list[kept++] = p->list[i];

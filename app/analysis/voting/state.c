@@ -15,14 +15,14 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
 /* What the planes hold at a position: see voting_phase. */
 static bool planes_fit(const voting_scheme *s, uint64_t done, const uint32_t *votes, const uint32_t *voters)
 {
-    const bool all = done == s->units;
+    const bool all = done == s->portions;
     size_t reblurred = 0;      /* pixels of the second plane that are blurred again */
     voting_phase phase;
     uint64_t band;
     uint32_t z, y0, y1;
     int round;
 
-    voting_unit_at(s, all ? done - 1 : done, &phase, &round, &band);
+    voting_portion_at(s, all ? done - 1 : done, &phase, &round, &band);
     voting_band_rows(s, band, &z, &y0, &y1);
     if (phase == VOTING_REBLUR)
         reblurred = all ? s->n : ((size_t)z * s->ny + y0) * s->nx;
@@ -35,12 +35,12 @@ static bool planes_fit(const voting_scheme *s, uint64_t done, const uint32_t *vo
     return true;
 }
 
-tc_status voting_check_state(const an_task *task, const void *state, tc_err *err)
+tc_status voting_check_state(const an_work *work, const void *state, tc_err *err)
 {
-    const uint64_t done = ((const an_state_head *)state)->units_done;
+    const uint64_t done = ((const an_state_head *)state)->portions_done;
     const uint32_t *const votes = voting_votes_const(state);
     voting_scheme s;
-    tc_status st = voting_scheme_init(task->params, task->item, task->item->name, &s, err);
+    tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
     if (st == TC_OK && !planes_fit(&s, done, votes, votes + s.n))
         st = tc_fail(err, TC_BAD_INPUT, "the votes are damaged");

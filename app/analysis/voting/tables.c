@@ -206,8 +206,8 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
     }
 }
 
-/* Directions of a task. */
-enum { DIRS_OF_TASK = 64 };
+/* Directions of a part. */
+enum { DIRS_OF_PART = 64 };
 
 typedef struct maker {
     const voting_scheme *s;
@@ -237,13 +237,13 @@ static void make_direction(const maker *m, size_t i)
     make_rows(s, spans, t->rows + i * (2 * (size_t)s->shape.reach[0] + 1));
 }
 
-static void make_some(void *user, unsigned thread, size_t task)
+static void make_some(void *user, unsigned thread, size_t part)
 {
     const maker *const m = user;
-    const size_t end = (task + 1) * DIRS_OF_TASK;
+    const size_t end = (part + 1) * DIRS_OF_PART;
 
     (void)thread;
-    for (size_t i = task * DIRS_OF_TASK; i < end && i < m->s->n_dirs; i++)
+    for (size_t i = part * DIRS_OF_PART; i < end && i < m->s->n_dirs; i++)
         make_direction(m, i);
 }
 
@@ -253,8 +253,8 @@ void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an
 
     if (t->round == round)
         return;
-    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_PART + 1);
     m.mirrored = true;
-    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_TASK + 1);
+    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_PART + 1);
     t->round = round;
 }

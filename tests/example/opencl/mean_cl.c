@@ -23,7 +23,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     static const char *const names[KERNELS] = { "mean_rows" };
     cl_worker *const w = worker;
-    const wu_pixels *const px = w->ocl.task->pixels;
+    const wu_pixels *const px = w->ocl.work->pixels;
     const uint64_t fit = MOST_PIXELS / px->nx, most = fit < MOST_ROWS ? fit : MOST_ROWS;
     const ocl_need needs[] = {
         { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
@@ -33,19 +33,19 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
                                    px->bits == 8 ? "uchar" : "ushort");
 
     (void)state;
-    ocl_pace_init(&w->pace, w->ocl.task->slice_ms, 1, most);
+    ocl_pace_init(&w->pace, w->ocl.work->launch_ms, 1, most);
     return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : st;
 }
 
-static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     mean_state *const s = state;
-    const mean_params *const p = w->ocl.task->params;
-    const wu_pixels *const px = w->ocl.task->pixels;
-    const uint64_t left = w->ocl.task->plan.units - s->head.units_done, n = ocl_pace_next(&w->pace, left);
+    const mean_params *const p = w->ocl.work->params;
+    const wu_pixels *const px = w->ocl.work->pixels;
+    const uint64_t left = w->ocl.work->plan.portions - s->head.portions_done, n = ocl_pace_next(&w->pace, left);
     const size_t bytes = n * px->nx * (px->bits / 8);
-    tc_status st = ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.units_done * px->nx), bytes, err);
+    tc_status st = ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, s->head.portions_done * px->nx), bytes, err);
 
     if (st == TC_OK)
         st = OCL_QUEUE(w, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), err, OCL_HELD(w, PIXELS), OCL_HELD(w, ROWS),
@@ -59,15 +59,15 @@ static tc_status cl_step(void *worker, void *state, uint64_t *units_done, tc_err
         s->pixels += w->rows[i].pixels;
         s->sum += w->rows[i].sum;
     }
-    *units_done = s->head.units_done += n;
+    *portions_done = s->head.portions_done += n;
     return n == left ? TC_OK : TC_MORE;
 }
 
 static const ocl_launcher launcher = { "mean", sizeof(cl_worker), open_parts, NULL };
 
-static tc_status cl_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, task, state, worker, err);
+    return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
 const an_backend ocl_mean = {

@@ -7,7 +7,7 @@
 #include "app/base/pool.h"
 
 typedef struct cpu_worker {
-    const an_task *task;
+    const an_work *work;
     an_pool *pool;
     mean_state *part;          /* [threads] */
     uint64_t first;            /* row of the step */
@@ -17,8 +17,8 @@ typedef struct cpu_worker {
 static void run_row(void *user, unsigned thread, size_t row)
 {
     const cpu_worker *const w = user;
-    const mean_params *const p = w->task->params;
-    const wu_pixels *const px = w->task->pixels;
+    const mean_params *const p = w->work->params;
+    const wu_pixels *const px = w->work->pixels;
     const size_t start = (size_t)(w->first + row) * px->nx;
     mean_row sum = { 0, 0 };
 
@@ -40,7 +40,7 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-static tc_status cpu_open(const an_task *task, const void *state, void **worker, tc_err *err)
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     cpu_worker *const w = calloc(1, sizeof *w);
     tc_status st;
@@ -49,32 +49,32 @@ static tc_status cpu_open(const an_task *task, const void *state, void **worker,
     *worker = w;
     if (w == NULL)
         return tc_no_memory(err, "mean");
-    w->task = task;
-    w->batch = task->threads;
-    w->part = calloc(task->threads, sizeof *w->part);
-    st = w->part == NULL ? tc_no_memory(err, "mean") : an_pool_create(task->threads, &w->pool, err);
+    w->work = work;
+    w->batch = work->threads;
+    w->part = calloc(work->threads, sizeof *w->part);
+    st = w->part == NULL ? tc_no_memory(err, "mean") : an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
         cpu_close(worker);
     return st;
 }
 
-static tc_status cpu_step(void *worker, void *state, uint64_t *units_done, tc_err *err)
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     mean_state *const s = state;
     const double start = tc_seconds();
-    const uint64_t left = w->task->plan.units - s->head.units_done, n = left < w->batch ? left : w->batch;
+    const uint64_t left = w->work->plan.portions - s->head.portions_done, n = left < w->batch ? left : w->batch;
 
     (void)err;
-    w->first = s->head.units_done;
+    w->first = s->head.portions_done;
     an_pool_run(w->pool, run_row, w, n);
-    for (unsigned t = 0; t < w->task->threads; t++) {
+    for (unsigned t = 0; t < w->work->threads; t++) {
         s->pixels += w->part[t].pixels;
         s->sum += w->part[t].sum;
         w->part[t] = (mean_state){ .pixels = 0 };
     }
-    *units_done = s->head.units_done += n;
-    w->batch = an_next_batch(w->batch, n, w->task->threads, tc_seconds() - start);
+    *portions_done = s->head.portions_done += n;
+    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
     return n == left ? TC_OK : TC_MORE;
 }
 

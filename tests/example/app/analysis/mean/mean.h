@@ -21,8 +21,8 @@ extern const an_param mean_parameters[];
 extern const an_backend mean_cpu;
 
 tc_status mean_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
-tc_status mean_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err);
-tc_status mean_check_state(const an_task *task, const void *state, tc_err *err);
+tc_status mean_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
+tc_status mean_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status mean_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 
 #endif

@@ -15,20 +15,20 @@ tc_status mean_expect(const void *params, const wu_item *item, wu_output *out, t
 }
 
 /* A checkpoint is not believed blindly. */
-tc_status mean_check_state(const an_task *task, const void *state, tc_err *err)
+tc_status mean_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const mean_state *const s = state;
 
-    if (s->head.units_done > task->plan.units || s->pixels > s->head.units_done * task->item->nx ||
+    if (s->head.portions_done > work->plan.portions || s->pixels > s->head.portions_done * work->item->nx ||
         s->sum > s->pixels * 65535)
         return tc_fail(err, TC_BAD_INPUT, "the sums are damaged");
     return TC_OK;
 }
 
-tc_status mean_finish(const an_task *task, size_t item_index, const void *state, wu_output *out, tc_err *err)
+tc_status mean_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const mean_state *const s = state;
-    tc_status st = mean_expect(task->params, task->item, out, err);
+    tc_status st = mean_expect(work->params, work->item, out, err);
 
     (void)item_index;
     if (st == TC_OK)
