@@ -203,6 +203,14 @@ static tc_status end(const item_work *w, const item_run *it, tc_err *err)
     return st;
 }
 
+/* "FILE: ..." */
+static bool begins_with_file(const char *message, const char *path)
+{
+    const size_t n = strlen(path);
+
+    return strncmp(message, path, n) == 0 && message[n] == ':';
+}
+
 tc_status item_do(const item_work *w, tc_err *err)
 {
     const wu_job *const job = w->unit->job;
@@ -222,7 +230,7 @@ tc_status item_do(const item_work *w, tc_err *err)
         it.backend->close(&it.worker);
     wu_pixels_free(&it.pixels);
     free(it.state);
-    if (st == TC_BAD_INPUT && strstr(err->message, job->path) == NULL) {
+    if (st == TC_BAD_INPUT && !begins_with_file(err->message, job->path)) {
         tc_err inner = *err;
 
         return tc_fail(err, st, "%.400s: item \"%s\": %.400s", job->path, name, inner.message);

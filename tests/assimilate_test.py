@@ -317,19 +317,19 @@ def test_unknown_analysis():
        [(expected["one", 1, 3, 21, "f_049", "sd"], "b")], "a number in a wide view")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     wide_csv, long_csv = read_csv("x_out", "alchemy_profiles_wide"), read_csv("x_out", "alchemy_profiles_long")
-    titles = wide_csv[0][2:]
-    cells = {(r[1], t): c for r in wide_csv[1:] for t, c in zip(titles, r[2:]) if c not in ("", "nan")}
+    titles = wide_csv[0][3:]
+    cells = {(r[1], t): c for r in wide_csv[1:] for t, c in zip(titles, r[3:]) if c not in ("", "nan")}
     ok(r.returncode == 0 and len(titles) == len(set(titles)) == (42 + 1) * 102 and
        {k: float(c) for k, c in cells.items()} ==
        {("abc"[i], "p_C%d_d%02d_%s_%s" % (c, d, f, s)): v for (_, i, c, d, f, s), v in expected.items()},
        "its wide CSV", "%d titles, %d cells; %s" % (len(titles), len(cells), r.stderr))
-    ok(long_csv[0] == ["workunit", "item", "channel", "distance", "feature", "statistic", "value"] and
-       {("abc".index(r[1]), int(r[2]), int(r[3]), r[4], r[5]): float(r[6]) for r in long_csv[1:] if r[6] != "nan"} ==
+    ok(long_csv[0] == ["workunit", "item", "source", "channel", "distance", "feature", "statistic", "value"] and
+       {("abc".index(r[1]), int(r[3]), int(r[4]), r[5], r[6]): float(r[7]) for r in long_csv[1:] if r[7] != "nan"} ==
        {k[1:]: v for k, v in expected.items()}, "its long CSV", long_csv[:2])
     change("x.sqlite", "UPDATE units SET name = '=1+1'; UPDATE alchemy_items SET otsu_threshold = -7")
     assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok([r[1] for r in read_csv("x_out", "units")] == ["name", "'=1+1", "'=1+1"]
-       and [r[2] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
+       and [r[3] for r in read_csv("x_out", "alchemy_items")] == ["otsu_threshold", "-7", "-7"],
        "export: text is no formula, a number stays", read_csv("x_out", "units"))
     os.mkdir(path("victim"))
     before = set(os.listdir(path("x_out")))
@@ -414,7 +414,10 @@ def bad_words():
                          ("incomplete parameters", {"parameters": {"levels": [16]}}),
                          ("no parameters", {"parameters": []}), ("a wrong parameter", {"parameters": dict(plain["parameters"], levels=[1])}),
                          ("no work unit", {"workunit": {}}), ("a CRC in capitals", {"workunit": {"crc32": "0BADC0DE", "size": 1}}),
-                         ("a negative size", {"workunit": {"crc32": "0badc0de", "size": -1}}), ("one key more", {"more": 1})):
+                         ("a negative size", {"workunit": {"crc32": "0badc0de", "size": -1}}), ("one key more", {"more": 1}),
+                         ("a source too few", {"sources": ["x"]}), ("a number as source", {"sources": ["x", 1]}),
+                         ("a source that drives a terminal", {"sources": ["x", "\u001b[2J"]}),
+                         ("a source of 1,025 bytes", {"sources": ["x" * 1025, ""]})):
         yield what, rewrite("plain", "words.npz", {}, change)
 
 
@@ -575,6 +578,15 @@ def test_script_server(p):
     c.close()
     r = q.call(1, file)
     ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set", "%d %s" % (r.returncode, r.stderr))
+    q = Project("p_older")
+    q.call("--error", 1, "x", 1, 0)
+    change(q.db, "ALTER TABLE items DROP COLUMN source; PRAGMA user_version = 1")
+    r = assimilate("export", "--db", path(q.db), "-o", path("older"))
+    ok(r.returncode == 3 and "storing any result in it renews it" in r.stderr, "export: an older data set", r.stderr)
+    r = q.call(1, q.upload(path("cells.npz"), "cells_0_r1_0"))
+    ok(r.returncode == 0 and query(q.db, "SELECT source FROM items WHERE number < 3") ==
+       [(i["source"],) for i in UNITS["cells"][2][:3]] and query(q.db, "PRAGMA user_version") == [(2,)],
+       "script: an older data set is renewed", "%d %s" % (r.returncode, r.stderr))
     q = Project("p_folder")
     os.makedirs(path(q.db))
     r = q.call(1, file)
@@ -769,8 +781,9 @@ def test_export(names):
     units = {r[0]: r[1] for r in read_csv("out", "units")[1:]}
     ok(sorted(units.values()) == sorted(names), "units.csv", units)
     rows = read_csv("out", "items")
-    ok(rows[0] == ["workunit", "number", "item"] and [(units[r[0]], r[1], r[2]) for r in rows[1:]] ==
-       [(n, str(i), item["name"]) for n in sorted(names) for i, item in enumerate(UNITS[n][2])], "items.csv", rows[:3])
+    ok(rows[0] == ["workunit", "number", "item", "source"] and [(units[r[0]], *r[1:]) for r in rows[1:]] ==
+       [(n, str(i), item["name"], item["source"] or "") for n in sorted(names) for i, item in enumerate(UNITS[n][2])]
+       and any(r[3] for r in rows[1:]), "items.csv", rows[:3])
     wide, long = read_csv("out", "glcm_wide"), read_csv("out", "glcm_long")
     expected, count = {}, 0
     for n in ("plain", "texture"):
@@ -778,21 +791,22 @@ def test_export(names):
         for i, item in enumerate(a["item_names"]):
             expected[n, str(item)] = dict(zip(map(str, a["feature_names"]), a["features"][i]))
             count += a["features"].shape[1]
-    ok([(units[r[0]], r[1]) for r in wide[1:]] == list(expected) and sorted(wide[0][2:]) ==
+    ok([(units[r[0]], r[1]) for r in wide[1:]] == list(expected) and sorted(wide[0][3:]) ==
        sorted({k for e in expected.values() for k in e}), "glcm_wide.csv: its items and titles", wide[0][:5])
-    wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][2:], r[2:])
+    wrong = [(r[0], r[1], t, c) for r in wide[1:] for t, c in zip(wide[0][3:], r[3:])
              if (c == "") != (t not in expected[units[r[0]], r[1]])
              or c != "" and not same([number(c)], [expected[units[r[0]], r[1]][t]])]
     ok(not wrong, "glcm_wide.csv: every bit; empty where it was not asked for", wrong[:3])
-    got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[2], int(r[3]), r[4], r[5])): r[6] for r in long[1:]}
-    ok(long[0] == ["workunit", "item", "levels", "distance", "feature", "statistic", "value"] and len(long) == count + 1
+    got = {(units[r[0]], r[1], "glcm_L%s_d%02d_%s_%s" % (r[3], int(r[4]), r[5], r[6])): r[7] for r in long[1:]}
+    ok(long[0] == ["workunit", "item", "source", "levels", "distance", "feature", "statistic", "value"] and len(long) == count + 1
        and all(same([number(c)], [expected[u, i][t]]) for (u, i, t), c in got.items()), "glcm_long.csv: every bit")
     rows = read_csv("out", "cellcount_regions")
     centroid, area = rows[0].index("centroid_x"), rows[0].index("area")
     for n in ("cells", "count"):
         a, own = load(n), [r for r in rows[1:] if units[r[0]] == n]
         ok(same([float(r[centroid]) for r in own], a["region_centroid"][:, 1]) and same([r[area] for r in own], a["region_area"])
-           and [r[1] for r in own] == [str(a["item_names"][i]) for i in a["region_item"]], "cellcount_regions.csv: " + n)
+           and [r[1] for r in own] == [str(a["item_names"][i]) for i in a["region_item"]]
+           and [r[2] for r in own] == [UNITS[n][2][i]["source"] or "" for i in a["region_item"]], "cellcount_regions.csv: " + n)
     rows = read_csv("out", "voting_points")
     x, z = rows[0].index("x"), rows[0].index("z")
     for n in ("votes", "votes3"):

@@ -268,7 +268,8 @@ def bad_json():
     yield "another format", text_job(job(format="texcell-result")), 'format: must be "texcell-workunit", not "texcell-result"'
     yield "a format that is a number", text_job(job(format=1)), "format: must be a string, not an integer"
     yield "no version", text_job(job(version=None)), "version: missing"
-    yield "a later version", text_job(job(version=2, colour="red")), "this program reads version 1, not 2"
+    yield "a later version", text_job(job(version=3, colour="red")), "this program reads versions 1 to 2, not 3"
+    yield "version 0", text_job(job(version=0)), "this program reads versions 1 to 2, not 0"
     yield "a version that is a string", text_job(job(version="1")), "version: must be an integer, not a string"
     yield "a version with a fraction", text_job(job(version=1.0)), "version: must be an integer, not a number"
     yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'
@@ -296,6 +297,14 @@ def bad_items():
     for name in ("a/b", ".hidden", "..", "a b", "h\xe9", "a\nb", LONG):
         yield "an item named %r" % name[:12], text_job(job(items=[dict(x, name=name)])), "items[0].name: \""
     yield "two items of one name", text_job(job(items=[x, dict(x, name="y"), x])), 'items: two items are named "x"'
+    yield "a source in version 1", text_job(job(items=[dict(x, source="a/x.png")])), 'items[0]: unknown key "source"'
+    for what, source, word in (("a number", 7, "must be a string"), ("empty", "", "must not be empty"),
+                               ("1,025 bytes", "x" * 1025, "must have 1 to 1024 bytes, none of them a control"),
+                               ("DEL", "a\x7f", "must have 1 to 1024 bytes, none of them a control"),
+                               ("ESC", "\x1b[31m", "must have 1 to 1024 bytes, none of them a control")):
+        yield "a source: " + what, text_job(job(version=2, items=[dict(x, source=source)])), "items[0].source: " + word
+    yield "sources of 8 MiB", text_job(job(version=2, items=[dict(x, name="n%d" % i, source="x" * 1024) for i in range(8193)])), \
+        "items[8192].source: the sources of all items"
     # Both features have a map of each item: map_x_sum_variance_L16_1_0 would be there twice.
     maps = [{"feature": f, "levels": 16, "offset": [1, 0]} for f in ("sum_variance", "variance")]
     yield "two items whose maps would have one name", \

@@ -278,6 +278,7 @@ def broken_json(honest):
     yield "a key too many", with_json(honest, host="mine"), "has 8 keys, not 7"
     yield "an item renamed", with_json(honest, items=["x"] + honest.json["items"][1:]), '"items" is not'
     yield "items in another order", with_json(honest, items=honest.json["items"][::-1]), '"items" is not'
+    yield "sources that nobody gave", with_json(honest, sources=["x"] * len(honest.json["items"])), "keys, not"
     yield "an item less", with_json(honest, items=honest.json["items"][:-1]), '"items" is not'
     arrays = honest.json["arrays"]
     for what, change in (("no arrays declared", None), ("an array less", arrays[:-1]), ("an array twice", arrays + arrays[:1]),

@@ -18,7 +18,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from tap import TEXCELL_WU, data, done, note, ok, run, scratch, skip
+from tap import TEXCELL, TEXCELL_WU, data, done, note, ok, run, scratch, skip
 
 try:
     import tifffile
@@ -388,7 +388,7 @@ def test_names():
     open(path("names/.hidden.png"), "w").close()
     out = path("names.zip")
     r = pack(out, folder, path("g8.png"), path("names/b9.png"))
-    ok(r.returncode == 0 and "1 entry" in r.stderr, "a folder of pictures", r.stderr)
+    ok(r.returncode == 0 and "left out: notes.txt\n" in r.stderr and ".hidden" not in r.stderr, "a folder of pictures", r.stderr)
     names = [i["name"] for i in job_of(out)["items"]]
     ok(names == ["a_b_1_", "b9", "b010", "b10", "c.v2", "x" * 128, "__", "g8", "b9_2"],
        "names are made safe, unique, in natural order", names)
@@ -398,6 +398,72 @@ def test_names():
     r = pack(out, *copies)
     names = [i["name"] for i in job_of(out)["items"]] if r.returncode == 0 else []
     ok(len(set(names)) == 9 and all(len(n) <= 128 for n in names), "nine items, nine names", r.stderr + str(names))
+
+
+def test_sources():
+    """Which file an item was made of stands in the work unit, with the folder that all are in and no
+    more of the path; whatever the order, a file keeps the name that it can have."""
+    for folder, names in (("study/healthy", ("p 2.png", "p_2.png")), ("study/sick", ("p_2.png",)), ("study/sick/deep", ("x.png", "y.png"))):
+        save_all(folder, {n: GREY for n in names})
+    for name in ("study/sick/notes.txt", "study/sick/.hidden"):
+        open(path(name), "w").close()
+    os.symlink(path("study"), path("study/sick/deep/around"))
+    out, study = path("sources.zip"), path("study")
+
+    def packed(*args):
+        r = pack(out, *args)
+        return r, [(i["name"], i["source"]) for i in job_of(out)["items"]] if r.returncode == 0 else []
+
+    r, items = packed(path("study/healthy"), path("study/sick/"))
+    ok(items == [("p_2_2", "study/healthy/p 2.png"), ("p_2", "study/healthy/p_2.png"), ("p_2_3", "study/sick/p_2.png")],
+       "sources, and no swapped names", str(items) + r.stderr)
+    ok("healthy/p 2.png: as an item it is called p_2_2\n" in r.stderr and "sick/p_2.png: as an item it is called p_2_3\n" in r.stderr
+       and "healthy/p_2.png" not in r.stderr and "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
+       and r.stderr.count("\n") == 3, "names that had to change, and what is left out, are told", r.stderr)
+    r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "./healthy//p_2.png", "../study/healthy/p 2.png"], cwd=study)
+    ok([i["source"] for i in job_of(out)["items"]] == ["healthy/p_2.png", "study/healthy/p 2.png"], "relative paths", r.stderr)
+    r = run([TEXCELL_WU, "pack", "--analysis", "glcm", "-o", out, "p_2.png"], cwd=os.path.join(study, "healthy"))
+    ok([i["source"] for i in job_of(out)["items"]] == ["p_2.png"], "a path without a folder", r.stderr)
+    r, items = packed("--recursive", study)
+    ok([s for _, s in items] == ["study/" + s for s in ("healthy/p 2.png", "healthy/p_2.png", "sick/p_2.png", "sick/deep/x.png",
+                                                        "sick/deep/y.png")], "--recursive", str(items) + r.stderr)
+    ok("sick: left out: notes.txt\n" in r.stderr and "deep: left out: around\n" in r.stderr, "--recursive goes round no circle", r.stderr)
+    r, items = packed("--recursive", "--stack", study)
+    ok(items == [("healthy", "study/healthy"), ("sick", "study/sick"), ("deep", "study/sick/deep")] and
+       [len(i["stack"]) for i in job_of(out)["items"]] == [2, 1, 2], "--recursive --stack: each folder is one", str(items) + r.stderr)
+    for folder in ("healthy", "sick", "sick/deep"):
+        save_all("study_masks/" + folder, {n: ((GREY > 99) * 255).astype(np.uint8) for n in os.listdir(path("study/" + folder))
+                                           if n.endswith(".png")})
+    Image.fromarray(GREY // 255).save(path("study_masks/sick/p_2.png"))
+    r, items = packed("--recursive", "--param", 'roi={"type":"mask"}', "--mask", path("study_masks"), study)
+    ok(len(items) == 5 and np.array_equal(item_samples(out, 2, "mask") > 0, GREY == 255) and
+       np.array_equal(item_samples(out, 3, "mask") > 0, GREY > 99), "--recursive: masks in folders of the same names", r.stderr)
+    os.remove(path("study_masks/sick/p_2.png"))
+    r, _ = packed("--recursive", "--mask", path("study_masks"), study)
+    ok(r.returncode == 2 and "called sick/p_2 was looked for" in r.stderr, "a mask of another folder is not taken", r.stderr)
+    os.makedirs(path("nothing/here"))
+    for more in ([], ["--recursive"]):
+        r, _ = packed(*more, path("nothing"))
+        ok(r.returncode == 2 and "no .png, .jpg or .tif files in this folder" in r.stderr, "a folder without pictures", r.stderr)
+    save_all(os.path.join("long", *["z" * 200] * 5), {"e.png": GREY})
+    r, items = packed(save_all("long/" + "y" * 200, {"d" * 250 + ".png": GREY}), os.path.join(path("long"), *["z" * 200] * 5))
+    ok([len(s) for _, s in items] == [5 + 201 + 254, 5 + 5 * 201 + 5], "long paths", r.stderr + str([len(s) for _, s in items]))
+    os.makedirs(os.path.join(os.fsencode(path("bytes")), b"\xff"))
+    shutil.copy(path("study/healthy/p_2.png"), os.path.join(os.fsencode(path("bytes")), b"\xff", b"a\x1b\xe2\x80\xae\xc3\xbc.png"))
+    r, items = packed("--recursive", path("bytes"))
+    ok(items and items[0][1] == "?/a????\u00fc.png", "a path that is no text, or drives a terminal", ascii(items) + r.stderr)
+    r = pack(out, *[save_all("same%d" % i, {"a.png": GREY}) for i in range(9)])
+    ok(r.stderr.count("as an item it is called") == 5 and "3 more items" in r.stderr, "many names: some are told", r.stderr)
+    unit = path("run.zip")
+    wu("pack", "--analysis", "cellcount", "-o", unit, os.path.join(study, "healthy"), os.path.join(study, "sick"))
+    run([TEXCELL, "run", unit, "-o", path("run.npz"), "--device", "cpu"])
+    for f in (unit, path("run.npz")):
+        r = wu("show", f)
+        ok("p_2_2" in r.stdout and "from study/healthy/p 2.png\n" in r.stdout, "show has the source", r.stdout)
+    wu("export", path("run.npz"), "-o", path("run"))
+    rows = read_csv(path("run"), "items.csv") + read_csv(path("run"), "regions.csv")
+    ok(rows[0][:2] == ["item", "source"] and rows[1][:2] == ["p_2_2", "study/healthy/p 2.png"] and
+       rows[-1][:2] == ["p_2_3", "study/sick/p_2.png"], "the tables have it", rows[:2])
 
 
 def test_bad_files():
@@ -975,7 +1041,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_not_pictures, test_damage, test_names,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

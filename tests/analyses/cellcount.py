@@ -42,7 +42,8 @@ SEEDS = [
 ESTIMATES = [(["split=distance", "labels=true"], SMOOTH)]
 
 DATA_SET = {
-    "cells": ({"labels": True, "fill_holes": True}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+    "cells": ({"labels": True, "fill_holes": True},
+              [item("c%d" % i, [c], source="healthy/\u00fcber c %d.png" % i if i < 2 else None) for i, c in enumerate(CELLS)]),
     "count": ({"min_area": 10}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
 }
 

@@ -28,11 +28,11 @@ def mask_png(mask):
     return png(np.where(np.asarray(mask) != 0, 255, 0).astype(np.uint8))
 
 
-def item(name, slices, masks=None, stack=None, spacing=None):
+def item(name, slices, masks=None, stack=None, spacing=None, source=None):
     """An item from a list of pictures; a stack when there are several (or
     stack=True)."""
     return {"name": name, "slices": slices, "masks": masks,
-            "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing}
+            "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
 
 def write(path, analysis, parameters, items):
@@ -54,11 +54,13 @@ def write(path, analysis, parameters, items):
             entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
         else:
             entry["image"] = files[0]
+        if it.get("source"):
+            entry["source"] = it["source"]
         if masks:
             entry["mask"] = masks if it["stack"] else masks[0]
         described.append(entry)
-    job = {"format": "texcell-workunit", "version": 1, "analysis": analysis,
-           "parameters": parameters, "items": described}
+    job = {"format": "texcell-workunit", "version": 2 if any("source" in e for e in described) else 1,
+           "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:
             # of 1980: the same unit is the same file

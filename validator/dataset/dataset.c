@@ -7,7 +7,7 @@
 
 enum {
     APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
-    SCHEMA_VERSION = 1,
+    SCHEMA_VERSION = 2,            /* 1 had no items.source */
     CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
 };
 
@@ -154,7 +154,8 @@ static const char schema[] =
     " id INTEGER PRIMARY KEY,"
     " unit INTEGER NOT NULL REFERENCES units(id),"
     " number INTEGER NOT NULL,"
-    " name TEXT NOT NULL);"
+    " name TEXT NOT NULL,"
+    " source TEXT);"
     "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
     "CREATE INDEX items_by_name ON items(name);"
     "CREATE TABLE refused("
@@ -192,8 +193,8 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
- * in it. Within a transaction, lest another assimilator makes it meanwhile. */
-static tc_status whose(const val_dataset *ds, bool *empty, tc_err *err)
+ * in it, *old for one of version 1. Within a transaction, lest another assimilator makes it meanwhile. */
+static tc_status whose(const val_dataset *ds, bool *empty, bool *old, tc_err *err)
 {
     int64_t application, version, objects;
     tc_status st = pragma(ds, "application_id", &application, err);
@@ -207,10 +208,25 @@ static tc_status whose(const val_dataset *ds, bool *empty, tc_err *err)
     *empty = application == 0 && version == 0 && objects == 0;
     if (!*empty && application != APPLICATION_ID)
         return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell", ds->path);
-    if (!*empty && version != SCHEMA_VERSION)
+    *old = version == 1;
+    if (!*empty && !*old && version != SCHEMA_VERSION)
         return tc_fail(err, TC_IO, "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
                        ds->path, (long long)version, SCHEMA_VERSION);
     return TC_OK;
+}
+
+/* Makes a data set of version 1 one of today's; its items have no sources. */
+static tc_status renew(const val_dataset *ds, tc_err *err)
+{
+    bool empty, old = false;
+    tc_status st = val_begin(ds, err);
+
+    if (st != TC_OK)
+        return st;
+    st = whose(ds, &empty, &old, err);
+    if (st == TC_OK && old)
+        st = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT; PRAGMA user_version=%d", SCHEMA_VERSION);
+    return val_end(ds, st, err);
 }
 
 /* With a write-ahead log, scientists read while units are stored. The switch
@@ -228,7 +244,7 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
 
 static tc_status create(const val_dataset *ds, tc_err *err)
 {
-    bool empty;
+    bool empty, old;
     tc_status st = val_sql(ds, err, "PRAGMA page_size=8192");
 
     if (st == TC_OK)
@@ -238,7 +254,7 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     if (st != TC_OK)
         return st;
     /* Another assimilator may have been faster. */
-    st = whose(ds, &empty, err);
+    st = whose(ds, &empty, &old, err);
     if (st == TC_OK && empty)
         st = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s", APPLICATION_ID, SCHEMA_VERSION,
                      schema);
@@ -251,7 +267,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
-    bool empty = false;
+    bool empty = false, old = false;
     tc_status st = TC_OK;
 
     *out = (val_dataset){ .path = path };
@@ -271,9 +287,12 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (st == TC_OK)
         st = val_sql(out, err, "BEGIN");
     if (st == TC_OK)
-        st = val_end(out, whose(out, &empty, err), err);
+        st = val_end(out, whose(out, &empty, &old, err), err);
     if (st == TC_OK && empty)
         st = mode == VAL_WRITE ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
+    if (st == TC_OK && old)
+        st = mode == VAL_WRITE ? renew(out, err)
+            : tc_fail(err, TC_IO, "%.600s: is a data set of an older texcell; storing any result in it renews it", path);
     return st;
 }
 

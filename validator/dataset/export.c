@@ -78,6 +78,7 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
     put_column(csv, item, 1, "");
     put_column(csv, item, 2, "");
+    put_column(csv, item, 3, "");
 }
 
 /* A table of an analysis. */
@@ -141,7 +142,7 @@ static tc_status put_items(const exporting *x, const analysis_table *t, sqlite3_
 {
     sqlite3_stmt *items;
     bool item = true;
-    tc_status st = val_sql_prepare(x->ds, &items, err, "SELECT items.id, units.workunit, items.name FROM units JOIN items "
+    tc_status st = val_sql_prepare(x->ds, &items, err, "SELECT items.id, units.workunit, items.name, items.source FROM units JOIN items "
                                    "ON items.unit = units.id WHERE units.analysis = %Q "
                                    "ORDER BY units.name, units.workunit, items.number", t->analysis);
 
@@ -176,6 +177,7 @@ static tc_status put_titles(const exporting *x, const char *query, wu_csv *csv, 
 
     wu_csv_put(csv, "workunit");
     wu_csv_put(csv, "item");
+    wu_csv_put(csv, "source");
     while (st == TC_OK && row) {
         st = val_sql_step(x->ds, titles, &row, err);
         if (st == TC_OK && row)
@@ -288,7 +290,7 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     static const struct { const char *file, *query; } common[] = {
         { "units", "SELECT workunit, name, wu_id, result, analysis, parameters, n_items, checked, kept, program, stored "
                    "FROM units ORDER BY name, workunit" },
-        { "items", "SELECT units.workunit, number, items.name AS item FROM units JOIN items ON items.unit = units.id "
+        { "items", "SELECT units.workunit, number, items.name AS item, source FROM units JOIN items ON items.unit = units.id "
                    "ORDER BY units.name, units.workunit, number" },
         { "refused", "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY name, result, reason" },
         { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY name, wu_id" },

@@ -257,12 +257,13 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
 static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item, tc_err *err)
 {
     sqlite3_stmt *insert = NULL;
-    tc_status st = val_sql_prepare(ds, &insert, err, "INSERT INTO items(unit, number, name) VALUES(?1, ?2, ?3)");
+    tc_status st = val_sql_prepare(ds, &insert, err, "INSERT INTO items(unit, number, name, source) VALUES(?1, ?2, ?3, nullif(?4, ''))");
 
     for (size_t i = 0; st == TC_OK && i < u->file.n_items; i++) {
         sqlite3_bind_int64(insert, 1, id);
         sqlite3_bind_int64(insert, 2, (int64_t)i);
         sqlite3_bind_text(insert, 3, u->file.item_names[i], -1, SQLITE_STATIC);
+        sqlite3_bind_text(insert, 4, u->file.item_sources != NULL ? u->file.item_sources[i] : "", -1, SQLITE_STATIC);
         st = val_sql_run(ds, insert, err);
         /* Ids grow by one: SQLite gives the largest plus one, and no one else writes now. */
         if (i == 0)

@@ -54,7 +54,7 @@ static void find_size(const reading *in, wu_item *item)
 {
     size_t index;
 
-    *item = (wu_item){ .name = item->name, .is_stack = in->stacks, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE,
+    *item = (wu_item){ .name = item->name, .source = item->source, .is_stack = in->stacks, .nx = WU_MAX_SIDE, .ny = WU_MAX_SIDE,
                        .nz = in->stacks ? WU_MAX_SIDE : 1, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
     if (in->picture != NULL && wu_find_declared(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
         const wu_array_info *const info = wu_npz_info(in->file.npz, index);
@@ -65,6 +65,15 @@ static void find_size(const reading *in, wu_item *item)
         item->nz = item->is_stack ? (uint32_t)info->shape[0] : 1;
     }
     item->n_images = item->nz;
+}
+
+/* False: no memory. */
+static bool copy_source(const reading *in, wu_item *item, size_t index)
+{
+    const char *const source = in->file.item_sources != NULL ? in->file.item_sources[index] : "";
+
+    item->source = source[0] != '\0' ? strdup(source) : NULL;
+    return source[0] == '\0' || item->source != NULL;
 }
 
 /* Of the array item_names, with which result.json is compared later. */
@@ -83,7 +92,7 @@ static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
 
         if (json_object_get(seen, name) != NULL)
             st = bad_key(in, "items", err);
-        else if ((item->name = strdup(name)) == NULL || json_object_set_new(seen, name, json_true()) != 0)
+        else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) || json_object_set_new(seen, name, json_true()) != 0)
             st = tc_no_memory(err, in->path);
         else
             find_size(in, item);

@@ -16,6 +16,8 @@ typedef struct job_reader {
     wu_unzip *zip;
     wu_png_info *heads;      /* per member: its PNG header, width 0 = not read yet */
     bool *used;              /* per member: something in job.json names it */
+    json_int_t version;
+    size_t sources;          /* bytes of those that were read */
     tc_err *err;
 } job_reader;
 
@@ -30,6 +32,17 @@ bool wu_name_ok(const char *name)
               c == '.' || c == '_' || c == '-'))
             return false;
     }
+    return true;
+}
+
+bool wu_source_ok(const char *source)
+{
+    const size_t n = strlen(source);
+    if (n == 0 || n > WU_MAX_SOURCE)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)source[i] < 0x20 || source[i] == 0x7f)
+            return false;
     return true;
 }
 
@@ -313,14 +326,30 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
                                    "in micrometres");
 }
 
+static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, size_t index)
+{
+    const job_place place = place_of(index, "source");
+    const char *source = NULL;
+    const tc_status st = get_string(r, json, "source", place.text, false, &source);
+    if (st != TC_OK || source == NULL)
+        return st;
+    if (!wu_source_ok(source))
+        return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character", WU_MAX_SOURCE);
+    r->sources += strlen(source);
+    if (r->sources > WU_MAX_SOURCES)
+        return job_fail(r, place.text, "the sources of all items have more than %zu bytes", WU_MAX_SOURCES);
+    return copy_string(r, source, &item->source);
+}
+
 static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t index)
 {
-    static const char *const keys[] = { "name", "image", "stack", "spacing", "mask", NULL };
+    static const char *const keys[] = { "name", "image", "stack", "spacing", "mask", "source", NULL };
+    static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
-    tc_status st = check_keys(r, json, place.text, keys);
+    tc_status st = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
     if (st == TC_OK)
         st = get_string(r, json, "name", name_place.text, true, &name);
     if (st != TC_OK)
@@ -330,6 +359,8 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
                         "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
                         wu_quote(name).text, WU_MAX_NAME);
     st = copy_string(r, name, &item->name);
+    if (st == TC_OK)
+        st = read_source(r, item, json, index);
     if (st != TC_OK)
         return st;
     const json_t *image = json_object_get(json, "image"), *stack = json_object_get(json, "stack");
@@ -395,7 +426,7 @@ static tc_status read_items(job_reader *r, const json_t *items)
 /* --- the whole work unit ------------------------------------------------------------------ */
 
 /* "format" and "version" come first: a later version may have other keys. */
-static tc_status check_format(const job_reader *r, const json_t *json)
+static tc_status check_format(job_reader *r, const json_t *json)
 {
     const char *format = NULL;
     const json_t *version = json_object_get(json, "version");
@@ -408,9 +439,10 @@ static tc_status check_format(const job_reader *r, const json_t *json)
         return job_fail(r, "version", "missing");
     if (!json_is_integer(version))
         return job_fail(r, "version", "must be an integer, not %s", type_name(version));
-    if (json_integer_value(version) != WU_FORMAT_VERSION)
-        return job_fail(r, "version", "this program reads version %d, not %lld", WU_FORMAT_VERSION,
-                        (long long)json_integer_value(version));
+    r->version = json_integer_value(version);
+    if (r->version < 1 || r->version > WU_FORMAT_VERSION)
+        return job_fail(r, "version", "this program reads versions 1 to %d, not %lld", WU_FORMAT_VERSION,
+                        (long long)r->version);
     return TC_OK;
 }
 
@@ -508,6 +540,7 @@ void wu_job_destroy(wu_job **job)
         return;
     for (size_t i = 0; i < j->n_items; i++) {
         free(j->items[i].name);
+        free(j->items[i].source);
         free(j->items[i].images);
         free(j->items[i].masks);
     }

@@ -19,7 +19,7 @@
 #include "app/base/status.h"
 
 #define WU_FORMAT_NAME "texcell-workunit"
-#define WU_FORMAT_VERSION 1
+#define WU_FORMAT_VERSION 2     /* 1, which has no sources, is read as well */
 
 /* Limits of a work unit; FORMAT.md states them, and those of every archive
  * (workunits/format/archive.h). */
@@ -27,9 +27,12 @@
 #define WU_MAX_VOXELS ((uint64_t)1 << 30)       /* pixels or voxels of one item */
 #define WU_MAX_ITEMS 100000u
 #define WU_MAX_NAME 128u                        /* bytes of an item's name */
+#define WU_MAX_SOURCE 1024u                     /* of its source; all sources together: */
+#define WU_MAX_SOURCES ((size_t)8 << 20)
 
 typedef struct wu_item {
     char *name;              /* unique; letters, digits, '.', '_', '-' */
+    char *source;            /* which file or folder it was made of, UTF-8; NULL: not said */
     bool is_stack;           /* "stack" (3D) rather than "image" (2D) */
     size_t n_images;         /* 1, or the number of slices */
     char **images;           /* members of the archive, z ascending; the list is */
@@ -78,5 +81,8 @@ void wu_pixels_free(wu_pixels *pixels);
 /* True for a name that may stand in result arrays and file names:
  * 1..WU_MAX_NAME of letters, digits, '.', '_', '-', not beginning with '.'. */
 bool wu_name_ok(const char *name);
+
+/* True for what may be a source: 1..WU_MAX_SOURCE bytes without control characters. */
+bool wu_source_ok(const char *source);
 
 #endif

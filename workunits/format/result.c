@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESULT_KEYS = 7 };    /* of result.json */
+enum { RESULT_KEYS = 7 };    /* of result.json, sources aside */
 
 /* --- the output of an item --------------------------------------------------------- */
 
@@ -262,6 +262,18 @@ static json_t *item_list(const wu_job *job)
     return list;
 }
 
+/* "" for an item that does not say. */
+static json_t *source_list(const wu_job *job)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < job->n_items; i++)
+        if (json_array_append_new(list, json_string(job->items[i].source != NULL ? job->items[i].source : "")) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
 /* What the arrays of the whole result and those of an item are. */
 static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
@@ -279,13 +291,17 @@ static json_t *declared_list(const wu_output *once, const wu_output *item)
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared)
 {
     char crc[9];
+    size_t n_sources = 0;
     snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
+    for (size_t i = 0; i < job->n_items; i++)
+        n_sources += job->items[i].source != NULL;
     json_t *const json = json_pack("{s:s, s:i, s:{s:s, s:I}, s:s, s:o*, s:o*, s:o*}",
                                    "format", WU_RESULT_FORMAT_NAME, "version", WU_RESULT_FORMAT_VERSION,
                                    "workunit", "crc32", crc, "size", (json_int_t)job->file_size,
                                    "analysis", job->analysis, "parameters", json_deep_copy(parameters),
                                    "items", item_list(job), "arrays", declared_list(once, declared));
-    if (json_object_size(json) == RESULT_KEYS)
+    if (json_object_size(json) == RESULT_KEYS &&
+        (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0))
         return json;
     json_decref(json);
     return NULL;

@@ -46,6 +46,25 @@ static tc_status read_names(wu_result_file *file, tc_err *err)
     return status;
 }
 
+/* The strings stay those of result.json. */
+static tc_status read_sources(wu_result_file *file, tc_err *err)
+{
+    const json_t *const list = json_object_get(wu_npz_json(file->npz), "sources");
+    if (list == NULL)
+        return TC_OK;
+    bool good = json_is_array(list) && json_array_size(list) == file->n_items;
+    file->item_sources = calloc(file->n_items + 1, sizeof *file->item_sources);
+    if (file->item_sources == NULL)
+        return tc_no_memory(err, "the sources of items");
+    for (size_t i = 0; good && i < file->n_items; i++) {
+        const char *const source = json_string_value(json_array_get(list, i));
+        good = source != NULL && (source[0] == '\0' || wu_source_ok(source));
+        file->item_sources[i] = source;
+    }
+    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s: \"sources\" must be a list of a path for each item",
+                                  file->path, WU_RESULT_JSON);
+}
+
 /* An axis whose entries are the rows of an array is as long as that. */
 static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
 {
@@ -85,6 +104,8 @@ tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_
         status = read_declared(out, err);
     if (status == TC_OK)
         status = read_names(out, err);
+    if (status == TC_OK)
+        status = read_sources(out, err);
     return status;
 }
 
@@ -93,6 +114,7 @@ void wu_result_file_close(wu_result_file *file)
     for (size_t i = 0; i < file->n_items; i++)
         free(file->item_names[i]);
     free(file->item_names);
+    free(file->item_sources);
     wu_declared_free(file->declared, file->n_declared);
     wu_npz_reader_close(&file->npz);
     *file = (wu_result_file){ 0 };

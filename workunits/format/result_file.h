@@ -15,6 +15,7 @@ typedef struct wu_result_file {
     wu_npz_reader *npz;
     size_t n_items;
     char **item_names;         /* UTF-8 */
+    const char **item_sources; /* which file each was made of, "" where that is not known; NULL: of none */
     int version;               /* of its format: 1 declares nothing */
     size_t n_declared;
     wu_declared *declared;     /* as result.json says; whether the arrays fit it is not known */

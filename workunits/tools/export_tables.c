@@ -5,6 +5,21 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
+/* The first cells of a line: the item, and which file it was made of where that is known. */
+static void put_item(const wu_result_file *file, uint64_t item, wu_csv *out)
+{
+    wu_csv_put(out, file->item_names[item]);
+    if (file->item_sources != NULL)
+        wu_csv_put(out, file->item_sources[item]);
+}
+
+static void put_item_titles(const wu_result_file *file, wu_csv *out)
+{
+    wu_csv_put(out, "item");
+    if (file->item_sources != NULL)
+        wu_csv_put(out, "source");
+}
+
 static tc_status write_rows(const wu_result_file *file, const wu_table *table, wu_csv *out, tc_err *err)
 {
     wu_cursor cursor;
@@ -15,7 +30,7 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        wu_csv_put(out, file->item_names[cursor.item]);
+        put_item(file, cursor.item, out);
         for (size_t c = 0; c < table->n_columns; c++) {
             const void *const value = wu_cursor_value(&cursor, c, &info);
             wu_csv_put_value(out, info, value);
@@ -35,7 +50,7 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
     if (status == TC_OK)
         status = wu_csv_open(folder, table->name, &out, err);
     if (status == TC_OK)
-        wu_csv_put(&out, "item");
+        put_item_titles(file, &out);
     for (size_t c = 0; c < table->n_columns && status == TC_OK; c++) {
         wu_column_title(table, c, title);
         wu_csv_put(&out, title);
@@ -130,7 +145,7 @@ static void put_place(const long_table *t, uint64_t row, wu_csv *out)
     uint64_t entry[WU_MAX_AXES] = { 0 };
     for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
         entry[i] = row % t->declared->axes[i].n;
-    wu_csv_put(out, t->file->item_names[row]);
+    put_item(t->file, row, out);
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis(t, i, &entry[i], out);
 }
@@ -138,7 +153,7 @@ static void put_place(const long_table *t, uint64_t row, wu_csv *out)
 static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err)
 {
     const wu_axis *const last = &t->declared->axes[t->declared->n_axes - 1];
-    wu_csv_put(out, "item");
+    put_item_titles(t->file, out);
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis(t, i, NULL, out);
     for (uint32_t i = 0; i < last->n; i++)

@@ -25,7 +25,8 @@ const char wu_pack_help[] =
     "\n"
     "INPUT is a picture (PNG, JPEG, TIFF) or a folder of pictures. Each picture becomes an\n"
     "item, named after its file; a TIFF of several pages is a stack. With --stack, a folder\n"
-    "is one stack, and the pictures in it are its slices (slice2 before slice10).\n"
+    "is one stack, and the pictures in it are its slices (slice2 before slice10). Where each\n"
+    "came from, as FOLDER/FILE.png, is kept in the work unit and told by its tables.\n"
     "\n"
     "  --analysis NAME      what is to be computed: glcm, ... (a wrong NAME lists them all)\n"
     "  --preset P           the same as --param preset=P\n"
@@ -39,6 +40,8 @@ const char wu_pack_help[] =
     "                       extension) for each item, or for a stack a folder of slices of\n"
     "                       its name. For a single stack the folder may hold the slices.\n"
     "  --stack              a folder is a stack of slices\n"
+    "  --recursive          take the folders in a folder as well (with --stack one stack each);\n"
+    "                       masks are looked for in folders of the same names\n"
     "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
     "  -o, --output WU.zip  the file to write; an older one is replaced\n"
@@ -58,7 +61,7 @@ typedef struct pack_options {
     bool has_spacing;
     double spacing[3];
     const char *mask;
-    bool stacks, skip_bad;
+    bool stacks, recursive, skip_bad;
     uint64_t split;            /* 0: one work unit */
     const char *output;
     char **inputs;
@@ -151,6 +154,7 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
         { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
         { "mask", 0, TC_TEXT, .to = &o->mask },
         { "stack", 0, TC_FLAG, .to = &o->stacks },
+        { "recursive", 0, TC_FLAG, .to = &o->recursive },
         { "skip-bad", 0, TC_FLAG, .to = &o->skip_bad },
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
@@ -350,7 +354,7 @@ static tc_status check_written(const char *path, const char *temporary, const wu
     for (size_t i = 0; same && i < unit->n; i++) {
         const wu_item *a = &job->items[i];
         const wu_picture_info *b = &unit->items[i].pages.info;
-        same = strcmp(a->name, unit->items[i].name) == 0 && a->nx == b->nx && a->ny == b->ny
+        same = strcmp(a->name, unit->items[i].name) == 0 && strcmp(a->source, unit->items[i].source) == 0 && a->nx == b->nx && a->ny == b->ny
             && a->nz == b->nz && a->bits == b->bits;
     }
     if (!same)
@@ -450,7 +454,7 @@ static tc_status pack(int argc, char **argv, tc_err *err)
     if (status == TC_OK)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
-        status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.mask, &sources, err);
+        status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &o, &sources, err);
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))

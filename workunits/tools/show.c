@@ -63,6 +63,10 @@ static void print_item(const wu_item *item, int width)
     if (item->has_spacing)
         printf(", spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
                item->spacing[2]);
+    if (item->source != NULL) {
+        fputs("  from ", stdout);
+        tc_put_plain(item->source, stdout);
+    }
     putchar('\n');
 }
 
@@ -289,6 +293,22 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     return status;
 }
 
+/* Which file each item was made of, where that is known. */
+static void print_sources(const wu_result_file *file, bool all)
+{
+    const size_t n = all || file->n_items <= SOME_ITEMS ? file->n_items : SOME_ITEMS;
+    int width = 0;
+    for (size_t i = 0; i < n; i++)
+        width = (int)strlen(file->item_names[i]) > width ? (int)strlen(file->item_names[i]) : width;
+    for (size_t i = 0; file->item_sources != NULL && i < n; i++) {
+        printf("    %-*s  from ", width, file->item_names[i]);
+        tc_put_plain(file->item_sources[i], stdout);
+        putchar('\n');
+    }
+    if (file->item_sources != NULL && n < file->n_items)
+        printf("    ... and %zu more (--all)\n", file->n_items - n);
+}
+
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
     wu_result_file file;
@@ -305,6 +325,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     }
     if (status == TC_OK) {
         printf("items      %zu\n", file.n_items);
+        print_sources(&file, all);
         print_arrays(&file, all);
         if (file.version == 1)
             puts("tables     unknown: format 1 does not say what the arrays are");

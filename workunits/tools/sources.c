@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "app/base/files.h"
+#include "app/base/text.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/tools.h"
 
@@ -87,12 +88,10 @@ static char *join_path(const char *folder, const char *name)
     return path;
 }
 
-/* A name for the item: the base name with what wu_name_ok refuses replaced by
- * '_' and, if `taken` has it already, with _2, _3, ... `taken` maps names to
- * the last number tried with them. Owned by the caller; NULL: no memory. */
-static char *make_name(const char *base, json_t *taken)
+/* The name that a file's gives: what wu_name_ok refuses becomes '_', and what is too long is cut.
+ * Whether it is the file's own. */
+static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
 {
-    char name[WU_MAX_NAME + 1];
     size_t n = 0;
     for (; base[n] != '\0' && n < WU_MAX_NAME; n++) {
         const unsigned char c = (unsigned char)base[n];
@@ -104,7 +103,14 @@ static char *make_name(const char *base, json_t *taken)
     if (n == 0)
         name[n++] = '_';
     name[n] = '\0';
+    return strcmp(base, name) == 0;
+}
 
+/* The name or, if `taken` has it already, the name with _2, _3, ... `taken` maps names to
+ * the last number tried with them. Owned by the caller; NULL: no memory. */
+static char *make_name(const char *name, json_t *taken)
+{
+    const size_t n = strlen(name);
     char unique[WU_MAX_NAME + 1];
     memcpy(unique, name, n + 1);
     json_int_t number = 1;
@@ -123,6 +129,89 @@ static char *make_name(const char *base, json_t *taken)
     if (json_object_set_new(taken, unique, json_integer(1)) != 0)
         return NULL;
     return strdup(unique);
+}
+
+enum { SOME_NAMES = 5 };       /* told one by one */
+
+/* Names the items whose files' names can be theirs; with `others` those that are left, and
+ * tells of them. */
+static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *err)
+{
+    size_t changed = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        wu_source *const item = &all->items[i];
+        char name[WU_MAX_NAME + 1];
+        char *const base = item->name != NULL ? NULL : base_name(item->path, item->is_folder);
+        const bool own = base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
+        if (base != NULL && (own || others))
+            item->name = make_name(name, taken);
+        free(base);
+        if (item->name == NULL && others)
+            return tc_no_memory(err, "an item's name");
+        if (base != NULL && others && ++changed <= SOME_NAMES)
+            wu_note("%s: as an item it is called %s", item->path, item->name);
+    }
+    if (changed > SOME_NAMES)
+        wu_note("%zu more items are not called as their files are; texcell-wu show has the files", changed - SOME_NAMES);
+    return TC_OK;
+}
+
+/* A file that is called as an item can be keeps its name, whatever comes before it: "p 2.png"
+ * does not take that of "p_2.png". */
+static tc_status name_items(wu_sources *all, tc_err *err)
+{
+    json_t *const taken = json_object();
+    tc_status status = taken == NULL ? tc_no_memory(err, "the list of names") : name_some(all, taken, false, err);
+    if (status == TC_OK)
+        status = name_some(all, taken, true, err);
+    json_decref(taken);
+    return status;
+}
+
+/* The path without empty parts, "." and "..", and fit to be read; the caller's. */
+static char *plain_path(const char *path)
+{
+    char *const out = malloc(strlen(path) + 1);
+    size_t n = 0;
+    while (out != NULL && *path != '\0') {
+        const size_t part = strcspn(path, "/"), next = part + (path[part] == '/');
+        if (part > 2 || strncmp(path, "..", part) != 0) {
+            memcpy(out + n, path, next);
+            n += next;
+        }
+        path += next;
+    }
+    if (out == NULL)
+        return NULL;
+    out[n - (n > 0 && out[n - 1] == '/')] = '\0';
+    return tc_plain(out);
+}
+
+/* The source of each item is its path from the last folder on that all of them are in: what is
+ * before that tells strangers where on this computer they lie. */
+static tc_status name_sources(wu_sources *all, tc_err *err)
+{
+    size_t common = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        char *const path = all->items[i].source = plain_path(all->items[i].path);
+        const char *const first = all->items[0].source, *const slash = path == NULL ? NULL : strrchr(path, '/');
+        if (path == NULL)
+            return tc_no_memory(err, "the source of an item");
+        common = i == 0 ? (slash == NULL ? 0 : (size_t)(slash + 1 - path)) : common;
+        while (strncmp(first, path, common) != 0)
+            for (common--; common > 0 && first[common - 1] != '/'; common--)
+                ;
+    }
+    if (common > 0)     /* that folder's own name stays */
+        for (common--; common > 0 && all->items[0].source[common - 1] != '/'; common--)
+            ;
+    for (size_t i = 0; i < all->n; i++) {
+        char *const path = all->items[i].source;
+        const size_t n = strlen(path), from = n - common > WU_MAX_SOURCE ? n - WU_MAX_SOURCE : common;
+        memmove(path, path + from, n - from + 1);
+        tc_plain(path);          /* what is too long may be cut within a character */
+    }
+    return TC_OK;
 }
 
 /* --- lists of files ----------------------------------------------------------------- */
@@ -169,11 +258,34 @@ static int is_folder(const char *path)
     return S_ISDIR(st.st_mode) ? 1 : 0;
 }
 
-/* The pictures in a folder, in natural order, as pages->files; there may be
- * none. *others counts what else is in it, hidden files aside. */
-static tc_status list_entries(const char *folder, wu_pages *pages, size_t *others, tc_err *err)
+/* What is in a folder, hidden files aside, each in natural order. */
+typedef struct listing {
+    wu_pages pictures, folders, others;
+} listing;
+
+static void free_listing(listing *in)
 {
-    *others = 0;
+    free_pages(&in->pictures);
+    free_pages(&in->folders);
+    free_pages(&in->others);
+}
+
+static tc_status list_entry(const char *folder, const char *name, listing *out, tc_err *err)
+{
+    char *const path = join_path(folder, name);
+    struct stat st;
+    if (is_picture_name(name))
+        return add_file(&out->pictures, path, err);
+    /* Links to folders are not followed: they may lead around. */
+    if (path != NULL && lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return add_file(&out->folders, path, err);
+    return add_file(&out->others, path, err);
+}
+
+/* *out: free_listing, also after a failure. */
+static tc_status list_entries(const char *folder, listing *out, tc_err *err)
+{
+    *out = (listing){ .pictures = { 0 } };
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder, strerror(errno));
@@ -186,32 +298,48 @@ static tc_status list_entries(const char *folder, wu_pages *pages, size_t *other
                 status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", folder, strerror(errno));
             break;
         }
-        if (entry->d_name[0] == '.')
-            continue;
-        if (is_picture_name(entry->d_name))
-            status = add_file(pages, join_path(folder, entry->d_name), err);
-        else
-            ++*others;
+        if (entry->d_name[0] != '.')
+            status = list_entry(folder, entry->d_name, out, err);
     }
     closedir(dir);
-    if (status == TC_OK && pages->n_files > 0)
-        qsort(pages->files, pages->n_files, sizeof *pages->files, compare_names);
+    wu_pages *const lists[] = { &out->pictures, &out->folders, &out->others };
+    for (size_t i = 0; status == TC_OK && i < 3; i++)
+        if (lists[i]->n_files > 0)
+            qsort(lists[i]->files, lists[i]->n_files, sizeof *lists[i]->files, compare_names);
     return status;
 }
 
-/* The same where there must be a picture; what else is there gets a note. */
+/* Names what is in a folder and does not become an item. */
+static void note_left_out(const char *folder, const listing *in, bool recursive)
+{
+    const size_t n_folders = recursive ? 0 : in->folders.n_files, n = in->others.n_files + n_folders;
+    char text[400] = "";
+    size_t told = 0;
+    for (size_t i = 0, at = 0; i < n && told == i && at + 100 < sizeof text; i++) {
+        const char *const path = i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "", strrchr(path, '/') + 1,
+                               i < n_folders ? "/" : "");
+        told++;
+    }
+    if (n > 0 && told < n)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " and %zu more", n - told);
+    if (n > 0)
+        wu_note("%s: left out: %s%s", folder, text, n_folders > 0 ? " (--recursive takes the pictures in folders)" : "");
+}
+
+/* The pictures in a folder, in which there must be one, as pages->files. */
 static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 {
-    size_t others = 0;
-    const tc_status status = list_entries(folder, pages, &others, err);
-    if (status != TC_OK)
-        return status;
-    if (pages->n_files == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg or .tif files in this folder", folder);
-    if (others > 0)
-        wu_note("%s: %zu %s not .png, .jpg or .tif left out", folder, others,
-                others == 1 ? "entry that is" : "entries that are");
-    return TC_OK;
+    listing in;
+    tc_status status = list_entries(folder, &in, err);
+    if (status == TC_OK && in.pictures.n_files == 0)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg or .tif files in this folder", folder);
+    if (status == TC_OK) {
+        *pages = in.pictures;
+        in.pictures = (wu_pages){ 0 };
+    }
+    free_listing(&in);
+    return status;
 }
 
 /* --- what the headers say -------------------------------------------------------------- */
@@ -266,34 +394,39 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
 
 typedef struct finder {
     wu_sources *out;
-    json_t *taken;            /* item names in use */
-    bool stacks;
+    bool stacks, recursive;
 } finder;
 
-/* A new item, with a base name from the path. */
-static tc_status add_item(finder *f, const char *path, bool folder, wu_source **item, tc_err *err)
+/* A new item, made of the file or folder `path`. key: its name within the input; taken over. */
+static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item, tc_err *err)
 {
     wu_sources *out = f->out;
-    if (out->n >= WU_MAX_ITEMS)
-        return tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
-    if ((out->n & (out->n - 1)) == 0) {
+    wu_source new = { .base = key, .path = strdup(path), .is_folder = folder, .is_stack = folder };
+    tc_status status = new.base == NULL || new.path == NULL ? tc_no_memory(err, "an item") : TC_OK;
+    if (status == TC_OK && out->n >= WU_MAX_ITEMS)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
+    if (status == TC_OK && (out->n & (out->n - 1)) == 0) {
         wu_source *bigger = realloc(out->items, (out->n == 0 ? 1 : 2 * out->n) * sizeof *bigger);
         if (bigger == NULL)
-            return tc_no_memory(err, "the list of items");
-        out->items = bigger;
+            status = tc_no_memory(err, "the list of items");
+        else
+            out->items = bigger;
+    }
+    if (status != TC_OK) {
+        free(new.base);
+        free(new.path);
+        return status;
     }
     *item = &out->items[out->n++];
-    **item = (wu_source){ 0 };
-    (*item)->base = base_name(path, folder);
-    if ((*item)->base != NULL)
-        (*item)->name = make_name((*item)->base, f->taken);
-    return (*item)->name == NULL ? tc_no_memory(err, "an item's name") : TC_OK;
+    **item = new;
+    return TC_OK;
 }
 
-static tc_status add_picture(finder *f, const char *path, bool from_folder, tc_err *err)
+/* key: taken over. */
+static tc_status add_picture(finder *f, const char *path, char *key, bool from_folder, tc_err *err)
 {
     wu_source *item = NULL;
-    tc_status status = add_item(f, path, false, &item, err);
+    tc_status status = add_item(f, path, key, false, &item, err);
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
@@ -316,39 +449,80 @@ static char *named_folder(const char *path)
     return dots ? realpath(path, NULL) : strdup(path);
 }
 
-static tc_status add_stack(finder *f, const char *folder, tc_err *err)
+static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_source **item, tc_err *err)
 {
-    char *named = named_folder(folder);
-    if (named == NULL)
+    char *const named = named_folder(folder);
+    if (named == NULL) {
+        free(key);
         return tc_no_memory(err, folder);
-    wu_source *item = NULL;
-    tc_status status = add_item(f, named, true, &item, err);
-    free(named);
-    if (status == TC_OK) {
-        item->is_stack = true;
-        status = list_folder(folder, &item->pages, err);
-        if (status == TC_OK)
-            status = inspect(&item->pages, true, false, err);
-        status = wu_source_keep_fault(item, status, err);
     }
+    const tc_status status = add_item(f, named, key, true, item, err);
+    free(named);
+    return status;
+}
+
+/* The pictures become the slices of a new item. */
+static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures, tc_err *err)
+{
+    wu_source *item = NULL;
+    const tc_status status = add_stack_item(f, folder, key, &item, err);
+    if (status != TC_OK)
+        return status;
+    item->pages = *pictures;
+    *pictures = (wu_pages){ 0 };
+    return wu_source_keep_fault(item, inspect(&item->pages, true, false, err), err);
+}
+
+/* What an item is called within its input: the path from there on, a file's without its
+ * extension; of the input itself its name. NULL: no memory. */
+static char *make_key(const char *input, const char *path, bool folder)
+{
+    const size_t n = strlen(path);
+    size_t from = strlen(input);
+    while (path[from] == '/')
+        from++;
+    if (from >= n)
+        return base_name(path, folder);
+    const char *const dot = folder ? NULL : strrchr(path + from + 1, '.'), *const slash = strrchr(path, '/');
+    return strndup(path + from, dot == NULL || (slash != NULL && dot <= slash + 1) ? n - from : (size_t)(dot - path) - from);
+}
+
+/* The pictures of a folder within the input, and of the folders in it; or a stack of each. */
+static tc_status add_folder(finder *f, const char *input, const char *folder, tc_err *err)
+{
+    listing in;
+    tc_status status = list_entries(folder, &in, err);
+    if (status == TC_OK)
+        note_left_out(folder, &in, f->recursive);
+    if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
+        status = add_stack(f, folder, make_key(input, folder, true), &in.pictures, err);
+    for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++)
+        status = add_picture(f, in.pictures.files[i], make_key(input, in.pictures.files[i], false), true, err);
+    for (size_t i = 0; f->recursive && i < in.folders.n_files && status == TC_OK; i++)
+        status = add_folder(f, input, in.folders.files[i], err);
+    free_listing(&in);
     return status;
 }
 
 static tc_status add_input(finder *f, const char *input, tc_err *err)
 {
+    const size_t before = f->out->n;
     const int folder = is_folder(input);
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", input, strerror(errno));
     if (folder == 0)
-        return add_picture(f, input, false, err);
-    if (f->stacks)
-        return add_stack(f, input, err);
-    wu_pages found = { 0 };
-    tc_status status = list_folder(input, &found, err);
-    for (size_t i = 0; i < found.n_files && status == TC_OK; i++)
-        status = add_picture(f, found.files[i], true, err);
-    free_pages(&found);
-    return status;
+        return add_picture(f, input, base_name(input, false), false, err);
+    tc_status status = add_folder(f, input, input, err);
+    if (status == TC_OK && f->out->n == before)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg or .tif files in this folder%s", input,
+                         f->recursive ? " and those in it" : "");
+    if (status != TC_BAD_INPUT || !f->stacks)
+        return status;
+    /* One stack of several: the fault is the item's. */
+    wu_source *item = NULL;
+    tc_err other;
+    const tc_status added = add_stack_item(f, input, base_name(input, true), &item, &other);
+    return added == TC_OK ? wu_source_keep_fault(item, status, err) : status;
 }
 
 /* --- masks ---------------------------------------------------------------------------------- */
@@ -356,23 +530,28 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
 typedef struct mask_folder {
     const char *path;
     wu_pages files;           /* the pictures in it; may be none */
-    json_t *by_base;          /* base name to index into files; -1: several have it */
+    json_t *by_key;           /* make_key to index into files; -1: several have it */
 } mask_folder;
 
-static tc_status open_mask_folder(const char *path, mask_folder *masks, tc_err *err)
+/* Adds the pictures of a folder within that of the masks. */
+static tc_status add_mask_files(mask_folder *masks, const char *folder, bool recursive, tc_err *err)
 {
-    *masks = (mask_folder){ path, { 0 }, json_object() };
-    size_t others = 0;
-    tc_status status = list_entries(path, &masks->files, &others, err);
-    for (size_t i = 0; i < masks->files.n_files && status == TC_OK; i++) {
-        char *base = base_name(masks->files.files[i], false);
-        const bool again = base != NULL && json_object_get(masks->by_base, base) != NULL;
+    listing in;
+    tc_status status = list_entries(folder, &in, err);
+    for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
+        char *const key = make_key(masks->path, in.pictures.files[i], false);
+        const bool again = key != NULL && json_object_get(masks->by_key, key) != NULL;
         /* Names of files need not be UTF-8, so nothing checks for that here. */
-        if (base == NULL || json_object_set_new_nocheck(masks->by_base, base,
-                                json_integer(again ? -1 : (json_int_t)i)) != 0)
+        if (key == NULL || json_object_set_new_nocheck(masks->by_key, key,
+                               json_integer(again ? -1 : (json_int_t)masks->files.n_files)) != 0)
             status = tc_no_memory(err, "the list of masks");
-        free(base);
+        free(key);
+        if (status == TC_OK)
+            status = add_file(&masks->files, strdup(in.pictures.files[i]), err);
     }
+    for (size_t i = 0; recursive && i < in.folders.n_files && status == TC_OK; i++)
+        status = add_mask_files(masks, in.folders.files[i], true, err);
+    free_listing(&in);
     return status;
 }
 
@@ -386,7 +565,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
         return tc_no_memory(err, masks->path);
     *slices = true;
     tc_status status = TC_OK;
-    const json_t *found = json_object_get(masks->by_base, item->base);
+    const json_t *found = json_object_get(masks->by_key, item->base);
     const json_int_t at = json_integer_value(found);
     if (item->is_stack && is_folder(sub) == 1) {
         status = list_folder(sub, &item->mask, err);
@@ -438,7 +617,7 @@ static tc_status check_bases(const wu_sources *all, tc_err *err)
     return status;
 }
 
-static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
+static tc_status add_masks(wu_sources *all, const char *mask, bool recursive, tc_err *err)
 {
     const int folder = is_folder(mask);
     if (folder < 0)
@@ -452,10 +631,10 @@ static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
         const tc_status status = add_file(&all->items[0].mask, strdup(mask), err);
         return status == TC_OK ? check_mask(&all->items[0], false, err) : status;
     }
-    mask_folder masks = { 0 };
-    tc_status status = check_bases(all, err);
+    mask_folder masks = { .path = mask, .by_key = json_object() };
+    tc_status status = masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, err);
     if (status == TC_OK)
-        status = open_mask_folder(mask, &masks, err);
+        status = add_mask_files(&masks, mask, recursive, err);
     for (size_t i = 0; i < all->n && status == TC_OK; i++) {
         wu_source *const item = &all->items[i];
         bool slices = false;
@@ -467,23 +646,24 @@ static tc_status add_masks(wu_sources *all, const char *mask, tc_err *err)
         status = wu_source_keep_fault(item, status, err);
     }
     free_pages(&masks.files);
-    json_decref(masks.by_base);
+    json_decref(masks.by_key);
     return status;
 }
 
-tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, const char *mask,
+tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
                           wu_sources *out, tc_err *err)
 {
     *out = (wu_sources){ 0 };
-    finder f = { out, json_object(), stacks };
-    if (f.taken == NULL)
-        return tc_no_memory(err, "the list of names");
+    finder f = { out, stacks, recursive };
     tc_status status = TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
-    json_decref(f.taken);
+    if (status == TC_OK)
+        status = name_items(out, err);
+    if (status == TC_OK)
+        status = name_sources(out, err);
     if (status == TC_OK && mask != NULL)
-        status = add_masks(out, mask, err);
+        status = add_masks(out, mask, recursive, err);
     return status;
 }
 
@@ -494,6 +674,8 @@ void wu_sources_free(wu_sources *sources)
         free(item->fault);
         free(item->name);
         free(item->base);
+        free(item->path);
+        free(item->source);
         free_pages(&item->pages);
         free_pages(&item->mask);
     }

@@ -20,8 +20,10 @@ typedef struct wu_pages {
 
 typedef struct wu_source {
     char *name;               /* of the item: unique, wu_name_ok */
-    char *base;               /* file or folder name without extension: finds the mask */
-    bool is_stack;
+    char *path;               /* the picture's, or that of the folder with the slices */
+    char *source;             /* the same for the work unit: from the last folder on that all items are in */
+    char *base;               /* the path within the input, without extension: finds the mask */
+    bool is_stack, is_folder;
     wu_pages pages;
     wu_pages mask;            /* n_files 0: none */
     char *fault;              /* why it cannot be packed; owned. NULL: it can, as far as is known */
@@ -35,12 +37,13 @@ typedef struct wu_sources {
 
 /* Finds the items. A folder gives an item for each picture in it, or with
  * `stacks` one item whose slices are the pictures in it in natural order
- * (slice2 before slice10). A file of several pages is a stack. `mask` is NULL,
+ * (slice2 before slice10); with `recursive` so do the folders in it, with `stacks` one each. A file
+ * of several pages is a stack. `mask` is NULL,
  * a picture (for one input) or a folder with a picture, or a folder of slices,
  * of the same name for each item. The header of every file has been read and
  * checked afterwards; what is wrong with an item's own files is its fault, so that all are
  * found. Call wu_sources_free on success and failure. */
-tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, const char *mask,
+tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
                           wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);
 /* Makes TC_BAD_INPUT the item's fault; gives TC_OK then, and any other status as it is. */

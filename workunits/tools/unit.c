@@ -53,7 +53,7 @@ static json_t *item_json(const wu_unit *unit, const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
                              members_json(item, false));
-    int bad = json == NULL;
+    int bad = json == NULL || json_object_set_new(json, "source", json_string(item->source));
     if (!bad && item->is_stack && unit->spacing != NULL)
         bad = json_object_set_new(json, "spacing", json_pack("[f,f,f]", unit->spacing[0],
                                   unit->spacing[1], unit->spacing[2]));
