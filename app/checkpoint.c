@@ -31,10 +31,12 @@ _Static_assert(sizeof(header) == 80, "the header of a checkpoint has 80 bytes");
 
 static const char magic[8] = "TEXCKPT";
 
-/* CRC-32 of any number of bytes. */
+/* Bytes between two questions: 20 ms, and a state that is no longer is always written. */
+enum { BLOCK = 16 << 20 };
+
 static uint32_t crc_of(const void *data, size_t n)
 {
-    return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, n);
+    return (uint32_t)crc32_z(0, data, n);
 }
 
 /* Where a checkpoint is written before it is renamed; caller frees. */
@@ -48,13 +50,35 @@ static char *temporary_of(const char *path)
     return temporary;
 }
 
-tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, tc_err *err)
+static tc_status cannot_write(const char *path, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+/* The state, behind the room for the header. */
+static tc_status write_state(int fd, const char *path, const unsigned char *state, size_t size, uint32_t *crc,
+                             const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, n; st == TC_OK && at < size; at += n) {
+        n = size - at < BLOCK ? size - at : BLOCK;
+        *crc = (uint32_t)crc32_z(*crc, state + at, n);
+        if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
+            st = cannot_write(path, err);
+        else if (at + n < size)
+            st = tc_ask(poll, err);
+    }
+    return st;
+}
+
+tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, const tc_poll *poll, tc_err *err)
 {
     char *const temporary = temporary_of(path);
     header h = {
         .version = CHECKPOINT_VERSION, .job_crc = c->job_crc, .job_size = c->job_size,
         .item = c->item, .spool_size = c->spool_size, .state_size = c->state_size,
-        .spool_crc = c->spool_crc, .state_crc = crc_of(state, (size_t)c->state_size)
+        .spool_crc = c->spool_crc
     };
     tc_status st = TC_OK;
     int fd;
@@ -63,16 +87,17 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    h.header_crc = crc_of(&h, offsetof(header, header_crc));
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
         st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
-    if (!tc_write_at(fd, 0, &h, sizeof h) || !tc_write_at(fd, sizeof h, state, (size_t)c->state_size) || fsync(fd) != 0)
-        st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
+    st = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
+    h.header_crc = crc_of(&h, offsetof(header, header_crc));
+    if (st == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || fsync(fd) != 0))
+        st = cannot_write(temporary, err);
     if (close(fd) != 0 && st == TC_OK)
-        st = tc_fail(err, TC_IO, "%s: cannot be written: %s", temporary, strerror(errno));
+        st = cannot_write(temporary, err);
     if (st == TC_OK && rename(temporary, path) != 0)
         st = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
     if (st == TC_OK)
@@ -111,21 +136,32 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
     return NULL;
 }
 
-static tc_status read_state(FILE *file, const char *path, const header *h, void **state, tc_err *err)
+static tc_status read_state(FILE *file, const char *path, const header *h, void **state, const tc_poll *poll,
+                            tc_err *err)
 {
-    if (h->state_size == 0)
+    const size_t size = (size_t)h->state_size;
+    uint32_t crc = 0;
+    tc_status st = TC_OK;
+
+    if (size == 0)
         return TC_OK;
-    *state = malloc((size_t)h->state_size);
+    *state = malloc(size);
     if (*state == NULL)
         return tc_no_memory(err, "the state of the checkpoint");
-    if (fread(*state, 1, (size_t)h->state_size, file) != h->state_size)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
-    if (crc_of(*state, (size_t)h->state_size) != h->state_crc)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path);
-    return TC_OK;
+    for (size_t at = 0, n; st == TC_OK && at < size; at += n) {
+        unsigned char *const block = (unsigned char *)*state + at;
+
+        n = size - at < BLOCK ? size - at : BLOCK;
+        if (fread(block, 1, n, file) != n)
+            return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
+        crc = (uint32_t)crc32_z(crc, block, n);
+        st = tc_ask(poll, err);
+    }
+    return st == TC_OK && crc != h->state_crc ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path) : st;
 }
 
-tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state, tc_err *err)
+tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state, const tc_poll *poll,
+                          tc_err *err)
 {
     FILE *const file = fopen(path, "rb");
     struct stat info;
@@ -148,7 +184,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
         st = tc_fail(err, TC_BAD_INPUT, "%s: %s", path, fault);
         goto end;
     }
-    st = read_state(file, path, &h, state, err);
+    st = read_state(file, path, &h, state, poll, err);
     *c = *whose;
     c->item = h.item;
     c->spool_size = h.spool_size;

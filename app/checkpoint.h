@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "app/base/status.h"
+#include "app/base/poll.h"
 
 /* Raise it whenever the meaning of any state or of the spool changes. */
 #define CHECKPOINT_VERSION 2
@@ -26,16 +26,16 @@ typedef struct checkpoint {
     uint64_t state_size;     /* 0: the item has not begun */
 } checkpoint;
 
-/* Writes PATH. state has c->state_size bytes. TC_IO when it cannot; an older
+/* Writes PATH, asking on the way. state has c->state_size bytes. TC_IO when it cannot; an older
  * checkpoint at PATH then still stands. */
-tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, tc_err *err);
+tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state, const tc_poll *poll, tc_err *err);
 
 /* Reads PATH. whose: the first group filled in, what the checkpoint has to
  * match. On TC_OK *state is the caller's (NULL when c->state_size is 0).
  * TC_MORE: there is none. TC_BAD_INPUT: there is one, and err says why it is
  * of no use (torn, corrupt, of another work unit, of another version). */
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c,
-                          void **state, tc_err *err);
+                          void **state, const tc_poll *poll, tc_err *err);
 
 /* Removes PATH, and what a write that was cut short may have left beside it. */
 void checkpoint_remove(const char *path);

@@ -13,6 +13,8 @@ typedef struct item_run {
     void *state;
     const an_backend *backend;
     void *worker;
+    const item_work *how;
+    bool saved_last;           /* the final state, which is on disk only where finishing it takes long */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -79,11 +81,13 @@ static bool save(const item_work *w, const item_run *it)
     return true;
 }
 
-static tc_status stop_as_asked(const item_work *w, item_run *it, bw_request request, tc_err *err)
+/* With a checkpoint, unless the work is not wanted any more. */
+static tc_status stop_as_asked(const item_work *w, item_run *it, tc_err *err)
 {
     tc_err ignored;
 
-    if (request == BW_QUIT && it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+    job_files_leave(w->files);
+    if (bw_poll() == BW_QUIT && it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
         save(w, it);
     progress_clear(w->progress);
     return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
@@ -115,16 +119,13 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
     tc_status st = TC_MORE;
 
     while (st == TC_MORE) {
-        const bw_request request = bw_poll();
         uint64_t portions = 0;
 
-        if (request != BW_GO_ON)
-            return stop_as_asked(w, it, request, err);
-        bw_begin_critical();
-        st = it->backend->step(it->worker, it->state, &portions, err);
+        st = tc_ask(&w->files->poll, err);
+        if (st == TC_OK)
+            st = it->backend->step(it->worker, it->state, &portions, err);
         if (st == TC_OK)
             st = it->backend->sync(it->worker, it->state, err);
-        bw_end_critical();
         if (st == TC_MORE) {
             show(w, it, portions);
             st = maybe_save(w, it, err);
@@ -140,34 +141,31 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 
 /* --- beginning and end ------------------------------------------------------------------- */
 
-/* Whether the work can go on from the state of the checkpoint, if it has one, which is not
- * believed blindly. */
-static bool can_go_on(const item_work *w, const item_run *it)
+/* Whether the work can go on from the state of the checkpoint, which is not believed blindly: TC_OK,
+ * TC_BAD_INPUT, or TC_TRY_LATER before it is known. */
+static tc_status check_state(const item_work *w, const item_run *it, tc_err *err)
 {
     const an_state_head *const head = w->files->state;
     const an_analysis *const analysis = w->unit->analysis;
-    tc_status st = TC_OK;
-    tc_err err;
 
-    if (head == NULL)
-        return false;
     if (w->files->mark.state_size != it->work.plan.state_bytes || head->portions_done > it->work.plan.portions)
-        st = tc_fail(&err, TC_BAD_INPUT, "the state is of another size");
-    else if (analysis->check_state != NULL)
-        st = analysis->check_state(&it->work, head, &err);
-    if (st != TC_OK)
-        progress_say(w->progress, "this item starts over", err.message);
-    return st == TC_OK;
+        return tc_fail(err, TC_BAD_INPUT, "the state is of another size");
+    return analysis->check_state != NULL ? analysis->check_state(&it->work, head, err) : TC_OK;
 }
 
-/* The state of the checkpoint, or a new one. */
+/* The state of the checkpoint, if it has one, or a new one. */
 static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
 {
-    if (can_go_on(w, it)) {
+    const tc_status st = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
+
+    if (st == TC_OK) {
         it->state = w->files->state;
         w->files->state = NULL;
-        return TC_OK;
     }
+    if (st == TC_OK || st == TC_TRY_LATER)
+        return st;
+    if (st != TC_MORE)
+        progress_say(w->progress, "this item starts over", err->message);
     it->state = tc_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
                              : w->unit->analysis->init(&it->work, it->state, err);
@@ -179,7 +177,7 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .threads = w->threads, .launch_ms = w->launch_ms };
+                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms };
     if (st == TC_OK)
         st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     if (st == TC_OK)
@@ -187,13 +185,31 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     return st == TC_OK ? open_backend(w, it, err) : st;
 }
 
-static tc_status end(const item_work *w, const item_run *it, tc_err *err)
+/* Where finishing takes as long as a checkpoint's interval, the final state is saved. */
+static tc_status ask_while_finishing(void *user, tc_err *err)
+{
+    item_run *const it = user;
+    const tc_status st = tc_ask(&it->how->files->poll, err);
+
+    if (st == TC_OK && !it->saved_last && bw_time_to_checkpoint()) {
+        it->saved_last = true;
+        if (!save(it->how, it))
+            bw_checkpoint_failed();
+    }
+    return st;
+}
+
+static tc_status end(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
+    const tc_poll poll = { ask_while_finishing, it };
     wu_output output = { 0, NULL };
     char text[TC_ERR_MAX];
-    tc_status st = analysis->finish(&it->work, w->index, it->state, &output, err);
+    tc_status st;
 
+    it->work.poll = &poll;
+    st = analysis->finish(&it->work, w->index, it->state, &output, err);
+    it->work.poll = &w->files->poll;
     if (st == TC_OK)
         st = spool_append(w->files->spool, &output, err);
     if (st == TC_OK && analysis->note_result != NULL &&
@@ -216,13 +232,16 @@ tc_status item_do(const item_work *w, tc_err *err)
     const wu_job *const job = w->unit->job;
     const char *const name = job->items[w->index].name;
     const double start = tc_seconds();
-    item_run it = { .state = NULL };
+    item_run it = { .how = w };
     tc_status st = begin(w, &it, err);
+    const bool begun = st == TC_OK;
 
     if (st == TC_OK)
         st = do_steps(w, &it, err);
     if (st == TC_OK)
         st = end(w, &it, err);
+    if (st == TC_TRY_LATER && begun && bw_why()[0] != '\0')
+        st = stop_as_asked(w, &it, err);
     if (st == TC_OK)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1, job->n_items,
                       tc_seconds() - start);

@@ -7,10 +7,11 @@
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
                          tc_err *err)
 {
-    *f = (job_files){ .checkpoint_path = checkpoint_path, .spool_path = spool_path,
-                      .mark = { .job_crc = unit->job->file_crc, .job_size = unit->job->file_size } };
+    f->checkpoint_path = checkpoint_path;
+    f->spool_path = spool_path;
+    f->mark = (checkpoint){ .job_crc = unit->job->file_crc, .job_size = unit->job->file_size };
     strncpy(f->mark.analysis, unit->analysis->name, sizeof f->mark.analysis - 1);
-    return spool_open(spool_path, &f->spool, err);
+    return spool_open(spool_path, &f->poll, &f->spool, err);
 }
 
 void job_files_close(job_files *f, bool keep)
@@ -27,7 +28,7 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
 {
     checkpoint found;
     tc_err why;
-    tc_status st = checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &why);
+    tc_status st = checkpoint_read(f->checkpoint_path, &f->mark, &found, &f->state, &f->poll, &why);
 
     if (st == TC_OK && found.item > n_items)
         st = tc_fail(&why, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
@@ -59,12 +60,29 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     c.state_size = state_size;
     st = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
     if (st == TC_OK)
-        st = checkpoint_write(f->checkpoint_path, &c, state, &err);
+        st = checkpoint_write(f->checkpoint_path, &c, state, &f->poll, &err);
     if (st == TC_OK)
         f->item_saved = state_size > 0;
-    if (st != TC_OK && !f->warned) {
+    if (st != TC_OK && st != TC_TRY_LATER && !f->warned) {
         f->warned = true;
         progress_say(p, "warning: no checkpoint", err.message);
     }
     return st == TC_OK;
+}
+
+/* Nobody reads why there is no checkpoint: the reason to leave is told. */
+static tc_status ask_while_leaving(void *user, tc_err *err)
+{
+    const job_files *const f = user;
+
+    (void)err;
+    return tc_seconds() < f->leave_by ? TC_OK : TC_TRY_LATER;
+}
+
+void job_files_leave(job_files *f)
+{
+    enum { LEAVE_MS = 100 };
+
+    f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
+    f->poll = (tc_poll){ ask_while_leaving, f };
 }

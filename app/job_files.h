@@ -13,6 +13,8 @@
 #include "app/spool.h"
 
 typedef struct job_files {
+    tc_poll poll;              /* asked by whatever the job does, wherever something lasts */
+    double leave_by;           /* when leaving: in tc_seconds, until when there is time for a checkpoint */
     const char *checkpoint_path, *spool_path;
     spool *spool;
     checkpoint mark;           /* whose checkpoint, and where the job is */
@@ -22,7 +24,8 @@ typedef struct job_files {
     bool warned;               /* of a checkpoint that could not be written */
 } job_files;
 
-/* Opens the spool; fails where another process has it. The paths must last. */
+/* Opens the spool; fails where another process has it. f is zeroed but for its poll. The paths
+ * must last. */
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path, const an_unit *unit,
                          tc_err *err);
 /* keep: for another try; otherwise both files are removed. */
@@ -34,5 +37,9 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
 /* Writes a checkpoint. Whether there is one now: a failure is a warning, since
  * the work itself can go on. state_size 0: the item has not begun. */
 bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p);
+
+/* The job is to be left at once: all that asks has a tenth of a second from now. A checkpoint
+ * that takes longer is not written, and the last one counts. */
+void job_files_leave(job_files *f);
 
 #endif

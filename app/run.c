@@ -136,14 +136,12 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (st != TC_OK) {
         /* The items before it are not done again; of this one the checkpoint
          * may know more than that it has begun. */
-        if (st != TC_TRY_LATER && files->mark.item > 0 && !files->item_saved)
+        if (files->mark.item > 0 && !files->item_saved)
             job_files_save(files, NULL, 0, p);
         return st;
     }
     files->mark.item = n_items;
-    bw_begin_critical();
     st = write_result(o->output, unit, files->spool, err);
-    bw_end_critical();
     if (st == TC_OK)
         bw_fraction_done(1);
     else
@@ -171,12 +169,19 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return st;
 }
 
+/* A tc_poll. Suspended, the program sleeps in bw_poll. */
+static tc_status ask_client(void *unused, tc_err *err)
+{
+    (void)unused;
+    return bw_poll() == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+}
+
 tc_status run_job(const run_options *options, tc_err *err)
 {
     progress p = progress_begin(options->quiet, bw_has_client());
-    job_files files = { .spool = NULL };
+    job_files files = { .poll = { ask_client, NULL } };
     an_unit unit;
-    tc_status st = an_unit_read(options->input, &unit, err);
+    tc_status st = an_unit_read_polled(options->input, &files.poll, &unit, err);
 
     if (st == TC_OK)
         st = check_output(options, err);

@@ -12,6 +12,7 @@
 
 struct spool {
     char *path;
+    const tc_poll *poll;
     int fd;
     uint64_t size;           /* of the records that count */
     uint32_t crc;            /* of those bytes */
@@ -42,7 +43,7 @@ static uint32_t crc_more(uint32_t crc, const void *data, size_t n)
     return n == 0 ? crc : (uint32_t)crc32_z(crc, data, n);   /* zlib starts anew at NULL */
 }
 
-tc_status spool_open(const char *path, spool **out, tc_err *err)
+tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err)
 {
     spool *const s = calloc(1, sizeof *s);
     tc_status st;
@@ -51,6 +52,7 @@ tc_status spool_open(const char *path, spool **out, tc_err *err)
     if (s == NULL)
         return tc_no_memory(err, "the spool");
     s->fd = -1;
+    s->poll = poll;
     s->path = strdup(path);
     st = s->path == NULL ? tc_no_memory(err, "the spool") : tc_open_locked(path, path, &s->fd, err);
     if (st == TC_OK)
@@ -92,22 +94,26 @@ static tc_status add_index(spool *s, uint64_t at, tc_err *err)
     return TC_OK;
 }
 
-static bool crc_of_file(const spool *s, uint64_t size, uint32_t *crc)
+/* Whether the first `size` bytes are there and have this CRC. */
+static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
     unsigned char *const block = malloc(BLOCK);
-    bool good = block != NULL;
+    tc_status st = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    uint32_t found = 0;
+    bool good = true;
 
-    *crc = 0;
-    for (uint64_t at = 0; good && at < size; at += BLOCK) {
+    for (uint64_t at = 0; st == TC_OK && good && at < size; at += BLOCK) {
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
 
         good = read_at(s, at, block, n);
-        if (good)
-            *crc = crc_more(*crc, block, n);
+        found = good ? crc_more(found, block, n) : found;
+        st = tc_ask(s->poll, err);
     }
     free(block);
-    return good;
+    if (st == TC_OK && (!good || found != crc))
+        st = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
+    return st;
 }
 
 /* Finds the records in the first `size` bytes. */
@@ -134,12 +140,11 @@ static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *
 
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
 {
-    uint32_t found = 0;
-    tc_status st = TC_OK;
+    tc_status st = check_crc(s, size, crc, err);
 
     s->items = 0;
-    if (!crc_of_file(s, size, &found) || found != crc)
-        st = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
+    if (st == TC_TRY_LATER)
+        return st;             /* all is kept for the next time */
     if (st == TC_OK)
         st = index_records(s, size, items, err);
     if (st != TC_OK) {
@@ -176,8 +181,18 @@ static size_t record_bytes(const wu_output *output)
     return bytes;
 }
 
-/* Hands the bytes of a record behind its head to `take`, piece by piece. */
+/* Hands the bytes of a record behind its head to `take`, piece by piece, none of them large. */
 typedef bool (*take_fn)(void *user, const void *data, size_t n);
+
+static bool take_all(const void *data, size_t n, take_fn take, void *user)
+{
+    const unsigned char *const p = data;
+    bool good = true;
+
+    for (size_t at = 0; good && at < n; at = tc_block_end(at, n))
+        good = take(user, p + at, tc_block_end(at, n) - at);
+    return good;
+}
 
 static bool each_piece(const wu_output *output, take_fn take, void *user)
 {
@@ -192,46 +207,54 @@ static bool each_piece(const wu_output *output, take_fn take, void *user)
 
         good = take(user, &head, sizeof head) && take(user, a->info.name, head.name_length) &&
                take(user, a->info.shape, a->info.ndim * sizeof(uint64_t)) &&
-               take(user, a->data, data_bytes(&a->info));
+               take_all(a->data, data_bytes(&a->info), take, user);
     }
     return good;
 }
 
-static bool add_to_crc(void *user, const void *data, size_t n)
-{
-    uint32_t *const crc = user;
-
-    *crc = crc_more(*crc, data, n);
-    return true;
-}
-
 /* Where the next piece goes, and the CRC of the file up to there. */
 typedef struct spool_end {
-    int fd;
+    const spool *s;
     uint64_t size;
-    uint32_t crc;
+    uint32_t crc, record_crc;
+    tc_status status;          /* after a piece that was refused */
+    tc_err *err;
 } spool_end;
+
+static bool add_to_crc(void *user, const void *data, size_t n)
+{
+    spool_end *const end = user;
+
+    end->record_crc = crc_more(end->record_crc, data, n);
+    end->status = tc_ask(end->s->poll, end->err);
+    return end->status == TC_OK;
+}
 
 static bool write_piece(void *user, const void *data, size_t n)
 {
     spool_end *const end = user;
 
-    if (!tc_write_at(end->fd, end->size, data, n))
-        return false;
+    if (tc_write_at(end->s->fd, end->size, data, n))
+        end->status = tc_ask(end->s->poll, end->err);
+    else
+        end->status = tc_fail(end->err, TC_IO, "%s: cannot be written: %s", end->s->path, strerror(errno));
     end->size += n;
-    return add_to_crc(&end->crc, data, n);
+    end->crc = crc_more(end->crc, data, n);
+    return end->status == TC_OK;
 }
 
 tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
 {
     record_head head = { .n_arrays = (uint32_t)output->n, .bytes = record_bytes(output) };
-    spool_end end = { s->fd, s->size, s->crc };
+    spool_end end = { .s = s, .size = s->size, .crc = s->crc, .err = err };
     tc_status st;
 
     memcpy(head.magic, magic, sizeof magic);
-    each_piece(output, add_to_crc, &head.crc);
+    if (!each_piece(output, add_to_crc, &end))
+        return end.status;
+    head.crc = end.record_crc;
     if (!write_piece(&end, &head, sizeof head) || !each_piece(output, write_piece, &end))
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
+        return end.status;
     st = add_index(s, s->size, err);
     if (st == TC_OK) {
         s->crc = end.crc;
@@ -254,15 +277,27 @@ typedef struct cursor {
     const spool *s;
     uint64_t at, left;
     uint32_t crc;              /* of what was read */
+    tc_status status;          /* TC_TRY_LATER: asked to stop */
+    tc_err *err;
 } cursor;
 
 static bool next_bytes(cursor *c, void *out, size_t n)
 {
-    if (n > c->left || !read_at(c->s, c->at, out, n))
+    unsigned char *const p = out;
+
+    if (n > c->left)
         return false;
+    for (size_t at = 0, end; at < n; at = end) {
+        end = tc_block_end(at, n);
+        if (!read_at(c->s, c->at + at, p + at, end - at))
+            return false;
+        c->crc = crc_more(c->crc, p + at, end - at);
+        c->status = tc_ask(c->s->poll, c->err);
+        if (c->status != TC_OK)
+            return false;
+    }
     c->at += n;
     c->left -= n;
-    c->crc = crc_more(c->crc, out, n);
     return true;
 }
 
@@ -299,7 +334,7 @@ tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)
 {
     const spool *const s = user;
     record_head head;
-    cursor c = { .s = s };
+    cursor c = { .s = s, .err = err };
     bool good;
 
     memset(output, 0, sizeof *output);
@@ -315,5 +350,5 @@ tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)
     if (good)
         return TC_OK;
     wu_output_free(output);
-    return tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
+    return c.status != TC_OK ? c.status : tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
 }

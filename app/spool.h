@@ -12,8 +12,8 @@
 typedef struct spool spool;
 
 /* Opens or creates PATH and locks it: TC_TRY_LATER when another process has
- * it. Nothing in it counts yet. */
-tc_status spool_open(const char *path, spool **out, tc_err *err);
+ * it. Nothing in it counts yet. The poll is asked by the other functions. */
+tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err);
 /* Keeps the first `size` bytes, which hold `items` records and have this CRC,
  * and drops what follows; size 0 empties the spool. TC_BAD_INPUT when those
  * bytes are not there or not the same: the spool is then empty. */

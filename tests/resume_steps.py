@@ -57,8 +57,8 @@ def stopped_at_every_step(title, unit, env):
     expected = result()
     stops, more, at = 0, 0, (0, 0)
     while stops < MOST:
-        polls = 2 + more + stops // 15      # the second poll comes after a step
-        run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls))
+        steps = 1 + more + stops // 15
+        run = texcell(unit, 1 + stops % 3, env, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
         if run.returncode != 3:
             break
         # What is not kept, as preparing, is done again by each process.

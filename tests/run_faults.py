@@ -60,8 +60,8 @@ class Place:
     def run(self, *options, **kw):
         return tap.run(self.argv(*options), **kw)
 
-    def interrupted(self, polls, *options):
-        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_POLLS=str(polls))
+    def interrupted(self, steps, *options):
+        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
         return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
     def right(self, title, p):
@@ -130,7 +130,7 @@ def changed_unit(place):
     """Another work unit under the same name, between two runs and during one."""
     other = Place("other", 4, (90, 80))
     good = place.bytes(place.unit)
-    p = place.interrupted(3)
+    p = place.interrupted(2)
     tap.ok(p.returncode == LATER, "interrupted", p.stderr)
     shutil.copy(other.unit, place.unit)
     p = place.run()
@@ -190,7 +190,7 @@ def early_refusals(place):
 
 
 def quiet(place):
-    tap.ok(place.interrupted(3, "--quiet").returncode == LATER, "interrupted, --quiet")
+    tap.ok(place.interrupted(2, "--quiet").returncode == LATER, "interrupted, --quiet")
     p = place.run("--quiet")
     tap.ok(p.stderr == "", "--quiet: a run that goes on says nothing", p.stderr)
     place.right("and gives its result", p)

@@ -99,16 +99,6 @@ void bw_checkpoint_failed(void)
     side->checkpoint_failed();
 }
 
-void bw_begin_critical(void)
-{
-    side->begin_critical();
-}
-
-void bw_end_critical(void)
-{
-    side->end_critical();
-}
-
 bw_request bw_poll(void)
 {
     if (answer == BW_GO_ON)

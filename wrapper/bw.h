@@ -14,8 +14,9 @@
  * The rules of the loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
  *    runtime is told to record the client's wishes and to act on none. So
- *    bw_poll must be called often, at least once a step (about 0.2 s), and with
- *    all worker threads idle and no launch on a device under way.
+ *    bw_poll must be called often, about every 50 ms whatever is being done, and with
+ *    all worker threads idle and no launch on a device under way. It costs a tenth of
+ *    a microsecond.
  *  - When bw_poll answers BW_QUIT: sync, write a checkpoint, call
  *    bw_checkpoint_completed if that went well, then bw_exit_on_request. The
  *    client kills a task that needs longer than 60 seconds for this.
@@ -88,10 +89,6 @@ bool bw_time_to_checkpoint(void);
 void bw_checkpoint_completed(void);
 /* There is none, the disk being full perhaps. It is time again in a while. */
 void bw_checkpoint_failed(void);
-/* A stretch that must not be interrupted by suspend or quit; nests. Keep
- * bw_poll out of it. */
-void bw_begin_critical(void);
-void bw_end_critical(void);
 /* What the client, or a signal, wants now. While the client has suspended the
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */

@@ -222,8 +222,6 @@ const bw_side boinc_side = {
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,
     boinc_side_checkpoint_failed,
-    boinc_begin_critical_section,
-    boinc_end_critical_section,
     boinc_side_poll,
     boinc_side_exit_on_request,
     boinc_side_temporary_exit,

@@ -54,10 +54,6 @@ static void null_restart_clock(void)
     null.last_checkpoint = tc_seconds();
 }
 
-static void null_critical(void)
-{
-}
-
 static bw_request null_poll(const char **why)
 {
     (void)why;
@@ -107,8 +103,6 @@ const bw_side bw_null_side = {
     .time_to_checkpoint = null_time_to_checkpoint,
     .checkpoint_completed = null_restart_clock,
     .checkpoint_failed = null_restart_clock,
-    .begin_critical = null_critical,
-    .end_critical = null_critical,
     .poll = null_poll,
     .exit_on_request = null_exit_on_request,
     .temporary_exit = null_temporary_exit,

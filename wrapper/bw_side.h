@@ -21,8 +21,6 @@ typedef struct bw_side {
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
-    void (*begin_critical)(void);
-    void (*end_critical)(void);
     /* *why points to a string that lasts, set with BW_QUIT and BW_ABORT. */
     bw_request (*poll)(const char **why);
     void (*exit_on_request)(bw_request request);

@@ -33,7 +33,8 @@ typedef struct an_state_head {
 typedef struct an_plan {
     uint64_t portions;         /* of the work, each about equally long */
     size_t state_bytes;
-    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included */
+    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included ... */
+    uint64_t thread_bytes;     /* ... and for each thread besides */
     uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
     double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
 } an_plan;
@@ -45,6 +46,7 @@ typedef struct an_work {
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
+    const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch wanted on a device */
 } an_work;
@@ -52,15 +54,18 @@ typedef struct an_work {
 /* How the portions get done: on the CPU, or on an OpenCL device. */
 typedef struct an_backend {
     const char *name;          /* "cpu", "opencl" */
+    /* All functions but close ask work->poll where they last longer than 50 ms, and give up with
+     * TC_TRY_LATER if that says so. */
     /* Prepares the worker from the state as it stands (new or resumed). */
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
     /* Does some portions. On the CPU a step takes at most about 0.2 s of work per thread, on a
      * device at most about launch_ms. *portions_done is the position reached.
-     * TC_MORE: call again; TC_OK: all portions are done and in the state.
+     * TC_MORE: call again; TC_OK: all portions are done and in the state. TC_TRY_LATER: the
+     * step counts for nothing, and what was done before it can be synced.
      * A device backend may keep its work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *portions_done, tc_err *err);
     /* Makes the state hold everything done so far. On an error the state is
-     * what it was. A backend that works in the state itself: an_always_synced. */
+     * what it was; after TC_TRY_LATER it counts once a further call has succeeded. A backend that works in the state itself: an_always_synced. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
@@ -86,14 +91,15 @@ typedef struct an_analysis {
     /* The same of what came out, as finish gave it: a result that says nothing. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. */
+    /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Whether a state that comes from a checkpoint can have come about: positions that
      * there are, indices within their tables, numbers that are some. A state that passes
      * harms nobody, whatever else it holds. portions_done is at most plan.portions. TC_BAD_INPUT
      * says what is wrong; NULL: all bytes do. */
     tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
-    /* From the final state to the item's arrays. Shared by both backends. */
+    /* From the final state, which arrays may be lent (wu_output_lend), to the item's arrays. Shared
+     * by both backends; it asks work->poll. */
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
     /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
@@ -134,6 +140,8 @@ typedef struct an_unit {
 /* Reads a work unit, its parameters with it, and checks that the analysis
  * takes its items. *out: an_unit_free. */
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
+/* The same under a poll: wu_job_read_polled. */
+tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of

@@ -100,11 +100,16 @@ json_t *an_params_as_run(const void *params)
 
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err)
 {
+    return an_unit_read_polled(path, NULL, out, err);
+}
+
+tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err)
+{
     char where[TC_ERR_MAX];
     tc_status st;
 
     *out = (an_unit){ .job = NULL };
-    st = wu_job_read(path, &out->job, err);
+    st = wu_job_read_polled(path, poll, &out->job, err);
     if (st != TC_OK)
         return st;
     out->analysis = an_find(out->job->analysis);

@@ -95,13 +95,14 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
     return TC_OK;
 }
 
-void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
+/* Parts [first, end). */
+static void run_parts(an_pool *pool, an_pool_fn fn, void *user, size_t first, size_t end)
 {
     pthread_mutex_lock(&pool->lock);
     pool->fn = fn;
     pool->user = user;
-    pool->n_parts = n_parts;
-    pool->next = 0;
+    pool->n_parts = end;
+    pool->next = first;
     pool->busy = pool->n_workers;
     pool->run++;
     pthread_cond_broadcast(&pool->start);
@@ -111,6 +112,28 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
     while (pool->busy > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
+{
+    run_parts(pool, fn, user, 0, n_parts);
+}
+
+tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err)
+{
+    const unsigned threads = pool->n_workers + 1;
+    uint64_t batch = threads;
+    tc_status st = TC_OK;
+
+    for (size_t first = 0, n; st == TC_OK && first < n_parts; first += n) {
+        const double start = tc_seconds();
+
+        n = n_parts - first < batch ? n_parts - first : (size_t)batch;
+        run_parts(pool, fn, user, first, first + n);
+        batch = an_next_batch(batch, n, threads, tc_seconds() - start);
+        st = tc_ask(poll, err);
+    }
+    return st;
 }
 
 void an_pool_destroy(an_pool **pool_at)

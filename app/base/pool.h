@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "app/base/status.h"
+#include "app/base/poll.h"
 
 typedef struct an_pool an_pool;
 
@@ -19,6 +19,8 @@ typedef void (*an_pool_fn)(void *user, unsigned thread, size_t part);
 tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err);
 /* Does all parts and returns when the last has ended. */
 void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts);
+/* The same, some at a time, asking in between. TC_TRY_LATER: not all parts are done. */
+tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err);
 void an_pool_destroy(an_pool **pool);
 
 /* How many parts the next step should take, so that it lasts about a tenth of a

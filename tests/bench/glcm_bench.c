@@ -205,7 +205,7 @@ static void time_checkpoints(const bench *b, const void *state, double run_secon
     for (int i = 0; i < CHECKPOINTS; i++) {
         const double start = clock_now(CLOCK_MONOTONIC);
 
-        must(checkpoint_write(path, &c, state, &err), &err);
+        must(checkpoint_write(path, &c, state, NULL, &err), &err);
         values[i] = clock_now(CLOCK_MONOTONIC) - start;
     }
     unlink(path);

@@ -105,7 +105,7 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
     spool *s;
     tc_err err;
     wu_output out;
-    if (spool_open(spool_path, &s, &err) != TC_OK)
+    if (spool_open(spool_path, NULL, &s, &err) != TC_OK)
         abort();
     if (spool_keep(s, size, crc, items, &err) != TC_OK) {
         check_message(&err, spool_path);
@@ -148,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_file(checkpoint_path, copy, n);
     write_file(spool_path, s, spool_size);
 
-    const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, &err);
+    const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
     if (st != TC_OK && (st != TC_BAD_INPUT || state != NULL))
         abort();
     if (st != TC_OK)

@@ -115,7 +115,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
         return LLVMFuzzerMutate(data, size, max_size);
     fuzz_file_open(&in, data, size);
     fuzz_file_open(&out, data, 0);
-    if (wu_archive_read(in.path, WU_MAX_MEMBERS, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {
+    if (wu_archive_read(in.path, WU_MAX_MEMBERS, NULL, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {
         struct stat st;
         if (fstat(out.fd, &st) == 0 && (size_t)st.st_size <= max_size &&
             pread(out.fd, data, (size_t)st.st_size, 0) == (ssize_t)st.st_size)

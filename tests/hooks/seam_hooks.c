@@ -2,9 +2,8 @@
  * Linked into texcell_test between the loop of a job and the seam to BOINC (the linker's
  * --wrap), so that tests can interrupt at an exact point. Each variable is a whole
  * number from 1 on:
- *   TEXCELL_TEST_QUIT_AFTER_POLLS=N        SIGTERM comes before the N-th bw_poll
- *   TEXCELL_TEST_KILL_AFTER_POLLS=N        the process is killed at the N-th, as a power cut
- *                                          would
+ *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM comes after the N-th step, of those that
+ *                                          leave more to be done
  *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint
  *                                          answers true, whatever the clock says
  */
@@ -13,9 +12,9 @@
 
 #include "wrapper/bw.h"
 
-bw_request __real_bw_poll(void);
+void __real_bw_fraction_done(double fraction);
 bool __real_bw_time_to_checkpoint(void);
-bw_request __wrap_bw_poll(void);
+void __wrap_bw_fraction_done(double fraction);
 bool __wrap_bw_time_to_checkpoint(void);
 
 /* 0: not set */
@@ -26,16 +25,14 @@ static unsigned long number(const char *name)
     return text == NULL ? 0 : strtoul(text, NULL, 10);
 }
 
-bw_request __wrap_bw_poll(void)
+/* It is called after each step. */
+void __wrap_bw_fraction_done(double fraction)
 {
-    static unsigned long polls;
+    static unsigned long steps;
 
-    polls++;
-    if (polls == number("TEXCELL_TEST_KILL_AFTER_POLLS"))
-        raise(SIGKILL);
-    if (polls == number("TEXCELL_TEST_QUIT_AFTER_POLLS"))
+    if (++steps == number("TEXCELL_TEST_QUIT_AFTER_STEPS"))
         raise(SIGTERM);
-    return __real_bw_poll();
+    __real_bw_fraction_done(fraction);
 }
 
 bool __wrap_bw_time_to_checkpoint(void)

@@ -136,8 +136,6 @@ static void nothing_assigned(void)
     free(path);
     CHECK(strcmp(bw_why(), "") == 0);
     bw_fraction_done(0.5);
-    bw_begin_critical();
-    bw_end_critical();
     CHECK(bw_poll() == BW_GO_ON);
 }
 

@@ -72,7 +72,7 @@ static unsigned char *content(const char *path, size_t *size)
 
 static void write_checkpoint(const fixture *f)
 {
-    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_OK);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, &err), TC_OK);
 }
 
 static void expect_good(const fixture *f, const unsigned char *data)
@@ -81,7 +81,7 @@ static void expect_good(const fixture *f, const unsigned char *data)
     void *state;
 
     memset(&found, 0xff, sizeof found);
-    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &state, &err), TC_OK);
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &state, NULL, &err), TC_OK);
     assert_int_equal(found.job_crc, f->mark.job_crc);
     assert_int_equal(found.job_size, f->mark.job_size);
     assert_string_equal(found.analysis, f->mark.analysis);
@@ -100,7 +100,7 @@ static void expect_refused(const fixture *f, const checkpoint *whose, const char
     void *state = NULL;
 
     err.message[0] = '\0';
-    assert_int_equal(checkpoint_read(f->checkpoint, whose, &found, &state, &err), TC_BAD_INPUT);
+    assert_int_equal(checkpoint_read(f->checkpoint, whose, &found, &state, NULL, &err), TC_BAD_INPUT);
     assert_null(state);
     assert_memory_equal(err.message, f->checkpoint, strlen(f->checkpoint));
     if (words != NULL)
@@ -113,7 +113,7 @@ static void comes_back(void **state)
     checkpoint found;
     void *data;
 
-    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_MORE);
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_MORE);
     write_checkpoint(f);
     expect_good(f, f->state);
     f->mark.item = 6;
@@ -123,8 +123,8 @@ static void comes_back(void **state)
     assert_int_equal(count_files(f->folder), 1);
     /* between two items there is no state */
     f->mark.state_size = 0;
-    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, NULL, &err), TC_OK);
-    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_OK);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, NULL, NULL, &err), TC_OK);
+    assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_OK);
     assert_null(data);
     assert_int_equal(found.state_size, 0);
     checkpoint_remove(f->checkpoint);
@@ -210,7 +210,7 @@ static void refuses_what_is_not_its_own(void **state)
     remove(f->checkpoint);
     MUST(mkdir(f->checkpoint, 0777) == 0);
     expect_refused(f, &f->mark, NULL);
-    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, &err), TC_IO);
     assert_int_equal(count_files(f->folder), 1);
     rmdir(f->checkpoint);
 }
@@ -234,7 +234,7 @@ static void a_full_disk_keeps_the_old_one(void **state)
         f->state[0] = (unsigned char)n;
         f->mark.item = 99;
         limit_files_to(n);
-        assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+        assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, &err), TC_IO);
         limit_files_to(RLIM_INFINITY);
         assert_non_null(strstr(err.message, "c.tmp: cannot be written: File too large"));
         assert_int_equal(count_files(f->folder), 1);
@@ -249,7 +249,7 @@ static void a_folder_that_went_is_an_error(void **state)
     fixture *f = *state;
     char *path = join_path(f->folder, "none/c");
 
-    assert_int_equal(checkpoint_write(path, &f->mark, f->state, &err), TC_IO);
+    assert_int_equal(checkpoint_write(path, &f->mark, f->state, NULL, &err), TC_IO);
     assert_non_null(strstr(err.message, "none/c.tmp: cannot be created: No such file"));
     free(path);
 }
@@ -260,7 +260,7 @@ static void keep_writing(fixture *f)
     for (unsigned i = 0;; i++) {
         memset(f->state, (int)(i & 0xff), STATE);
         f->mark.item = i & 0xff;
-        if (checkpoint_write(f->checkpoint, &f->mark, f->state, NULL) != TC_OK)
+        if (checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, NULL) != TC_OK)
             _exit(1);
     }
 }
@@ -285,7 +285,7 @@ static void is_replaced_at_once(void **state)
             checkpoint found;
             void *data;
 
-            assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, &err), TC_OK);
+            assert_int_equal(checkpoint_read(f->checkpoint, &f->mark, &found, &data, NULL, &err), TC_OK);
             memset(expected, (int)found.item, STATE);
             assert_memory_equal(data, expected, STATE);
             free(data);
@@ -346,7 +346,7 @@ static spool *open_spool(const fixture *f)
 {
     spool *s = NULL;
 
-    assert_int_equal(spool_open(f->spool, &s, &err), TC_OK);
+    assert_int_equal(spool_open(f->spool, NULL, &s, &err), TC_OK);
     return s;
 }
 
@@ -498,13 +498,13 @@ static void keeps_others_out(void **state)
     int status;
     pid_t child;
 
-    assert_int_equal(spool_open(f->spool, &other, &err), TC_TRY_LATER);
+    assert_int_equal(spool_open(f->spool, NULL, &other, &err), TC_TRY_LATER);
     assert_null(other);
     assert_non_null(strstr(err.message, "s: another texcell is at work on this result"));
     child = fork();
     MUST(child >= 0);
     if (child == 0)
-        _exit(spool_open(f->spool, &other, NULL) == TC_TRY_LATER ? 0 : 1);
+        _exit(spool_open(f->spool, NULL, &other, NULL) == TC_TRY_LATER ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     spool_close(&s);
@@ -512,7 +512,7 @@ static void keeps_others_out(void **state)
     child = fork();
     MUST(child >= 0);
     if (child == 0) {
-        if (spool_open(f->spool, &other, NULL) != TC_OK)
+        if (spool_open(f->spool, NULL, &other, NULL) != TC_OK)
             _exit(1);
         kill(getpid(), SIGKILL);
     }
@@ -532,17 +532,17 @@ static void refuses_links_and_folders(void **state)
     write_file(victim, "precious", 8);
     sprintf(temporary, "%s.tmp", f->checkpoint);
     MUST(symlink(victim, temporary) == 0);
-    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, &err), TC_IO);
+    assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, &err), TC_IO);
     MUST(stat(victim, &info) == 0);
     assert_int_equal(info.st_size, 8);
     remove(temporary);
     free(temporary);
     MUST(symlink(victim, f->spool) == 0);
-    assert_int_equal(spool_open(f->spool, &s, &err), TC_IO);
+    assert_int_equal(spool_open(f->spool, NULL, &s, &err), TC_IO);
     assert_null(s);
     remove(f->spool);
     MUST(mkdir(f->spool, 0777) == 0);
-    assert_int_equal(spool_open(f->spool, &s, &err), TC_IO);
+    assert_int_equal(spool_open(f->spool, NULL, &s, &err), TC_IO);
     assert_null(s);
     rmdir(f->spool);
     free(victim);

@@ -41,7 +41,7 @@ struct wu_unzip {
 
 /* --- the file as a whole ------------------------------------------------------- */
 
-static tc_status crc_of(int fd, const char *path, uint32_t *crc, uint64_t *size, tc_err *err)
+static tc_status crc_of(int fd, const char *path, const tc_poll *poll, uint32_t *crc, uint64_t *size, tc_err *err)
 {
     unsigned char *const buf = malloc(CHUNK);
     tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
@@ -50,6 +50,7 @@ static tc_status crc_of(int fd, const char *path, uint32_t *crc, uint64_t *size,
     for (*size = 0; st == TC_OK && got > 0; *size += got) {
         st = tc_read_at(fd, path, *size, buf, CHUNK, &got, err);
         *crc = (uint32_t)crc32(*crc, buf, (uInt)got);
+        st = st == TC_OK ? tc_ask(poll, err) : st;
     }
     free(buf);
     return st;
@@ -61,14 +62,14 @@ tc_status wu_file_crc(const char *path, uint32_t *crc, uint64_t *size, tc_err *e
     tc_status st = tc_open_regular(path, &fd, size, err);
     if (st != TC_OK)
         return st;
-    st = crc_of(fd, path, crc, size, err);
+    st = crc_of(fd, path, NULL, crc, size, err);
     close(fd);
     return st;
 }
 
 tc_status wu_archive_crc(const wu_archive *a, uint32_t *crc, uint64_t *size, tc_err *err)
 {
-    return crc_of(a->fd, a->path, crc, size, err);
+    return crc_of(a->fd, a->path, a->poll, crc, size, err);
 }
 
 static tc_status changed(const wu_archive *a, tc_err *err)
@@ -389,7 +390,7 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
     a->is_plain = a->has_plain_fields = true;
     l.at = l.d.begin;
     while (st == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
-        st = add_member(&l, err);
+        st = tc_ask(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
     if (st == TC_OK && (l.d.count > max_members || a->n > max_members))
         return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path, (unsigned long long)max_members);
     if (st == TC_OK && a->n != l.d.count && !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
@@ -429,13 +430,14 @@ static tc_status sort_names(wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_archive_read(const char *path, uint64_t max_members, wu_archive **out, tc_err *err)
+tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll, wu_archive **out, tc_err *err)
 {
     *out = NULL;
     wu_archive *a = calloc(1, sizeof *a);
     if (a == NULL)
         return tc_no_memory(err, "an archive");
     a->fd = -1;
+    a->poll = poll;
     a->path = strdup(path);
     tc_status st = a->path == NULL ? tc_no_memory(err, "an archive") : tc_open_regular(path, &a->fd, &a->file_size, err);
     if (st == TC_OK)
@@ -578,14 +580,14 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
+    tc_status st = tc_ask(z->archive->poll, err);
     const wu_member *const m = &z->archive->members[z->index];
     const uint64_t left = m->size - z->done;
     size_t part = n < largest ? n : largest, got = 0;
-    tc_status st = TC_OK;
     part = left < part ? (size_t)left : part;
-    if (part > 0 && m->is_deflated) {
+    if (st == TC_OK && part > 0 && m->is_deflated) {
         st = inflate_some(z, m, buf, part, &got, err);
-    } else if (part > 0) {
+    } else if (st == TC_OK && part > 0) {
         st = read_at(z->archive, m->data + z->done, buf, part, err);
         got = st == TC_OK ? part : 0;
     }

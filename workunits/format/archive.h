@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/base/status.h"
+#include "app/base/poll.h"
 #include "workunits/format/json_text.h"
 
 /* Limits of every archive; FORMAT.md states them. */
@@ -57,12 +57,13 @@ typedef struct wu_archive {
     size_t n;
     wu_member *members;      /* in the archive's own order */
     wu_member_name *by_name; /* the same, sorted by name */
+    const tc_poll *poll;     /* asked while it is read; NULL: none */
 } wu_archive;
 
 /* Lists and checks the archive at path, of up to max_members; no member is
- * unpacked yet. *out is the caller's. TC_BAD_INPUT with the file and the member
- * at fault. */
-tc_status wu_archive_read(const char *path, uint64_t max_members, wu_archive **out, tc_err *err);
+ * unpacked yet. *out is the caller's; poll (may be NULL) must outlive it. TC_BAD_INPUT
+ * with the file and the member at fault. */
+tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll, wu_archive **out, tc_err *err);
 void wu_archive_destroy(wu_archive **archive);
 /* The index of a member (folders are none), or -1. O(log n). */
 long wu_archive_find(const wu_archive *archive, const char *name);

@@ -507,11 +507,16 @@ static tc_status read_members(job_reader *r)
 
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
 {
+    return wu_job_read_polled(path, NULL, out, err);
+}
+
+tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err)
+{
     *out = NULL;
     job_reader r = { .job = calloc(1, sizeof *r.job), .err = err };
     if (r.job == NULL)
         return tc_no_memory(err, "a work unit");
-    tc_status st = wu_archive_read(path, WU_MAX_MEMBERS, &r.job->archive, err);
+    tc_status st = wu_archive_read(path, WU_MAX_MEMBERS, poll, &r.job->archive, err);
     if (st != TC_OK)
         goto cleanup;
     r.job->path = strdup(path);
@@ -579,10 +584,16 @@ static tc_status decode(const item_loader *l, const char *member, const wu_png_i
 }
 
 /* RGB to grey in place: sample i is written where samples 3i.. were read. */
-static void rgb_to_grey(uint8_t *p, size_t n)
+static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
+    tc_status st = TC_OK;
+    for (size_t i = 0; st == TC_OK && i < n;) {
+        const size_t end = tc_block_end(i, n);
+        for (; i < end; i++)
+            p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
+        st = tc_ask(poll, err);
+    }
+    return st;
 }
 
 /* The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on reading, so the
@@ -593,17 +604,18 @@ static tc_status load_images(const item_loader *l, wu_pixels *out)
     const wu_png_info head = { item->nx, item->ny, item->bits, item->channels };
     const size_t slice = (size_t)item->nx * item->ny, sample = item->bits / 8;
     uint8_t *data = malloc(slice * item->nz * sample * item->channels);
+    tc_status st = TC_OK;
     if (data == NULL)
         return tc_no_memory(l->err, "the pixels of an item");
-    for (size_t z = 0; z < item->n_images; z++) {
-        const tc_status st = decode(l, item->images[z], &head, data + z * slice * sample);
-        if (st != TC_OK) {
-            free(data);
-            return st;
-        }
+    for (size_t z = 0; st == TC_OK && z < item->n_images; z++)
+        st = decode(l, item->images[z], &head, data + z * slice * sample);
+    if (st == TC_OK && item->channels == 3)
+        st = rgb_to_grey(data, slice, l->job->archive->poll, l->err);
+    if (st != TC_OK) {
+        free(data);
+        return st;
     }
     if (item->channels == 3) {
-        rgb_to_grey(data, slice);
         uint8_t *less = realloc(data, slice);
         data = less != NULL ? less : data;
     }
@@ -628,6 +640,20 @@ static tc_status mask_head(const item_loader *l, const char *member, wu_png_info
     return st;
 }
 
+/* Samples to 0 and 1. */
+static tc_status threshold_mask(const item_loader *l, const uint16_t *samples, unsigned bits, size_t n, uint8_t *mask)
+{
+    const uint8_t *bytes = (const uint8_t *)samples;
+    tc_status st = TC_OK;
+    for (size_t i = 0; st == TC_OK && i < n;) {
+        const size_t end = tc_block_end(i, n);
+        for (; i < end; i++)
+            mask[i] = bits == 8 ? bytes[i] != 0 : samples[i] != 0;
+        st = tc_ask(l->job->archive->poll, l->err);
+    }
+    return st;
+}
+
 static tc_status load_masks(const item_loader *l, wu_pixels *out)
 {
     const wu_item *item = l->item;
@@ -644,12 +670,8 @@ static tc_status load_masks(const item_loader *l, wu_pixels *out)
         st = mask_head(l, item->masks[z], &head);
         if (st == TC_OK)
             st = decode(l, item->masks[z], &head, samples);
-        if (st != TC_OK)
-            break;
-        uint8_t *mask = out->mask + z * slice;
-        const uint8_t *bytes = (const uint8_t *)samples;
-        for (size_t i = 0; i < slice; i++)
-            mask[i] = head.bits == 8 ? bytes[i] != 0 : samples[i] != 0;
+        if (st == TC_OK)
+            st = threshold_mask(l, samples, head.bits, slice, out->mask + z * slice);
     }
 cleanup:
     free(samples);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/base/status.h"
+#include "app/base/poll.h"
 
 #define WU_FORMAT_NAME "texcell-workunit"
 #define WU_FORMAT_VERSION 2     /* 1, which has no sources, is read as well */
@@ -70,6 +70,9 @@ typedef struct wu_pixels {
  * with wu_job_destroy. TC_BAD_INPUT with a message naming the file and the key
  * or member at fault otherwise (TC_NO_MEMORY where that is the cause). */
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
+/* The same under a poll, which is asked by whatever reads or writes for this job from now
+ * on, too, and outlives it. */
+tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
 
 /* Frees the job and sets *job to NULL; *job may be NULL already. */
 void wu_job_destroy(wu_job **job);

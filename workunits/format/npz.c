@@ -559,7 +559,7 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
                                  .members = limit(given.members, WU_MAX_MEMBERS),
                                  .json_bytes = limit(given.json_bytes, MAX_RESULT_JSON),
                                  .canonical = given.canonical };
-    tc_status st = wu_archive_read(path, r->limits.members, &r->archive, err);
+    tc_status st = wu_archive_read(path, r->limits.members, NULL, &r->archive, err);
     if (st == TC_OK)
         st = read_members(r, err);
     if (st == TC_OK)

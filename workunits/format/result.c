@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "workunits/format/archive.h"
+
 enum { RESULT_KEYS = 7 };    /* of result.json, sources aside */
 
 /* --- the output of an item --------------------------------------------------------- */
@@ -202,6 +204,7 @@ void wu_output_free(wu_output *out)
 typedef struct result_writer {
     const char *path;
     const wu_job *job;
+    const tc_poll *poll;
     const wu_output *declared;
     wu_npz_writer *npz;
     wu_output_source source;
@@ -234,6 +237,18 @@ static tc_status load(result_writer *r, size_t index)
     return TC_OK;
 }
 
+static tc_status write_data(const result_writer *r, const void *data, size_t n)
+{
+    const unsigned char *const p = data;
+    tc_status st = TC_OK;
+    for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n)) {
+        st = wu_npz_write(r->npz, p + at, tc_block_end(at, n) - at, r->err);
+        if (st == TC_OK)
+            st = tc_ask(r->poll, r->err);
+    }
+    return st;
+}
+
 static tc_status write_array(const result_writer *r, const wu_out_array *array)
 {
     int ok = 0;
@@ -242,7 +257,7 @@ static tc_status write_array(const result_writer *r, const wu_out_array *array)
         return tc_fail(r->err, TC_INTERNAL, "%s: array %s is too large", r->path, array->info.name);
     tc_status st = wu_npz_begin(r->npz, &array->info, r->err);
     if (st == TC_OK)
-        st = wu_npz_write(r->npz, array->data, (size_t)bytes, r->err);
+        st = write_data(r, array->data, (size_t)bytes);
     if (st == TC_OK)
         st = wu_npz_end(r->npz, r->err);
     return st;
@@ -379,7 +394,7 @@ static tc_status write_rows(result_writer *r, size_t array)
         if (array >= r->current.n || !same_kind(&info, &r->current.arrays[array].info))
             return mismatch(r, item, info.name);
         const uint64_t bytes = wu_array_bytes(&r->current.arrays[array].info, &ok);
-        st = wu_npz_write(r->npz, r->current.arrays[array].data, (size_t)bytes, r->err);
+        st = write_data(r, r->current.arrays[array].data, (size_t)bytes);
     }
     return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
 }
@@ -417,7 +432,8 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                           const wu_output *once, const wu_output *declared,
                           wu_output_source source, void *user, tc_err *err)
 {
-    result_writer r = { .path = path, .job = job, .declared = declared, .source = source, .user = user, .err = err,
+    result_writer r = { .path = path, .job = job, .poll = job->archive != NULL ? job->archive->poll : NULL,
+                        .declared = declared, .source = source, .user = user, .err = err,
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };

@@ -354,7 +354,7 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
     if (needs)
         return show_needs(path, err);
     wu_archive *archive = NULL;
-    status = wu_archive_read(path, WU_MAX_MEMBERS, &archive, err);
+    status = wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err);
     if (status != TC_OK)
         return status;
     const bool is_job = wu_archive_find(archive, "job.json") >= 0;
