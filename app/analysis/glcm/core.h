@@ -82,7 +82,8 @@ typedef struct glcm_sums {
 /* Its histograms. Bin i of the marginal is at i * apart, that of |a-b| at (width + i)
  * * apart, that of a+b at (2 width + i) * apart, cell i at (4 width + i) * apart. Counts
  * are below 2^15. A device reads the counts of all bins before it writes any, or each
- * would wait for the one before; a CPU takes fewer instructions one by one. */
+ * would wait for the one before, and adds what the cell changes last; a CPU takes fewer
+ * instructions one by one. */
 #ifdef __OPENCL_VERSION__
 typedef GLCM_BINS tc_u16 *glcm_histograms;     /* GLCM_BINS: their address space */
 #define GLCM_BIN(h, at) ((h)[at])
@@ -132,7 +133,8 @@ TC_INLINE void glcm_pair_moves(glcm_histograms h, tc_index width, tc_index apart
 {
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
     const tc_u32 kc = glcm_read(h, 4 * width + cell, apart, sign);
-    GLCM_STEP(s->cell, t->cell[kc]);
+    if (!GLCM_READS_FIRST)
+        GLCM_STEP(s->cell, t->cell[kc]);
     const tc_u32 ks = glcm_read(h, 2 * width + (a + b), apart, sign);
     GLCM_STEP(s->fs, t->other[ks]);
     GLCM_STEP(s->sum, GLCM_SUM(t, a + b));
@@ -142,14 +144,15 @@ TC_INLINE void glcm_pair_moves(glcm_histograms h, tc_index width, tc_index apart
     const tc_u32 ka = glcm_read(h, a, apart, sign);
     const tc_u32 kb = GLCM_READS_FIRST && a == b ? ka + sign : glcm_read(h, b, apart, sign);
     GLCM_STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
-#undef GLCM_STEP
     if (GLCM_READS_FIRST) {
+        GLCM_STEP(s->cell, t->cell[kc]);
         glcm_write(h, a, apart, ka, sign);
         glcm_write(h, b, apart, kb, sign);
         glcm_write(h, width + (b - a), apart, kd, sign);
         glcm_write(h, 2 * width + (a + b), apart, ks, sign);
         glcm_write(h, 4 * width + cell, apart, kc, sign);
     }
+#undef GLCM_STEP
 }
 
 /* --- features --------------------------------------------------------------------- */
