@@ -1,7 +1,6 @@
 #include "app/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <zlib.h>
 
 #include "app/base/files.h"
+#include "app/base/os.h"
 
 /* The header as it lies in the file: little-endian, no padding. */
 typedef struct header {
@@ -87,22 +87,20 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = os_open(temporary, OS_OVER);
     if (fd < 0) {
         st = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
     }
     st = write_state(fd, temporary, state, (size_t)c->state_size, &h.state_crc, poll, err);
     h.header_crc = crc_of(&h, offsetof(header, header_crc));
-    if (st == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || fsync(fd) != 0))
+    if (st == TC_OK && (!tc_write_at(fd, 0, &h, sizeof h) || !os_sync(fd)))
         st = cannot_write(temporary, err);
     if (close(fd) != 0 && st == TC_OK)
         st = cannot_write(temporary, err);
-    if (st == TC_OK && rename(temporary, path) != 0)
+    if (st == TC_OK && !os_replace(temporary, path))
         st = tc_fail(err, TC_IO, "%s: cannot be renamed: %s", temporary, strerror(errno));
-    if (st == TC_OK)
-        tc_sync_folder_of(path);
-    else
+    if (st != TC_OK)
         unlink(temporary);
 end:
     free(temporary);

@@ -1,29 +1,21 @@
 #include "app/driver_fault.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/base/os.h"
 #include "wrapper/bw.h"
 
-extern char **environ;
-
-#define VARIABLE "TEXCELL_DRIVER_FAULT="
+static const char variable[] = "TEXCELL_DRIVER_FAULT";
 
 /* A byte for each fault in a row, in the slot folder. */
 static const char fault_file[] = "driver_faults";
 
 enum { IN_A_ROW = 3, SHORT_WAIT = 300, LONG_WAIT = 86400, TEXT = 512 };
 
-static struct {
-    char **argv, **envp;             /* of the program anew; the last but one entry of envp is note */
-    char note[TEXT];
-    bool forgotten;                  /* fault_file is not there */
-} self;
+static bool forgotten;               /* fault_file is not there */
 
 /* Appends text to the string at out, of TEXT bytes; safe in a signal handler, as snprintf is not. */
 static void append(char out[TEXT], const char *text)
@@ -55,55 +47,31 @@ static void say_fault(const char *what, const char *how)
 
 tc_status driver_fault_init(char **argv, tc_err *err)
 {
-    size_t words = 0, n = 0, kept = 0;
-
-    while (argv[words] != NULL)
-        words++;
-    while (environ[n] != NULL)
-        n++;
-    self.argv = calloc(words + 1, sizeof *self.argv);   /* reading options rearranges them */
-    self.envp = calloc(n + 2, sizeof *self.envp);
-    if (self.argv == NULL || self.envp == NULL)
-        return tc_no_memory(err, "the command line");
-    for (size_t i = 0; i < words; i++)
-        self.argv[i] = argv[i];
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], VARIABLE, strlen(VARIABLE)) != 0)
-            self.envp[kept++] = environ[i];
-    self.envp[kept] = self.note;
-    return TC_OK;
+    return os_keep_start(argv, variable) ? TC_OK : tc_no_memory(err, "the command line");
 }
 
 const char *driver_fault_before(void)
 {
-    return getenv("TEXCELL_DRIVER_FAULT");
+    return getenv(variable);
 }
 
 void driver_fault_restart(const char *how)
 {
-    enum { DESCRIPTORS = 1024 };
-
-    append(self.note, VARIABLE);
-    append(self.note, how);
-    /* The driver's files. Closed at once they would trip threads of its that still run. */
-    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-    execve("/proc/self/exe", self.argv, self.envp);
-    execve(self.argv[0], self.argv, self.envp);
+    os_restart(how);
     say_fault("texcell: error: the OpenCL driver failed; --device cpu does without it: ", how);
-    _exit(tc_exit_code(TC_DEVICE));
+    os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
 void driver_fault_leave(const char *how)
 {
     say_fault("texcell: error: the OpenCL driver failed: ", how);
-    _exit(tc_exit_code(TC_DEVICE));
+    os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
 /* How many faults there have been in a row, with this one. */
 static off_t count_fault(void)
 {
-    const int fd = open(fault_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
+    const int fd = os_open(fault_file, OS_APPEND);
     struct stat info = { .st_size = 0 };
 
     if (fd < 0 || write(fd, "x", 1) != 1 || fstat(fd, &info) != 0)
@@ -130,7 +98,7 @@ void driver_fault_wait(const char *how)
 
 void driver_fault_forget(void)
 {
-    if (!self.forgotten)
+    if (!forgotten)
         unlink(fault_file);
-    self.forgotten = true;
+    forgotten = true;
 }

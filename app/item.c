@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
 #include "app/driver_fault.h"
 #include "wrapper/bw.h"
 
@@ -166,7 +167,7 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
         return st;
     if (st != TC_MORE)
         progress_say(w->progress, "this item starts over", err->message);
-    it->state = tc_zeroed(it->work.plan.state_bytes);
+    it->state = os_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
                              : w->unit->analysis->init(&it->work, it->state, err);
 }

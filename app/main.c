@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/analysis/analysis.h"
 #include "app/analysis/selftest.h"
 #include "app/base/command.h"
+#include "app/base/os.h"
 #include "app/run.h"
 #include "config.h"
 #include "opencl/backends.h"
@@ -89,16 +89,15 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 static unsigned processors(void)
 {
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    const unsigned n = os_processors();
 
-    return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
+    return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
 /* FOLDER/NAME.SUFFIX, for the name of the output; caller frees. */
 static char *beside(const command *c, const char *suffix)
 {
-    const char *const slash = strrchr(c->output, '/');
-    const char *const name = slash != NULL && c->checkpoint_dir != NULL ? slash + 1 : c->output;
+    const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
     const char *const folder = c->checkpoint_dir != NULL ? c->checkpoint_dir : "";
     const size_t size = strlen(folder) + strlen(name) + strlen(suffix) + 3;
     char *const path = malloc(size);
@@ -108,20 +107,13 @@ static char *beside(const command *c, const char *suffix)
     return path;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-}
-
 /* The work unit must not be one of the files that a run writes. */
 static tc_status check_names(const run_options *o, tc_err *err)
 {
     const char *const written[] = { o->output, o->checkpoint, o->spool };
 
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
-        if (same_file(o->input, written[i]))
+        if (os_same_file(o->input, written[i]))
             return tc_fail(err, TC_USAGE, "%s: is the work unit and cannot be written too", written[i]);
     return TC_OK;
 }

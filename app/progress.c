@@ -3,8 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "app/base/os.h"
 
 enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
 
@@ -16,11 +17,10 @@ progress progress_begin(bool quiet, bool by_client)
 /* Columns that a line may have. Not the last one: some terminals go on to the next line there. */
 static size_t room_of_terminal(void)
 {
-    struct winsize size = { 0 };
-    size_t columns = COLUMNS_UNKNOWN;
+    size_t columns = os_terminal_columns();
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        columns = size.ws_col;
+    if (columns == 0)
+        columns = COLUMNS_UNKNOWN;
     return (columns < COLUMNS_MAX ? columns : COLUMNS_MAX) - 1;
 }
 

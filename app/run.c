@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "app/base/files.h"
+#include "app/base/os.h"
 #include "app/item.h"
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
@@ -153,13 +154,12 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
 static tc_status check_output(const run_options *o, tc_err *err)
 {
     struct stat info;
-    const char *const slash = strrchr(o->output, '/');
-    char *const folder = slash == NULL ? strdup(".") : strndup(o->output, (size_t)(slash - o->output) + 1);
+    char *const folder = tc_folder_of(o->output);
     tc_status st = TC_OK;
 
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
-    if (access(folder, W_OK | X_OK) != 0)
+    if (!os_folder_takes_files(folder))
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(errno));
     else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));

@@ -9,6 +9,7 @@
 
 #include "app/base/array.h"
 #include "app/base/files.h"
+#include "app/base/os.h"
 
 struct spool {
     char *path;
@@ -265,7 +266,7 @@ tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
 
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
 {
-    if (fsync(s->fd) != 0)
+    if (!os_sync(s->fd))
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
     *size = s->size;
     *crc = s->crc;

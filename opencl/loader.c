@@ -5,73 +5,22 @@
 #include <string.h>
 
 #include "app/base/guard.h"
-
-#ifdef _WIN32
-#include <windows.h>
-static const char default_library[] = "OpenCL.dll";
-#elif defined(__APPLE__)
-#include <dlfcn.h>
-static const char default_library[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";
-#else
-#include <dlfcn.h>
-static const char default_library[] = "libOpenCL.so.1";
-#endif
-
-/* A function's address is kept in a function pointer throughout: C has no
- * conversion between those and void *. */
-typedef void (*any_function)(void);
-
-#ifdef _WIN32
-typedef HMODULE library;
-
-static library open_library(const char *name)
-{
-    return LoadLibraryA(name);
-}
-
-static library preloaded_library(void)
-{
-    return NULL;
-}
-
-static any_function find(library lib, const char *name)
-{
-    return (any_function)GetProcAddress(lib, name);
-}
-#else
-typedef void *library;
-
-static library open_library(const char *name)
-{
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-
-static any_function find(library lib, const char *name)
-{
-    /* POSIX wants dlsym's answer to be usable as a function; going through
-     * memcpy says so without a cast that ISO C leaves undefined. */
-    void *object = dlsym(lib, name);
-    any_function function = NULL;
-    _Static_assert(sizeof function == sizeof object, "POSIX function pointers are object-sized");
-    memcpy(&function, &object, sizeof function);
-    return function;
-}
+#include "app/base/os.h"
 
 /* The process itself, if something in it offers OpenCL. */
-static library preloaded_library(void)
+static void *preloaded_library(void)
 {
-    library self = dlopen(NULL, RTLD_NOW);
-    return self != NULL && find(self, "clGetPlatformIDs") != NULL ? self : NULL;
+    void *const self = os_library(NULL);
+    return self != NULL && os_library_function(self, "clGetPlatformIDs") != NULL ? self : NULL;
 }
-#endif
 
 /* Resolves every entry point; answers the name of the first that is missing,
  * or NULL. */
-static const char *resolve(library lib, ocl_api *api)
+static const char *resolve(void *library, ocl_api *api)
 {
-    any_function found;
+    os_function found;
 #define RESOLVE(name)                  \
-    found = find(lib, #name);          \
+    found = os_library_function(library, #name); \
     if (found == NULL)                 \
         return #name;                  \
     memcpy(&api->name, &found, sizeof found);
@@ -134,15 +83,15 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     const char *name = getenv("TEXCELL_OPENCL_LIBRARY");
     const bool named = name != NULL && name[0] != '\0';
     if (!named)
-        name = default_library;
+        name = os_opencl;
     tc_guard_enter("loading OpenCL");
-    library lib = named ? NULL : preloaded_library();
-    if (lib == NULL)
-        lib = open_library(name);
+    void *library = named ? NULL : preloaded_library();
+    if (library == NULL)
+        library = os_library(name);
     tc_guard_leave();
-    if (lib == NULL)
+    if (library == NULL)
         return tc_fail(err, TC_DEVICE, "no OpenCL on this machine: %s could not be opened", name);
-    const char *missing = resolve(lib, api);
+    const char *missing = resolve(library, api);
     if (missing != NULL) {
         memset(api, 0, sizeof *api);
         return tc_fail(err, TC_DEVICE, "no OpenCL 1.2 on this machine: %s has no %s", name, missing);

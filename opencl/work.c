@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "app/base/os.h"
 
 /* --- buffers ------------------------------------------------------------------ */
 
@@ -139,26 +140,19 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     return TC_OK;
 }
 
-static void sleep_ms(double ms)
-{
-    const struct timespec time = {0, (long)(ms * 1e6)};
-    if (ms > 0)
-        nanosleep(&time, NULL);        /* a signal may end it early; so be it */
-}
-
 /* Lets the processor rest until the event is about to be complete. Errors are
  * left to the wait proper. */
 static void doze(ocl_device *device, cl_event event, double expected_ms)
 {
-    const double poll_ms = 0.2;
+    const double poll = 0.2e-3;        /* seconds */
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
-    sleep_ms(expected_ms < 100 ? expected_ms * 0.75 : 75);
+    os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS
            && state > CL_COMPLETE)
-        sleep_ms(poll_ms);
+        os_sleep(poll);
 }
 
 /* Time between two events; a driver that cannot tell gives a clock's time. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
 /* One job a process, as in BOINC: this is the seam's only state beside what
@@ -28,27 +29,12 @@ int bw_signal_caught(void)
     return (int)signal_number;
 }
 
-/* A client's task gets these too: Ctrl-C in the terminal of a client and the
- * shutdown of a system reach every process of the group, and a checkpoint is
- * worth the moment it takes. */
-static void catch_signals(void)
-{
-    static const int numbers[] = {
-        SIGINT, SIGTERM,
-#ifdef SIGHUP
-        SIGHUP,
-#endif
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        /* nohup stays in force */
-        if (signal(numbers[i], on_signal) == SIG_IGN)
-            signal(numbers[i], SIG_IGN);
-    }
-}
-
 void bw_init(const bw_options *options)
 {
-    catch_signals();
+    /* A client's task gets these too: Ctrl-C in the terminal of a client and the
+     * shutdown of a system reach every process of the group, and a checkpoint is
+     * worth the moment it takes. */
+    os_on_stop(on_signal);
 #ifdef BW_WITH_BOINC
     if (!options->standalone_command) {
         const bw_side *const boinc = bw_boinc_side();

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <string>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <boinc_api.h>
@@ -23,6 +22,7 @@
 extern "C" {
 #include "app/base/status.h"
 }
+#include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
 namespace {
@@ -32,7 +32,7 @@ namespace {
 void leave(int code)
 {
     fflush(nullptr);
-    _Exit(code);
+    os_exit_now(code);
 }
 
 // The files that carry a message to the client hold one line of it, which the
@@ -180,8 +180,7 @@ void boinc_side_exit_on_request(bw_request request)
     const int number = bw_signal_caught();
     if (number) {
         fflush(nullptr);
-        signal(number, SIG_DFL);
-        raise(number);
+        os_end_as_stopped(number);
     }
     leave(0);
 }
@@ -195,12 +194,12 @@ void boinc_side_leave_now(int delay, const char *reason, bool alert)
     do
         *--first = static_cast<char>('0' + delay % 10);
     while ((delay /= 10) > 0);
-    const int fd = open(TEMPORARY_EXIT_FILE, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    const int fd = os_open(TEMPORARY_EXIT_FILE, OS_OVER);
     const char *const parts[] = {first, "\n", reason, alert ? "\nnotice\n" : "\n"};
     for (const char *part : parts)
         if (fd < 0 || write(fd, part, strnlen(part, 250)) < 0)
             break;
-    _exit(0);
+    os_exit_now(0);
 }
 
 void boinc_side_finish(int code, const char *message)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
 static const double default_checkpoint_seconds = 60;
@@ -63,7 +64,7 @@ static bw_request null_poll(const char **why)
 static void leave(int code)
 {
     fflush(NULL);
-    _Exit(code);
+    os_exit_now(code);
 }
 
 static void null_exit_on_request(bw_request request)
@@ -84,7 +85,7 @@ static void null_leave_now(int delay, const char *reason, bool alert)
     (void)delay;
     (void)reason;
     (void)alert;
-    _Exit(tc_exit_code(TC_TRY_LATER));
+    os_exit_now(tc_exit_code(TC_TRY_LATER));
 }
 
 static void null_finish(int code, const char *message)

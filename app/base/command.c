@@ -1,14 +1,12 @@
 #include "app/base/command.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "config.h"
 
@@ -115,19 +113,6 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
 
 /* --- verbs --------------------------------------------------------------------------------- */
 
-/* Started without one of the standard streams, the next file that is opened
- * would take its number, and our messages would go into that file. */
-static void have_streams(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 static bool is_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
@@ -196,8 +181,6 @@ int tc_main(const tc_program *program, int argc, char **argv)
 {
     tc_err err = { "" };
 
-    have_streams();
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    os_begin();
     return tc_report(program->name, run(program, argc, argv, &err), &err);
 }

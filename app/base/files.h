@@ -36,8 +36,7 @@ tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t 
  * says why not. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
-/* Makes a change of the name PATH (a rename, a removal) last, where the file
- * system can: a folder that cannot be synced is no reason to lose a file. */
-void tc_sync_folder_of(const char *path);
+/* The folder that a path lies in, "." where it names none; the caller frees. NULL: no memory. */
+char *tc_folder_of(const char *path);
 
 #endif

@@ -2,16 +2,14 @@
 
 #include <fenv.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
+#include "app/base/os.h"
 
 static struct {
     tc_guard_act *_Atomic act;       /* NULL: the guard is down */
@@ -28,7 +26,6 @@ static struct {
     bool leaving;                    /* tc_guard_exit, with this code */
     int exit_code;
     char how[160];
-    char stack[64 * 1024];           /* for handlers: the thread's own may be what is used up */
 } guard = { .tripped = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Appends text to guard.how; safe in a signal handler. */
@@ -47,18 +44,16 @@ static void trip(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
     const char *const call = guard.call;
-    sigset_t none;
 
     if (act == NULL)
         return;
     while (atomic_flag_test_and_set(&guard.tripped))
         if (pthread_equal(guard.acting, pthread_self()))
-            _exit(128 + number);     /* a fault in act */
+            os_exit_now(128 + number);     /* a fault in act */
         else
-            pause();
+            os_sleep(1);
     guard.acting = pthread_self();
-    sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    os_let_faults_in();
     tell(call != NULL ? call : "the OpenCL driver");
     tell(what);
     if (number != 0) {
@@ -69,14 +64,13 @@ static void trip(const char *what, int number)
         tell(")");
     }
     act(guard.how);
-    _exit(TC_GUARD_SECONDS);         /* not reached: act does not return */
+    os_exit_now(TC_GUARD_SECONDS);   /* not reached: act does not return */
 }
 
+/* Where the guard is down it is as if it had never been up. */
 static void on_fatal(int number)
 {
     trip(" crashed", number);
-    signal(number, SIG_DFL);         /* the guard is down: as if it had never been up */
-    raise(number);
 }
 
 /* Reached by a driver's exit(), and on our own way out. */
@@ -111,48 +105,27 @@ static void *watch(void *unused)
     return NULL;
 }
 
-/* A thread that no signal reaches, so that those for the program find its main thread. */
-static tc_status start_watcher(tc_err *err)
-{
-    sigset_t all, before;
-    int code;
-
-    guard.stop = false;
-    pthread_cond_init(&guard.over, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&guard.watcher, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    guard.watching = code == 0;
-    return code == 0 ? TC_OK : tc_no_memory(err, "a thread that watches the OpenCL driver");
-}
-
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
 {
-    const stack_t own = { .ss_sp = guard.stack, .ss_size = sizeof guard.stack };
-    tc_status st = TC_OK;
-
     if (!guard.registered && atexit(on_exit_call) != 0)
         return tc_no_memory(err, "an exit handler");
     guard.registered = true;
+    if (!guard.watching) {
+        guard.stop = false;
+        pthread_cond_init(&guard.over, NULL);
+        guard.watching = os_thread(&guard.watcher, watch, NULL);
+    }
     if (!guard.watching)
-        st = start_watcher(err);
-    if (st != TC_OK)
-        return st;
+        return tc_no_memory(err, "a thread that watches the OpenCL driver");
     guard.act = act;
-    sigaltstack(&own, NULL);
     tc_guard_again();
     return TC_OK;
 }
 
 void tc_guard_again(void)
 {
-    const struct sigaction action = { .sa_handler = on_fatal, .sa_flags = SA_ONSTACK | SA_NODEFER };
-
-    if (guard.act == NULL)
-        return;
-    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
-        sigaction(fatal[i], &action, NULL);
+    if (guard.act != NULL)
+        os_catch_faults(on_fatal);
 }
 
 void tc_guard_down(void)
@@ -184,7 +157,7 @@ void tc_guard_leave(void)
 static void leave_quietly(const char *how)
 {
     (void)how;
-    _exit(guard.exit_code);
+    os_exit_now(guard.exit_code);
 }
 
 void tc_guard_exit(int code)

@@ -1,9 +1,10 @@
 #include "app/base/pool.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "app/base/os.h"
 
 typedef struct worker {
     an_pool *pool;
@@ -65,7 +66,6 @@ static void *worker_main(void *arg)
 tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
 {
     an_pool *const pool = calloc(1, sizeof *pool);
-    sigset_t all, before;
 
     *out = NULL;
     if (pool == NULL)
@@ -78,19 +78,15 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
         an_pool_destroy(&(an_pool *){ pool });
         return tc_no_memory(err, "threads");
     }
-    /* Signals are for the main thread. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (unsigned i = 1; i < threads; i++) {
         worker *const w = &pool->workers[pool->n_workers];
 
         w->pool = pool;
         w->index = pool->n_workers + 1;
-        if (pthread_create(&w->id, NULL, worker_main, w) != 0)
+        if (!os_thread(&w->id, worker_main, w))
             break;
         pool->n_workers++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     *out = pool;
     return TC_OK;
 }

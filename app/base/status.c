@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <time.h>
 
 const char *tc_status_string(tc_status status)
@@ -64,19 +63,6 @@ int tc_mul_size(size_t a, size_t b, size_t *out)
         return 0;
     *out = a * b;
     return 1;
-}
-
-void *tc_zeroed(size_t bytes)
-{
-    char *const memory = calloc(1, bytes);
-#ifdef MADV_HUGEPAGE
-    const size_t least = (size_t)4 << 20, page = 4096, skip = page - (uintptr_t)memory % page;
-
-    /* Advice: whether it is taken does not matter. */
-    if (memory != NULL && bytes >= least)
-        (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
-#endif
-    return memory;
 }
 
 double tc_seconds(void)

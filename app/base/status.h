@@ -53,10 +53,6 @@ tc_status tc_no_memory(tc_err *err, const char *what);
  * product does not fit a size_t, 1 otherwise. */
 int tc_mul_size(size_t a, size_t b, size_t *out);
 
-/* Zeroed memory for something large that is written to nearly everywhere: in huge pages
- * where there are any, as a page at a time takes the kernel long. NULL; free. */
-void *tc_zeroed(size_t bytes);
-
 /* Seconds of a clock that only goes forward; its zero means nothing. */
 double tc_seconds(void);
 

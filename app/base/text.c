@@ -1,6 +1,8 @@
 #include "app/base/text.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 size_t tc_decode_utf8(const char *text, uint32_t *out)
 {
@@ -24,6 +26,18 @@ size_t tc_decode_utf8(const char *text, uint32_t *out)
         return 0;
     *out = c;
     return n;
+}
+
+char *tc_text_of(const char *text, size_t n)
+{
+    const size_t length = strnlen(text, n);
+    char *const copy = malloc(length + 1);
+
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
 }
 
 /* Unicode's Bidi_Control, its separators of lines and paragraphs, and controls. U+009B alone

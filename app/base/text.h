@@ -12,6 +12,9 @@
  * (overlong forms and surrogates are not). */
 size_t tc_decode_utf8(const char *text, uint32_t *out);
 
+/* The first n bytes of text, or all where there are fewer; the caller frees. NULL: no memory. */
+char *tc_text_of(const char *text, size_t n);
+
 /* Makes text harmless for a terminal, in place: '?' for every byte of what controls it (C0,
  * DEL, C1), of what changes the direction or the line of text, and of what is not UTF-8.
  * Returns text. */

@@ -77,6 +77,12 @@ def resolved(path, name):
     return name
 
 
+# Which system it is, is known behind the seam alone.
+SEAM = re.compile(r"app/base/os_\w+\.c")
+SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w*|__linux__|__APPLE__|__unix__)\b"
+                    r"|^[ \t]*#[ \t]*include[ \t]*<(windows|dlfcn|dirent|sys/mman|sys/ioctl|sys/file|sys/wait)\.h>", re.M)
+
+
 def circle(graph):
     """A list of files that include each other in turn, or None."""
     state = {}
@@ -144,6 +150,12 @@ def main():
             with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
                 known += ["%s: %s" % (f, name) for name in names_in(source.read())]
     tap.ok(not known, "names of an analysis's arrays are known in its folder alone", "\n".join(known))
+    systems = []
+    for f in files:
+        if not SEAM.fullmatch(f):
+            with open(os.path.join(tap.SRC, f), encoding="utf-8") as source:
+                systems += ["%s: %s" % (f, found.group(0)) for found in SYSTEM.finditer(source.read())]
+    tap.ok(not systems, "app/base/os_*.c alone know which system it is", "\n".join(systems))
     round_trip = circle(modules(graph))
     tap.ok(round_trip is None, "no files include each other in a circle", round_trip)
     # The check itself can fail.
@@ -154,6 +166,8 @@ def main():
     tap.ok(names_in('begins(name, "labels_") || find("glcm_L16") || "relabels_x"') == ["labels_", "glcm_"]
            and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and not may_name("opencl/worker.c")
            and not may_name("app/analysis/common/label.c") and not may_name("validator/dataset/tables.c"), "a name is found")
+    tap.ok(SYSTEM.search("int a;\n#ifdef _WIN32\n") and SYSTEM.search("# if defined(__APPLE__)\n")
+           and SYSTEM.search("#include <dlfcn.h>\n") and not SYSTEM.search("#ifdef __SSE2__\n"), "a system is found")
     tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
     tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"], "a.h": []})) is not None,
            "and one of modules, by way of a header")

@@ -2,41 +2,28 @@
  * What BOINC's script_validator calls. It starts its scripts in the project's
  * tmp_HOST folder with paths of uploaded files; their names tell the work unit.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/base/files.h"
+#include "app/base/os.h"
 #include "validator/check/val.h"
 
 /* --- files that cannot be read now ------------------------------------------------- */
-
-/* The folder that holds a file; the caller's. */
-static char *folder_of(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
 
 /* Whether a file is missing from a folder that is there. Where the folder
  * itself cannot be opened, a disk may have gone. */
 static bool is_lost(const char *path)
 {
-    char *const folder = folder_of(path);
-    const int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *const folder = tc_folder_of(path);
+    const bool opens = folder != NULL && os_list(folder, NULL, NULL) == 0;
 
     free(folder);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    return opens;
 }
 
 static tc_status cannot_read(const char *path, int error, tc_err *err)
@@ -46,7 +33,7 @@ static tc_status cannot_read(const char *path, int error, tc_err *err)
 
 tc_status val_is_there(const char *path, tc_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const int fd = os_open(path, OS_READ);
     const int error = errno;
 
     if (fd < 0 && error == ENOENT && is_lost(path))
@@ -116,40 +103,47 @@ static tc_status look_for(const char *folder, const char *part, const char *name
     return st;
 }
 
+/* One that is looked for, in the folders of a folder. */
+typedef struct search {
+    const char *folder, *name;
+    size_t length;
+    char *path;
+    tc_status status;
+    tc_err *err;
+} search;
+
+static int look_into(void *user, const char *part, bool may_be_folder)
+{
+    search *const s = user;
+
+    if (part[0] != '.' && may_be_folder)
+        s->status = look_for(s->folder, part, s->name, s->length, &s->path, s->err);
+    return s->status != TC_OK || s->path != NULL;
+}
+
 /* Looks in the folder and in its folders: BOINC spreads downloads over up to
  * 1,024 of them by a hash of the name. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err)
 {
-    const char *const slash = strrchr(result, '/');
-    const char *const name = slash == NULL ? result : slash + 1;
+    const char *const name = os_last_part(result);
     const size_t length = val_workunit_length(name);
-    const struct dirent *e = NULL;
-    DIR *dir;
-    tc_status st;
+    search s = { .folder = folder, .name = name, .length = length, .err = err };
 
     *path = NULL;
     if (length == 0)
         return tc_fail(err, TC_BAD_INPUT, "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
                        "cannot be found", result);
-    dir = opendir(folder);
-    if (dir == NULL && errno == ENOENT)
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such folder", folder);
-    if (dir == NULL)
+    s.status = look_for(folder, ".", name, length, &s.path, err);
+    if (s.status == TC_OK && s.path == NULL && os_list(folder, look_into, &s) < 0) {
+        if (errno == ENOENT)
+            return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such folder", folder);
         return cannot_read(folder, errno, err);
-    st = look_for(folder, ".", name, length, path, err);
-    do {
-        errno = 0;
-        e = st == TC_OK && *path == NULL ? readdir(dir) : NULL;
-        if (e == NULL && errno != 0)
-            st = cannot_read(folder, errno, err);
-        else if (e != NULL && e->d_name[0] != '.' && e->d_type != DT_REG)
-            st = look_for(folder, e->d_name, name, length, path, err);
-    } while (e != NULL);
-    closedir(dir);
-    if (st == TC_OK && *path == NULL)
+    }
+    *path = s.path;
+    if (s.status == TC_OK && s.path == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%.400s: the work unit %.*s.zip is not there, nor in its folders", folder,
                        length < 300 ? (int)length : 300, name);
-    return st;
+    return s.status;
 }
 
 /* --- the two scripts --------------------------------------------------------------------- */

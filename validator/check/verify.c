@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "app/base/os.h"
 #include "validator/check/difference.h"
 
 /* --- choosing ---------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
 
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    if (!options->seeded && getrandom(&v->seed, sizeof v->seed, 0) != (ssize_t)sizeof v->seed)
+    if (!options->seeded && !os_random(&v->seed, sizeof v->seed))
         return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
     v->chosen = calloc(n, sizeof *v->chosen);
     if (v->chosen == NULL)

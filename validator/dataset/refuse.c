@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app/base/files.h"
+#include "app/base/os.h"
 #include "validator/dataset/dataset.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/csv.h"
@@ -41,7 +42,7 @@ static tc_status copy(int in, const char *from, int out, const char *to, tc_err 
         more = n > 0;
     }
     free(block);
-    if (st == TC_OK && fsync(out) != 0)
+    if (st == TC_OK && !os_sync(out))
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", to, strerror(errno));
     return st;
 }
@@ -63,11 +64,9 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
     if (st == TC_OK)
         st = copy(in, from, out, path, err);
-    if (st == TC_OK && rename(temporary, path) != 0)
+    if (st == TC_OK && !os_replace(temporary, path))
         st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (st == TC_OK)
-        tc_sync_folder_of(path);
-    else if (out >= 0)
+    if (st != TC_OK && out >= 0)
         unlink(temporary);
     if (in >= 0)
         close(in);

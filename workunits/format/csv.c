@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "app/base/os.h"
+
 char *wu_path_in(const char *folder, const char *name, const char *end)
 {
     const size_t room = strlen(folder) + strlen(name) + strlen(end) + 2;
@@ -17,7 +19,7 @@ char *wu_path_in(const char *folder, const char *name, const char *end)
 tc_status wu_make_folder(const char *folder, tc_err *err)
 {
     struct stat st;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+    if (!os_make_folder(folder) && errno != EEXIST)
         return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
     if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
         return tc_fail(err, TC_IO, "%s: is not a folder", folder);

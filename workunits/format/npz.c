@@ -1,7 +1,6 @@
 #include "workunits/format/npz.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <zlib.h>
 
 #include "app/base/files.h"
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/json_text.h"
@@ -387,12 +387,11 @@ tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
     wu_npz_writer *w = *writer;
     tc_status st = w->complete ? TC_OK : wu_npz_complete(w, err);
     /* All bytes are on disk. The name changes while the file is still locked. */
-    if (st == TC_OK && rename(w->temporary, w->path) != 0)
+    if (st == TC_OK && !os_replace(w->temporary, w->path))
         st = cannot_write(w, errno, err);
     if (st == TC_OK) {
         (void)close(w->fd);
         w->fd = -1;
-        tc_sync_folder_of(w->path);
     }
     wu_npz_abort(writer); /* frees; after a success there is no temporary any more */
     return st;
@@ -506,7 +505,7 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     const tc_status st = read_array_header(r, member, array, err);
     if (st != TC_OK)
         return st;
-    array->info.name = strndup(m->name, length);
+    array->info.name = tc_text_of(m->name, length);
     if (array->info.name == NULL)
         return tc_no_memory(err, "a result");
     r->array_of_member[member] = (long)r->n++;

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "app/base/files.h"
+#include "app/base/os.h"
 
 enum {
     BUFFER = 1 << 16,
@@ -263,5 +263,5 @@ tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
         st = append(w, record, (size_t)(p - record), err);
     if (st == TC_OK)
         st = flush(w, err);
-    return st == TC_OK && fsync(w->fd) != 0 ? cannot_write(w, err) : st;
+    return st == TC_OK && !os_sync(w->fd) ? cannot_write(w, err) : st;
 }

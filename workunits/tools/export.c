@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/base/command.h"
+#include "app/base/os.h"
 #include "workunits/format/csv.h"
 #include "workunits/tools/tools.h"
 
@@ -85,12 +85,11 @@ static tc_status write_list(const char *folder, const char *mode, const char *li
 
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, end), *const file = path == NULL ? NULL : strrchr(path, '/') + 1;
-    struct stat st;
+    char *const path = wu_path_in(folder, name, end), *const file = path == NULL ? NULL : path + strlen(folder) + 1;
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, name);
-    if (lstat(path, &st) == 0)
+    if (os_kind_of(path) != OS_NOTHING)
         status = tc_fail(err, TC_BAD_INPUT, "%s: is there, and %s/" LIST " does not list it; remove it, or give "
                          "another folder", path, folder);
     else
@@ -103,8 +102,7 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
-    struct stat st;
-    if (n < 6 || line[n - 1] != '\n' || line[0] == '.' || strchr(line, '/') != NULL ||
+    if (n < 6 || line[n - 1] != '\n' || line[0] == '.' || os_last_part(line) != line ||
         (strcmp(line + n - 5, ".csv\n") != 0 && strcmp(line + n - 5, ".png\n") != 0))
         return TC_OK;
     line[n - 1] = '\0';
@@ -112,7 +110,7 @@ static tc_status remove_listed(const char *folder, char *line, tc_err *err)
     if (path == NULL)
         return tc_no_memory(err, line);
     tc_status status = TC_OK;
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && unlink(path) != 0)
+    if (os_kind_of(path) == OS_FILE && unlink(path) != 0)
         status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
     free(path);
     return status;
@@ -122,8 +120,7 @@ static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
     char *const path = wu_path_in(folder, LIST, "");
-    char *line = NULL;
-    size_t room = 0;
+    char line[1024];         /* a name has 255 bytes */
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, LIST);
@@ -131,11 +128,10 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     free(path);
     if (list == NULL && errno != ENOENT)
         return tc_fail(err, TC_IO, "%s/" LIST ": cannot be read: %s", folder, strerror(errno));
-    if (list != NULL && (getline(&line, &room, list) < 0 || strcmp(line, list_title) != 0))
+    if (list != NULL && (fgets(line, sizeof line, list) == NULL || strcmp(line, list_title) != 0))
         status = tc_fail(err, TC_BAD_INPUT, "%s/" LIST ": is not the list of an export; give another folder", folder);
-    while (status == TC_OK && list != NULL && getline(&line, &room, list) > 0)
+    while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, err);
-    free(line);
     if (list != NULL)
         fclose(list);
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;

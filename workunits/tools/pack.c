@@ -1,6 +1,5 @@
 /* texcell-wu pack: pictures to a work unit. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/base/command.h"
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
@@ -301,26 +301,20 @@ static void free_outputs(outputs *out)
     free(out->paths);
 }
 
-static bool is_same(const struct stat *a, const char *path)
+static bool is_one_of(const char *file, const wu_pages *pages)
 {
-    struct stat b;
-    return path != NULL && stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+    for (size_t i = 0; i < pages->n_files; i++)
+        if (os_same_file(file, pages->files[i]))
+            return true;
+    return false;
 }
 
-static bool is_input(const struct stat *file, const pack_options *o, const wu_sources *sources)
+static bool is_input(const char *file, const pack_options *o, const wu_sources *sources)
 {
-    if (is_same(file, o->params_file))
-        return true;
-    for (size_t i = 0; i < sources->n + sources->n_left_out; i++) {
-        const wu_source *s = &sources->items[i];
-        for (size_t k = 0; k < s->pages.n_files; k++)
-            if (is_same(file, s->pages.files[k]))
-                return true;
-        for (size_t k = 0; k < s->mask.n_files; k++)
-            if (is_same(file, s->mask.files[k]))
-                return true;
-    }
-    return false;
+    bool is = o->params_file != NULL && os_same_file(file, o->params_file);
+    for (size_t i = 0; !is && i < sources->n + sources->n_left_out; i++)
+        is = is_one_of(file, &sources->items[i].pages) || is_one_of(file, &sources->items[i].mask);
+    return is;
 }
 
 /* An output may replace an older work unit, nothing else. */
@@ -334,7 +328,7 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
         if (!S_ISREG(st.st_mode))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file",
                            out->paths[i]);
-        if (is_input(&st, o, sources))
+        if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
     }
     return TC_OK;
@@ -381,22 +375,6 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     return status == TC_OK ? check_written(out->paths[index], temporary, unit, err) : status;
 }
 
-/* So that the rename itself survives a power cut. Some file systems cannot do
- * this for a folder, which is no reason to fail. */
-static void sync_folder(const char *path)
-{
-    char *folder = strdup(path);
-    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
-    if (slash != NULL)
-        slash[slash == folder ? 1 : 0] = '\0';
-    const int fd = folder == NULL ? -1 : open(slash != NULL ? folder : ".", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
 /* All work units are complete under their temporary names before the first of
  * them gets its own. */
 static tc_status publish(outputs *out, size_t n_items, tc_err *err)
@@ -404,7 +382,7 @@ static tc_status publish(outputs *out, size_t n_items, tc_err *err)
     for (size_t i = 0; i < out->n; i++) {
         struct stat st = { 0 };
         stat(out->temporaries[i], &st);
-        if (rename(out->temporaries[i], out->paths[i]) != 0)
+        if (!os_replace(out->temporaries[i], out->paths[i]))
             return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->paths[i], strerror(errno));
         free(out->temporaries[i]);
         out->temporaries[i] = NULL;
@@ -413,7 +391,6 @@ static tc_status publish(outputs *out, size_t n_items, tc_err *err)
         printf("%s: %zu %s, %lld bytes\n", out->paths[i], n, n == 1 ? "item" : "items",
                (long long)st.st_size);
     }
-    sync_folder(out->paths[0]);
     return TC_OK;
 }
 

@@ -1,7 +1,6 @@
 #include "workunits/tools/sources.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "app/base/files.h"
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/tools.h"
@@ -65,23 +65,23 @@ static bool is_picture_name(const char *name)
 static char *base_name(const char *path, bool is_folder)
 {
     size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
+    while (end > 1 && os_is_separator(path[end - 1]))
         end--;
     size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/')
+    while (begin > 0 && !os_is_separator(path[begin - 1]))
         begin--;
     size_t dot = end;
     while (!is_folder && dot > begin && path[dot] != '.')
         dot--;
     if (dot > begin)
         end = dot;
-    return strndup(path + begin, end - begin);
+    return tc_text_of(path + begin, end - begin);
 }
 
 static char *join_path(const char *folder, const char *name)
 {
     const size_t n = strlen(folder), m = strlen(name);
-    const bool slash = n > 0 && folder[n - 1] != '/';
+    const bool slash = n > 0 && !os_is_separator(folder[n - 1]);
     char *path = malloc(n + m + 2);
     if (path != NULL)
         snprintf(path, n + m + 2, "%s%s%s", folder, slash ? "/" : "", name);
@@ -174,10 +174,15 @@ static char *plain_path(const char *path)
     char *const out = malloc(strlen(path) + 1);
     size_t n = 0;
     while (out != NULL && *path != '\0') {
-        const size_t part = strcspn(path, "/"), next = part + (path[part] == '/');
+        size_t part = 0;
+        while (path[part] != '\0' && !os_is_separator(path[part]))
+            part++;
+        const size_t next = part + (path[part] != '\0');
         if (part > 2 || strncmp(path, "..", part) != 0) {
             memcpy(out + n, path, next);
             n += next;
+            if (next > part)
+                out[n - 1] = '/';
         }
         path += next;
     }
@@ -270,38 +275,37 @@ static void free_listing(listing *in)
     free_pages(&in->others);
 }
 
-static tc_status list_entry(const char *folder, const char *name, listing *out, tc_err *err)
+/* One that is being made. */
+typedef struct lister {
+    const char *folder;
+    listing *out;
+    tc_err *err;
+    tc_status status;
+} lister;
+
+static int list_entry(void *user, const char *name, bool may_be_folder)
 {
-    char *const path = join_path(folder, name);
-    struct stat st;
+    lister *const l = user;
+    if (name[0] == '.')
+        return 0;
+    char *const path = join_path(l->folder, name);
+    wu_pages *list = &l->out->others;
     if (is_picture_name(name))
-        return add_file(&out->pictures, path, err);
-    /* Links to folders are not followed: they may lead around. */
-    if (path != NULL && lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return add_file(&out->folders, path, err);
-    return add_file(&out->others, path, err);
+        list = &l->out->pictures;
+    else if (may_be_folder && path != NULL && os_kind_of(path) == OS_FOLDER)     /* links may lead around */
+        list = &l->out->folders;
+    l->status = add_file(list, path, l->err);
+    return l->status != TC_OK;
 }
 
 /* *out: free_listing, also after a failure. */
 static tc_status list_entries(const char *folder, listing *out, tc_err *err)
 {
+    lister l = { .folder = folder, .out = out, .err = err, .status = TC_OK };
     *out = (listing){ .pictures = { 0 } };
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
+    if (os_list(folder, list_entry, &l) < 0)
         return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder, strerror(errno));
-    tc_status status = TC_OK;
-    while (status == TC_OK) {
-        errno = 0;
-        const struct dirent *entry = readdir(dir);
-        if (entry == NULL) {
-            if (errno != 0)
-                status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", folder, strerror(errno));
-            break;
-        }
-        if (entry->d_name[0] != '.')
-            status = list_entry(folder, entry->d_name, out, err);
-    }
-    closedir(dir);
+    tc_status status = l.status;
     wu_pages *const lists[] = { &out->pictures, &out->folders, &out->others };
     for (size_t i = 0; status == TC_OK && i < 3; i++)
         if (lists[i]->n_files > 0)
@@ -317,7 +321,7 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
     size_t told = 0;
     for (size_t i = 0, at = 0; i < n && told == i && at + 100 < sizeof text; i++) {
         const char *const path = i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "", strrchr(path, '/') + 1,
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "", os_last_part(path),
                                i < n_folders ? "/" : "");
         told++;
     }
@@ -446,7 +450,7 @@ static char *named_folder(const char *path)
     char *base = base_name(path, true);
     const bool dots = base != NULL && (strcmp(base, ".") == 0 || strcmp(base, "..") == 0);
     free(base);
-    return dots ? realpath(path, NULL) : strdup(path);
+    return dots ? os_full_path(path) : strdup(path);
 }
 
 static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_source **item, tc_err *err)
@@ -479,12 +483,12 @@ static char *make_key(const char *input, const char *path, bool folder)
 {
     const size_t n = strlen(path);
     size_t from = strlen(input);
-    while (path[from] == '/')
+    while (os_is_separator(path[from]))
         from++;
     if (from >= n)
         return base_name(path, folder);
-    const char *const dot = folder ? NULL : strrchr(path + from + 1, '.'), *const slash = strrchr(path, '/');
-    return strndup(path + from, dot == NULL || (slash != NULL && dot <= slash + 1) ? n - from : (size_t)(dot - path) - from);
+    const char *const dot = folder ? NULL : strrchr(path + from + 1, '.');
+    return tc_text_of(path + from, dot == NULL || dot <= os_last_part(path) ? n - from : (size_t)(dot - path) - from);
 }
 
 /* The pictures of a folder within the input, and of the folders in it; or a stack of each. */

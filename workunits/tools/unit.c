@@ -1,11 +1,11 @@
 #include "workunits/tools/unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app/base/os.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/png_io.h"
@@ -217,7 +217,7 @@ static tc_status write_members(unit_writer *w)
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
 {
     unit_writer w = { .unit = unit, .err = err };
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = os_open(path, OS_NEW);
     if (fd < 0)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);

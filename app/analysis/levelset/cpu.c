@@ -11,6 +11,7 @@
 #include "app/analysis/common/edt.h"
 #include "app/analysis/levelset/levelset.h"
 #include "app/analysis/levelset/rows.h"
+#include "app/base/os.h"
 
 enum {
     STRIP_ROWS = 32,            /* of a part's box, where there are slices */
@@ -416,7 +417,7 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     ls_force_free(&w->force);
     for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++) {
-        free(w->scratch[i].rows);
+        os_aligned_free(w->scratch[i].rows);
         free(w->scratch[i].edt);
     }
     free(w->scratch);
@@ -435,11 +436,10 @@ static bool make_scratch(cpu_worker *w)
     if (w->scratch == NULL)
         return false;
     for (unsigned i = 0; i < w->work->threads; i++) {
-        w->scratch[i].rows = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        w->scratch[i].rows = os_aligned(bytes);
         w->scratch[i].edt = malloc(edt_scratch_bytes(&w->edt));
         if (w->scratch[i].rows == NULL || w->scratch[i].edt == NULL)
             return false;
-        memset(w->scratch[i].rows, 0, (bytes + 63) / 64 * 64);
     }
     return true;
 }

@@ -1,0 +1,139 @@
+/*
+ * The seam to the operating system: what C11 and the part of POSIX that every system has
+ * (descriptors, stat, unlink, clock_gettime, threads) leave open. os_posix.c and os_windows.c
+ * are behind it, and they alone know which system it is.
+ *
+ * Paths and names are UTF-8. What fails says why in errno, on every system.
+ */
+#ifndef OS_H
+#define OS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* --- files -------------------------------------------------------------------------------- */
+
+typedef enum os_access {
+    OS_READ,       /* what is there; does not wait for the other end of a pipe */
+    OS_NEW,        /* for writing; EEXIST where it is there */
+    OS_OVER,       /* for writing, made if need be, emptied; a link is refused, as by the next two */
+    OS_KEEP,       /* for reading and writing, made if need be */
+    OS_APPEND      /* for writing at the end, made if need be */
+} os_access;
+
+/* A descriptor, for close(); -1: errno. Programs started from this one do not get it, bytes go
+ * through as they are, and while it is open the file can be renamed and removed. */
+int os_open(const char *path, os_access access);
+/* As pread and pwrite. */
+ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
+ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
+/* Whether the file's bytes are on the disk now. */
+bool os_sync(int fd);
+/* Locks the file until it is closed. false: another process has it locked. true also where
+ * the file system has no locks. */
+bool os_lock(int fd);
+/* Gives the file FROM the name TO, which it takes from another file in one step, and makes
+ * that last, where the file system can. */
+bool os_replace(const char *from, const char *to);
+/* Whether both names lead to one file, which is there. */
+bool os_same_file(const char *a, const char *b);
+/* Whether the name leads to the file that was opened, and not by way of a link. */
+bool os_still_named(const char *path, int fd);
+
+typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
+/* What is there under this name; a link is a thing of its own. */
+os_kind os_kind_of(const char *path);
+
+/* --- names and folders ------------------------------------------------------------------ */
+
+/* The last part of a path; "" where it ends in a separator. */
+const char *os_last_part(const char *path);
+bool os_is_separator(char c);
+/* The path from the root on; the caller frees. NULL: errno. */
+char *os_full_path(const char *path);
+bool os_make_folder(const char *path);
+/* Whether files may be made in the folder. */
+bool os_folder_takes_files(const char *path);
+
+/* An entry of a folder, but for "." and "..". may_be_folder: false where it is known that it
+ * is none. What is not 0 ends the list. */
+typedef int os_entry(void *user, const char *name, bool may_be_folder);
+/* Each entry, in no order; the last answer of `each` (NULL: the folder is only opened), or -1:
+ * errno says why the folder could not be read. */
+int os_list(const char *folder, os_entry *each, void *user);
+
+/* --- the process ---------------------------------------------------------------------------- */
+
+/* First of all: standard streams that are there and take bytes as they are; a full disk and a
+ * closed pipe are errors of a write, not the end of the process. */
+void os_begin(void);
+/* Ends the process at once: no exit handlers, neither ours nor a library's, nothing flushed.
+ * Safe in a signal handler. */
+void os_exit_now(int code) __attribute__((noreturn));
+/* stop(number) is called when a person, or the system that goes down, wants the program to
+ * end; after it has set signal(number, SIG_DFL) the next time ends it. */
+void os_on_stop(void (*stop)(int number));
+/* Ends the process as that would have ended it, where whoever started it can tell this from an
+ * error; else returns. */
+void os_end_as_stopped(int number);
+/* Keeps what os_restart needs, which is to be called in any state of the process: argv is
+ * main's. false: no memory. */
+bool os_keep_start(char **argv, const char *variable);
+/* Runs the program anew in place of this process, with the command line that it had and
+ * `value` as the environment's variable. Returns where that fails. Safe in a signal handler. */
+void os_restart(const char *value);
+/* Calls work(user) in a process of its own, or here where there is no such thing; its exit
+ * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. */
+int os_run_apart(int (*work)(void *user), void *user, int *ended_by);
+/* In words; never NULL. */
+const char *os_signal_name(int number);
+
+/* From now on caught(number) is called, in the thread where it happens, on what would end the
+ * process for a fault: a bad address, an illegal instruction, abort(). Where it returns, the process
+ * ends as it would have. Called again it takes handlers back that somebody has put in between. */
+void os_catch_faults(void (*caught)(int number));
+/* From now on a fault of this thread can be caught, whatever os_thread has made of it. */
+void os_let_faults_in(void);
+
+/* A thread that no signal reaches, so that those for the program find its main thread.
+ * false: there is none. */
+bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
+
+/* --- the machine ---------------------------------------------------------------------------- */
+
+/* Rests for so long, to a fraction of a millisecond, or less where a signal comes. */
+void os_sleep(double seconds);
+unsigned os_processors(void);
+bool os_random(void *out, size_t n);
+/* Of the terminal that standard error is; 0: unknown, or none. */
+size_t os_terminal_columns(void);
+
+/* Zeroed memory for something large that is written to nearly everywhere: in huge pages
+ * where there are any, as a page at a time takes the kernel long. NULL; free. */
+void *os_zeroed(size_t bytes);
+/* Zeroed memory at a multiple of 64 bytes, for os_aligned_free. NULL. */
+void *os_aligned(size_t bytes);
+void os_aligned_free(void *memory);
+
+/* --- libraries ------------------------------------------------------------------------------ */
+
+/* The library that finds OpenCL's drivers. */
+extern const char os_opencl[];
+/* A library by its name, from where the system keeps its own, or by its path; NULL names the
+ * program itself. NULL: it cannot be opened. */
+void *os_library(const char *name);
+/* A function of it, or NULL. */
+typedef void (*os_function)(void);
+os_function os_library_function(void *library, const char *name);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

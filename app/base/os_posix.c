@@ -1,0 +1,386 @@
+/* Linux, macOS and their like. */
+#include "app/base/os.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/base/files.h"
+
+extern char **environ;
+
+/* --- files -------------------------------------------------------------------------------- */
+
+int os_open(const char *path, os_access access)
+{
+    static const int flags[] = {
+        [OS_READ] = O_RDONLY | O_NONBLOCK,
+        [OS_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+        [OS_OVER] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+        [OS_KEEP] = O_RDWR | O_CREAT | O_NOFOLLOW,
+        [OS_APPEND] = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW
+    };
+
+    return open(path, flags[access] | O_CLOEXEC, 0666);
+}
+
+ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
+{
+    return pread(fd, data, n, (off_t)at);
+}
+
+ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at)
+{
+    return pwrite(fd, data, n, (off_t)at);
+}
+
+bool os_sync(int fd)
+{
+    return fsync(fd) == 0;
+}
+
+bool os_lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+bool os_replace(const char *from, const char *to)
+{
+    char *folder;
+    int fd;
+
+    if (rename(from, to) != 0)
+        return false;
+    folder = tc_folder_of(to);
+    fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);             /* some cannot: no reason to lose a file */
+        close(fd);
+    }
+    free(folder);
+    return true;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool os_same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && is_same(&sa, &sb);
+}
+
+bool os_still_named(const char *path, int fd)
+{
+    struct stat named, opened;
+
+    return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 && is_same(&named, &opened);
+}
+
+os_kind os_kind_of(const char *path)
+{
+    struct stat info;
+
+    if (lstat(path, &info) != 0)
+        return OS_NOTHING;
+    return S_ISREG(info.st_mode) ? OS_FILE : S_ISDIR(info.st_mode) ? OS_FOLDER : OS_OTHER;
+}
+
+/* --- names and folders ------------------------------------------------------------------ */
+
+bool os_is_separator(char c)
+{
+    return c == '/';
+}
+
+const char *os_last_part(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+char *os_full_path(const char *path)
+{
+    return realpath(path, NULL);
+}
+
+bool os_make_folder(const char *path)
+{
+    return mkdir(path, 0777) == 0;
+}
+
+bool os_folder_takes_files(const char *path)
+{
+    return access(path, W_OK | X_OK) == 0;
+}
+
+int os_list(const char *folder, os_entry *each, void *user)
+{
+    DIR *const dir = opendir(folder);
+    int answer = 0, error;
+
+    if (dir == NULL)
+        return -1;
+    while (each != NULL && answer == 0) {
+        const struct dirent *const entry = (errno = 0, readdir(dir));
+
+        if (entry == NULL) {
+            answer = errno == 0 ? 0 : -1;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            answer = each(user, entry->d_name, entry->d_type != DT_REG);
+    }
+    error = errno;
+    closedir(dir);
+    errno = error;
+    return answer;
+}
+
+/* --- the process ---------------------------------------------------------------------------- */
+
+void os_begin(void)
+{
+    int fd;
+
+    /* Started without one of the standard streams, the next file that is opened
+     * would take its number, and our messages would go into that file. */
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void os_exit_now(int code)
+{
+    _exit(code);
+}
+
+void os_on_stop(void (*stop)(int number))
+{
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (signal(numbers[i], stop) == SIG_IGN)
+            signal(numbers[i], SIG_IGN);         /* nohup stays in force */
+}
+
+void os_end_as_stopped(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static struct {
+    char **argv, **envp;             /* of the program anew; the last but one entry of envp is note */
+    char note[512];                  /* VARIABLE=VALUE */
+} start;
+
+bool os_keep_start(char **argv, const char *variable)
+{
+    const size_t length = strlen(variable);
+    size_t words = 0, n = 0, kept = 0;
+
+    while (argv[words] != NULL)
+        words++;
+    while (environ[n] != NULL)
+        n++;
+    start.argv = calloc(words + 1, sizeof *start.argv);   /* reading options rearranges them */
+    start.envp = calloc(n + 2, sizeof *start.envp);
+    if (start.argv == NULL || start.envp == NULL)
+        return false;
+    for (size_t i = 0; i < words; i++)
+        start.argv[i] = argv[i];
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], variable, length) != 0 || environ[i][length] != '=')
+            start.envp[kept++] = environ[i];
+    start.envp[kept] = start.note;
+    snprintf(start.note, sizeof start.note, "%s=", variable);
+    return true;
+}
+
+void os_restart(const char *value)
+{
+    enum { DESCRIPTORS = 1024 };
+    size_t n = strnlen(start.note, sizeof start.note);
+
+    while (*value != '\0' && n + 1 < sizeof start.note)
+        start.note[n++] = *value++;
+    start.note[n] = '\0';
+    /* A library's files. Closed at once they would trip threads of its that still run. */
+    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    execve("/proc/self/exe", start.argv, start.envp);
+    execve(start.argv[0], start.argv, start.envp);
+}
+
+int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+{
+    int status = 0;
+    pid_t child, got;
+
+    *ended_by = 0;
+    fflush(stdout);
+    child = fork();
+    if (child == 0)
+        exit(work(user));
+    do
+        got = child < 0 ? -1 : waitpid(child, &status, 0);
+    while (got < 0 && child > 0 && errno == EINTR);
+    if (got < 0)
+        return -1;
+    *ended_by = WIFEXITED(status) ? 0 : WTERMSIG(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+const char *os_signal_name(int number)
+{
+    return strsignal(number);
+}
+
+static void (*on_fault)(int number);
+
+static void fault(int number)
+{
+    on_fault(number);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void os_catch_faults(void (*caught)(int number))
+{
+    static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
+    static char own[64 * 1024];      /* the thread's stack may be what is used up */
+    const stack_t stack = { .ss_sp = own, .ss_size = sizeof own };
+    const struct sigaction action = { .sa_handler = fault, .sa_flags = SA_ONSTACK | SA_NODEFER };
+
+    on_fault = caught;
+    sigaltstack(&stack, NULL);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+        sigaction(fatal[i], &action, NULL);
+}
+
+void os_let_faults_in(void)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
+bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
+{
+    sigset_t all, before;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(thread, NULL, work, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code == 0;
+}
+
+/* --- the machine ---------------------------------------------------------------------------- */
+
+void os_sleep(double seconds)
+{
+    const time_t whole = (time_t)seconds;
+    const struct timespec time = { whole, (long)((seconds - (double)whole) * 1e9) };
+
+    if (seconds > 0)
+        nanosleep(&time, NULL);
+}
+
+unsigned os_processors(void)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : (unsigned)n;
+}
+
+bool os_random(void *out, size_t n)
+{
+    const int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    const bool good = fd >= 0 && read(fd, out, n) == (ssize_t)n;
+
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+size_t os_terminal_columns(void)
+{
+    struct winsize size = { 0 };
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void *os_zeroed(size_t bytes)
+{
+    char *const memory = calloc(1, bytes);
+#ifdef MADV_HUGEPAGE
+    const size_t least = (size_t)4 << 20, page = 4096, skip = page - (uintptr_t)memory % page;
+
+    /* Advice: whether it is taken does not matter. */
+    if (memory != NULL && bytes >= least)
+        (void)madvise(memory + skip, bytes - skip, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+void *os_aligned(size_t bytes)
+{
+    const size_t whole = (bytes + 63) / 64 * 64;
+    void *const memory = aligned_alloc(64, whole);
+
+    return memory == NULL ? NULL : memset(memory, 0, whole);
+}
+
+void os_aligned_free(void *memory)
+{
+    free(memory);
+}
+
+/* --- libraries ------------------------------------------------------------------------------ */
+
+#ifdef __APPLE__
+const char os_opencl[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";
+#else
+const char os_opencl[] = "libOpenCL.so.1";
+#endif
+
+void *os_library(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+os_function os_library_function(void *library, const char *name)
+{
+    /* POSIX wants dlsym's answer to be usable as a function; going through
+     * memcpy says so without a cast that ISO C leaves undefined. */
+    void *const object = dlsym(library, name);
+    os_function function = NULL;
+
+    _Static_assert(sizeof function == sizeof object, "POSIX function pointers are object-sized");
+    memcpy(&function, &object, sizeof function);
+    return function;
+}
