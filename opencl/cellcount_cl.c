@@ -156,7 +156,7 @@ static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_er
 
 /* --- the ends of stages ---------------------------------------------------------------- */
 
-static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
+static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
@@ -167,7 +167,7 @@ static tc_status end_histogram(cc_cl_worker *w, tc_err *err)
     if (st == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
             wide[v] = counts[v];
-        w->threshold = cc_otsu(wide, size);
+        w->threshold = state->threshold = cc_otsu(wide, size);
     }
     free(counts);
     free(wide);
@@ -233,7 +233,7 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     if (st == TC_OK && cc_filters(w->params))
         st = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
     if (st == TC_OK)
-        state->regions = label;
+        state->regions = (uint32_t)label;
     /* All or nothing. */
     if (st != TC_OK || label >= room)
         memset(table, 0, room * sizeof *table);
@@ -313,7 +313,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
     tc_status st = TC_OK;
 
     if (w->stage == HISTOGRAM)
-        st = end_histogram(w, err);
+        st = end_histogram(w, state, err);
     else if (w->stage == COUNT)
         st = end_count(w, state, err);
     else if (w->stage == MEASURE)

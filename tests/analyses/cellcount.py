@@ -14,7 +14,7 @@ JOBS = {
 }
 
 
-KNOWN = {"labels": "b806d902", "plain": "91a98b91", "inner": "92c314c2"}
+KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "inner": "87160589"}
 
 
 def random_job(rng):
@@ -106,6 +106,11 @@ def forgeries():
     yield column("count", 0, lambda v: v - 1, "count: is")
     yield column("count", 0, -1, "count: is")
     yield column("count", 0, 1 << 40, "count: is")
+    yield column("threshold", 0, 91, "threshold: is 91, which it cannot be")
+    for value in (0, -1, 256, 1 << 40):
+        yield ("Otsu's threshold of %d" % value, "plain", lambda a, v=value: set_at(a["threshold"], 1, v),
+               "threshold: is %d, which" % value)
+    yield ("another threshold of Otsu's", "plain", lambda a: set_at(a["threshold"], 0, a["threshold"][0] - 1), None)
     yield column("region_item", 0, 1, "region_item: a row of item|count: is")
     yield column("region_item", -1, 0, "_item: a row of item 0")
     yield column("region_item", -1, 4, "_item: a row of item 4")

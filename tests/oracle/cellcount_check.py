@@ -38,6 +38,7 @@ def differences(result, items, answers, labels):
             lines.append("%s differs: shape %s, expected %s%s" % (what, got.shape, expected.shape, where))
     with np.load(result) as r:
         same("count", r["count"], np.array([a.count for a in answers], np.int64))
+        same("threshold", r["threshold"], np.array([a.threshold for a in answers], np.int64))
         same("region_item", r["region_item"],
              np.repeat(np.arange(len(items), dtype=np.int64), [a.count for a in answers]))
         same("region_label", r["region_label"],

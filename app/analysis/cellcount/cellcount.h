@@ -2,7 +2,7 @@
  * cellcount: counts the connected components of a thresholded picture, fills
  * their holes, separates touching cells, and measures them.
  *
- * The state is the head, the number of regions, one plane of int32 [ny][nx], at the
+ * The state is the head, the number of regions, Otsu's threshold, one plane of int32 [ny][nx], at the
  * end the label of every pixel, 0 for none, and a table of the regions. On the way
  * there is one place where an interrupted item can go on, with the plane holding the
  * squared distances of a split; everything before it takes seconds for the largest
@@ -73,7 +73,8 @@ typedef struct cc_region {
 
 typedef struct cc_state {
     an_state_head head;
-    uint64_t regions;          /* when all is done */
+    uint32_t regions;          /* when all is done */
+    uint32_t threshold;        /* Otsu's, once it is known; 0 for one that was given */
     int32_t plane[];
 } cc_state;
 

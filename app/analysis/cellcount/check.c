@@ -50,20 +50,19 @@ static bool centroid_fits(double centroid, int64_t area, int64_t lo, int64_t hi)
     return centroid >= (double)lo && centroid <= (double)(hi - 1) && an_is_quotient(centroid, area, &sum);
 }
 
-static const char *mean_fault(const cc_params *p, const wu_item *item, const row *r)
+static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t threshold, const row *r)
 {
     const double most = item->bits == 8 ? 255 : 65535;
     int64_t sum;
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
-    if (p->threshold != CC_THRESHOLD_OTSU && !p->fill_holes &&
-        (p->bright ? r->mean < p->threshold : r->mean > p->threshold - 1))
+    if (!p->fill_holes && (p->bright ? r->mean < (double)threshold : r->mean > (double)(threshold - 1)))
         return "region_mean: on the wrong side of the threshold";
     return NULL;
 }
 
-static const char *row_fault(const cc_params *p, const wu_item *item, size_t i, const row *r)
+static const char *row_fault(const cc_params *p, const wu_item *item, int64_t threshold, size_t i, const row *r)
 {
     const char *fault;
 
@@ -81,21 +80,24 @@ static const char *row_fault(const cc_params *p, const wu_item *item, size_t i, 
         return "region_border: does not go with region_bbox";
     if (r->border && p->exclude_border)
         return "region_border: regions at the border are excluded";
-    return mean_fault(p, item, r);
+    return mean_fault(p, item, threshold, r);
 }
 
 static tc_status check_table(const cc_params *p, const wu_item *item, const wu_output *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
+    const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold");
     uint64_t pixels = 0;
     int64_t y0 = 0;
 
+    if (p->otsu ? threshold < 1 || threshold >= 1 << item->bits : threshold != p->threshold)
+        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be", (long long)threshold);
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
                        (long long)*(const int64_t *)wu_output_data(out, "count"), n);
     for (size_t i = 0; i < n; i++) {
         const row r = row_of(out, i);
-        const char *fault = row_fault(p, item, i, &r);
+        const char *fault = row_fault(p, item, threshold, i, &r);
 
         /* Regions are numbered by their first pixels, row by row. */
         if (fault == NULL && r.y0 < y0)

@@ -87,6 +87,8 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
             st = phases[w->phase]->end(w, err);
         if (st != TC_OK)
             return st;
+        if (w->phase == CC_HISTOGRAM)
+            state->threshold = w->threshold;
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
@@ -95,7 +97,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
     else if (w->phase == CC_CLEAR)
         head->portions_done = 0;       /* the distances go */
     if (w->phase == CC_PHASES) {
-        state->regions = w->regions;
+        state->regions = (uint32_t)w->regions;
         head->portions_done = w->work->plan.portions;
     }
     return TC_OK;

@@ -91,10 +91,13 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const cc_state *const state = state_at;
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.portions_done;
+    /* Of a picture of one grey value it is 1. */
+    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
+                               : state->threshold == 0;
     const bool good = done == 0 || (done == work->plan.portions && are_labels(state, (size_t)nx * ny)) ||
                       (p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny) && are_distances(state, nx, ny));
 
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
+    return good && (done == 0 || known) ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
 static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
@@ -104,6 +107,7 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
 {
     const wu_declared arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
+        { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
         { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel" },
@@ -134,6 +138,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
         st = wu_output_allocate(out, n, err);
     if (st == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
+        *(int64_t *)wu_output_data(out, "threshold") = p->otsu ? (int64_t)state->threshold : p->threshold;
         fill_table(work, item_index, regions, n, out);
     }
     if (st == TC_OK && p->labels)
