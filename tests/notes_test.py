@@ -1,5 +1,6 @@
 """A result that says nothing is not handed over without a word: run prints one
 sentence for the item, with what to do, and no word of a result that does."""
+import json
 import os
 
 import numpy as np
@@ -38,6 +39,8 @@ def told(name, words, analysis, parameters, image):
     lines = [line for line in said.splitlines() if ": note: " in line]
     tap.ok(len(lines) == 2 and all(word in line for line in lines for word in words)
            and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "), name, said)
+    shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout.partition("\nnotes\n")[2].splitlines()
+    tap.ok(shown == ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines], name + ": show says it too", shown)
     said = run(analysis, parameters, image, "--quiet")
     tap.ok(said == "", name + ": not with --quiet", said)
 
@@ -45,6 +48,8 @@ def told(name, words, analysis, parameters, image):
 def silent(name, analysis, parameters, image):
     said = run(analysis, parameters, image)
     tap.ok(": note: " not in said, name, said)
+    shown = tap.run([tap.TEXCELL_WU, "show", OUT])
+    tap.ok(shown.returncode == 0 and "\nnotes" not in shown.stdout, name + ": nor does show", shown.stdout)
 
 
 def cells():
@@ -54,6 +59,7 @@ def cells():
     told("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
     told("none that are large enough", ["no cells", "min_area"], "cellcount", dict(count, min_area=500), SPOTS)
     told("everything is a cell", ["whole picture", "parameters.threshold"], "cellcount", {"threshold": 220}, SPOTS)
+    told("everything is a cell, with labels", ["whole picture"], "cellcount", {"threshold": 220, "labels": True}, SPOTS)
     silent("a picture but for a pixel", "cellcount", {"threshold": 220}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
@@ -92,9 +98,7 @@ def textures():
 
 def starts():
     """Refused when packing, where it can be known, and by run as well."""
-    from skimage import io
-    picture = os.path.join(FOLDER, "p.png")
-    io.imsave(picture, SPOTS, check_contrast=False)
+    picture = save("p.png", SPOTS)
     for name, words, init in (
             ("a box that is the picture", "fills the whole picture", "{\"type\":\"box\",\"x0\":0,\"y0\":0,\"x1\":40,\"y1\":30}"),
             ("a ball around the picture", "fills the whole picture", "{\"type\":\"ball\",\"cx\":19.5,\"cy\":14.5,\"r\":24.4}"),
@@ -111,8 +115,53 @@ def starts():
         tap.ok(good, "packing with " + name, r.stderr)
 
 
+def save(name, image):
+    with open(os.path.join(FOLDER, name), "wb") as f:
+        f.write(workunit.png(image))
+    return f.name
+
+
+def packed(name, analysis, parameters, image, words, mask=None, bad=False, *options):
+    """What pack says of the pixels themselves."""
+    picture = save("q.png", image)
+    if os.path.exists(UNIT):
+        os.remove(UNIT)
+    args = [a for k, v in parameters.items() for a in ("--param", "%s=%s" % (k, json.dumps(v)))]
+    if mask is not None:
+        args += ["--mask", save("m.png", mask)]
+    r = tap.run([tap.TEXCELL_WU, "pack", "--analysis", analysis, *args, *options, "-o", UNIT, picture])
+    lines = r.stderr.splitlines()
+    good = lines == [] if not words else len(lines) == 1 + ("--skip-bad" in options) and all(w in lines[0] for w in words) and "q.png: " in lines[0]
+    tap.ok(r.returncode == (2 if bad else 0) and good and os.path.exists(UNIT) != bad, name, r.stderr)
+
+
+def pixels():
+    """What can be known when the pixels are read to be packed."""
+    sliver = ["greys are 0 to 235 of 16 bits", "1 of 64 levels", "parameters.range"]
+    packed("packing a sliver of 16 bits", "glcm", GLCM, SLIVER, sliver)
+    packed("the same with a range", "glcm", dict(GLCM, range=[0, 235]), SLIVER, [])
+    packed("the same with the picture's range", "glcm", dict(GLCM, range="image"), SLIVER, [])
+    packed("12 bits in 16", "glcm", GLCM, (SLIVER * 17).astype(np.uint16), ["0 to 3995", "4 of 64 levels", "range"])
+    packed("13 bits in 16", "glcm", GLCM, np.minimum(SLIVER * 35, 8191).astype(np.uint16), [])
+    packed("a flat picture, for which no range helps", "glcm", GLCM, FLAT, [])
+    packed("colours", "glcm", GLCM, np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8), ["60 to 68 of 8 bits", "range"])
+    start = dict(target=180, epsilon=50, iterations=1, init={"type": "mask"})
+    mask = np.full((30, 40), 255, np.uint8)
+    for text, options in (("", []), (", left out", ["--skip-bad"])):
+        packed("a mask that fills the picture" + text, "levelset", start, SPOTS, ["fills the whole picture"], mask, True, *options)
+        packed("a mask with nothing in it" + text, "levelset", start, SPOTS, ["no voxel inside"], mask * 0, True, *options)
+    mask[29, 39] = 0
+    packed("a mask but for a pixel", "levelset", start, SPOTS, [], mask)
+    packed("any mask of a texture", "glcm", dict(GLCM, roi={"type": "mask"}), SPOTS, [], mask | 1)
+    workunit.write(os.path.join(FOLDER, "v"), "levelset", start, [workunit.item("one", [SPOTS], [mask | 1])])
+    r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)
+    tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: fills the whole picture, there is '
+           'no interface\n', "a short name of a file stands before its message", r.stderr)
+
+
 def main():
     cells()
+    pixels()
     volumes()
     level_sets()
     textures()

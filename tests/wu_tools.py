@@ -327,6 +327,103 @@ def can_compress():
         return False
 
 
+def spacing_of(r, out):
+    return job_of(out)["items"][0].get("spacing") if r.returncode == 0 else r.stderr
+
+
+def test_sizes():
+    """The size of a pixel, from every kind of file that says it, and what is told of it."""
+    if tifffile is None:
+        skip("sizes of pixels", "no tifffile")
+        return
+    out = path("size.zip")
+    stack = RNG.integers(0, 256, (4, 37, 53), dtype=np.uint8)
+
+    def imagej(name, array, axes, pixels, **metadata):
+        return tiff(name, array, imagej=True, resolution=pixels, metadata=dict(metadata, axes=axes))
+
+    def phys(name, x, y, unit=1):
+        return write_png(name, GREY, 8, 0, [(b"pHYs", struct.pack(">IIB", x, y, unit))])
+
+    inch = {"resolutionunit": "INCH"}
+    for name, picture, expected in (
+            ("ImageJ, micron", imagej("s1.tif", GREY, "YX", (5, 4), unit="micron"), [0.25, 0.2]),
+            ("ImageJ, um", imagej("s2.tif", GREY, "YX", (1 / 0.065, 1 / 0.065), unit="um"), [0.065, 0.065]),
+            ("ImageJ, \\u00B5m", imagej("s3.tif", GREY, "YX", (2, 2), unit="\\u00B5m"), [0.5, 0.5]),
+            ("ImageJ, nm", imagej("s4.tif", GREY, "YX", (0.01, 0.01), unit="nm"), [0.1, 0.1]),
+            ("ImageJ, inch, of print", imagej("s5.tif", GREY, "YX", (72, 72), unit="inch"), [352.778, 352.778]),
+            ("ImageJ, pixel", imagej("s6.tif", GREY, "YX", (1, 1), unit="pixel"), None),
+            ("ImageJ, a stack", imagej("s7.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5), [1.5, 0.25, 0.2]),
+            ("ImageJ, a stack without z", imagej("s8.tif", stack, "ZYX", (5, 4), unit="micron"), None),
+            ("OME, a stack", tiff("s9.ome.tif", stack, photometric="minisblack", metadata={
+                "axes": "ZYX", "PhysicalSizeX": 200, "PhysicalSizeXUnit": "nm", "PhysicalSizeY": 0.25,
+                "PhysicalSizeZ": 0.001, "PhysicalSizeZUnit": "mm"}), [1.0, 0.25, 0.2]),
+            ("OME, micrometres in UTF-8", tiff("s10.ome.tif", GREY, photometric="minisblack", metadata={
+                "axes": "YX", "PhysicalSizeX": 0.3, "PhysicalSizeXUnit": "\u00b5m", "PhysicalSizeY": 0.4}), [0.4, 0.3]),
+            ("OME, pixels", tiff("s11.ome.tif", GREY, photometric="minisblack", metadata={
+                "axes": "YX", "PhysicalSizeX": 3, "PhysicalSizeXUnit": "pixel", "PhysicalSizeY": 4}), None),
+            ("tags, centimetres", tiff("s12.tif", GREY, resolution=(1e4, 2e4), resolutionunit="CENTIMETER"), [0.5, 1.0]),
+            ("tags, inches", tiff("s13.tif", GREY, resolution=(25400, 25400), **inch), [1.0, 1.0]),
+            ("tags, 72 dpi", tiff("s14.tif", GREY, resolution=(72, 72), **inch), None),
+            ("tags, 118.11 per cm, which is 300 dpi", tiff("s15.tif", GREY, resolution=(118.11, 118.11), resolutionunit="CENTIMETER"), None),
+            ("tags without a unit", tiff("s16.tif", GREY, resolution=(5, 5), resolutionunit="NONE"), None),
+            ("tags of nothing", tiff("s17.tif", GREY, resolution=(0, 0), **inch), None),
+            ("pHYs", phys("s18.png", 5000000, 4000000), [0.25, 0.2]), ("pHYs, 96 dpi", phys("s19.png", 3780, 3780), None),
+            ("pHYs without a unit", phys("s20.png", 5000000, 4000000, 0), None), ("pHYs of nothing", phys("s21.png", 0, 0), None)):
+        r = pack(out, picture)
+        ok(spacing_of(r, out) == expected, "size of a pixel: " + name, "%s, expected %s; %s" % (spacing_of(r, out), expected, r.stderr))
+        has = name.endswith("without z") or "stack" in name
+        ok(has == ("note" in r.stderr), name + ": told of stacks alone", r.stderr)
+    r = pack(out, imagej("s.tif", stack, "ZYX", (5, 4), unit="micron"))
+    ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr, "a stack that does not say z", r.stderr)
+    picture, deep = imagej("s.tif", GREY, "YX", (5, 4), unit="micron"), imagej("d.tif", stack, "ZYX", (5, 4), unit="micron", spacing=1.5)
+    for given, f, expected, says in (
+            ("0.25,0.2", picture, [0.25, 0.2], None), ("9,0.25,0.2", picture, [0.25, 0.2], None),
+            ("0.5,0.2", picture, [0.5, 0.2], "says that a pixel is 0.25, 0.2 micrometres (y, x), but --spacing says 0.5, 0.2"),
+            ("0.2505,0.2", picture, [0.2505, 0.2], None), ("1.5,0.25,0.2", deep, [1.5, 0.25, 0.2], None),
+            ("2,0.25,0.2", deep, [2.0, 0.25, 0.2], "a voxel is 1.5, 0.25, 0.2 micrometres (z, y, x), but --spacing says 2, 0.25, 0.2"),
+            ("0.25,0.2", deep, [1.5, 0.25, 0.2], None)):
+        r = pack(out, "--spacing", given, f)
+        ok(spacing_of(r, out) == expected and (r.stderr == "" if says is None else says in r.stderr and r.stderr.count("\n") == 1),
+           "--spacing %s beside the file's" % given, str(spacing_of(r, out)) + r.stderr)
+    r = pack(out, "--spacing", "0.25,0.2", tiff("a.tif", stack, photometric="minisblack"))
+    ok(r.returncode == 2 and "how far its slices are apart" in r.stderr, "--spacing Y,X for a stack", r.stderr)
+    r = wu("show", out) if pack(out, picture).returncode == 0 else None
+    ok(r is not None and "pixel 0.25, 0.2 um (y, x)" in r.stdout, "show has the size of a pixel", r and r.stdout)
+
+    series = imagej("t.tif", stack, "TYX", (1, 1))
+    r = pack(out, series, "--spacing", "1,1,1")
+    ok(r.returncode == 0 and "t.tif: says that its pages are a series of times" in r.stderr and "save each as a picture" in r.stderr,
+       "a series of times is told", r.stderr)
+    r = pack(out, tiff("t.ome.tif", stack, photometric="minisblack", metadata={"axes": "TYX"}))
+    ok(r.returncode == 0 and "series of times" in r.stderr, "the same by OME", r.stderr)
+
+
+def test_orientation():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = []
+    for end, options in (("jpg", {"exif": exif}), ("png", {"exif": exif}), ("tif", {"tiffinfo": {0x0112: 6}})):
+        turned.append(path("turned." + end))
+        Image.fromarray(SMOOTH).save(turned[-1], **options)
+    for f in turned:
+        packs_as("a picture to be shown turned, " + f[-3:], f, as_read(f) if f[-3:] == "jpg" else SMOOTH, "to be shown turned or mirrored; it is packed as it is stored")
+    r = pack(path("turned.zip"), *turned)
+    ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("to be shown turned") == 1, "told once", r.stderr)
+    exif[0x0112] = 1
+    Image.fromarray(SMOOTH).save(turned[0], exif=exif)
+    packs_as("a picture that stands as it is stored", turned[0], as_read(turned[0]))
+    exif[0x0112] = 6
+    block = exif.tobytes()
+    block = block[6:] if block[:4] == b"Exif" else block
+    # Whatever is wrong with such a block, it is no reason to refuse the picture.
+    for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff", block[:13], b"II*\0\xfe\xff\xff\xff" + block,
+                             block.replace(b"\6\0", b"\xff\xff"), b"\0" * 4000, RNG.integers(0, 256, 5000, dtype=np.uint8).tobytes()]):
+        f = write_png("exif.png", GREY, 8, 0, [(b"eXIf", bad)])
+        r = pack(path("turned.zip"), f)
+        ok(r.returncode == 0 and r.stderr == "", "damaged Exif, %d" % i, r.stderr)
+
+
 def test_not_pictures():
     for name, body in (("empty.png", b""), ("text.png", b"not a picture\n"), ("gif.tif", b"GIF89a" + b"\0" * 50),
                        ("short.png", b"\x89PNG\r\n\x1a\n"), ("magic.jpg", b"\xff\xd8\xff"), ("magic.tif", b"II*\0")):
@@ -541,9 +638,7 @@ def test_stacks():
            "slices of different " + name, r.stderr)
     r = pack(path("no.zip"), "--stack", path("g8.png"))
     ok(r.returncode == 1 and "folder" in r.stderr, "--stack with one picture is bad usage", r.stderr)
-    r = pack(path("no.zip"), "--spacing", "1,1,1", path("g8.png"))
-    ok(r.returncode == 1 and "stacks" in r.stderr, "--spacing without a stack is bad usage", r.stderr)
-    for text in ("1,1", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
+    for text in ("1", "1,", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
         r = pack(path("no.zip"), "--spacing", text, folder)
         ok(r.returncode == 1 and text in r.stderr, "--spacing %s is bad usage" % text, r.stderr)
 
@@ -730,7 +825,8 @@ def test_real():
             skip("real picture " + name, "not here")
             continue
         picture = Image.open(f)
-        packs_as("real picture " + name, f, np.asarray(picture.convert("L") if picture.mode == "P" else picture))
+        packs_as("real picture " + name, f, np.asarray(picture.convert("L") if picture.mode == "P" else picture),
+                 "its greys are 0 to 235 of 16 bits" if name.endswith("img2d.tif") else None)
     f = data("volume/membrane_raw.tif")
     if f is None or tifffile is None:
         skip("real stack", "not here")
@@ -1041,7 +1137,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

@@ -71,6 +71,12 @@ typedef struct an_backend {
     void (*close)(void **worker);
 } an_backend;
 
+/* What whoever packs an item knows of its pixels afterwards. */
+typedef struct an_survey {
+    uint32_t lo, hi;           /* least and greatest grey value */
+    uint64_t inside;           /* pixels within the mask, if it has one */
+} an_survey;
+
 typedef struct an_selftest an_selftest;
 
 typedef struct an_analysis {
@@ -88,7 +94,13 @@ typedef struct an_analysis {
     /* What a scientist should be told of an item that does suit: a sentence with a
      * remedy. False: nothing. NULL: there never is anything. */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
-    /* The same of what came out, as finish gave it: a result that says nothing. */
+    /* The same of its pixels, for pack. NULL: nothing. */
+    bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size);
+    /* Whether pixels such as these suit, as check_item. NULL: all do. */
+    tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey, const char *where,
+                              tc_err *err);
+    /* The same as note of what came out, as finish gave it: a result that says nothing. show has the arrays
+     * with rows alone, and the item's size only (else 0) where there is a picture of it. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */

@@ -310,20 +310,23 @@ static tc_status read_mask(job_reader *r, wu_item *item, const json_t *mask, siz
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
 {
     const job_place place = place_of(index, "spacing");
+    double *const to = item->is_stack ? item->spacing : item->pixel;
+    const size_t n = item->is_stack ? 3 : 2;
     item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
     if (list == NULL)
         return TC_OK;
-    if (!item->is_stack)
+    if (!item->is_stack && r->version == 1)
         return job_fail(r, place.text, "only a stack has a spacing");
-    bool good = json_is_array(list) && json_array_size(list) == 3;
-    for (size_t i = 0; good && i < 3; i++) {
+    bool good = json_is_array(list) && json_array_size(list) == n;
+    for (size_t i = 0; good && i < n; i++) {
         const json_t *number = json_array_get(list, i);
-        item->spacing[i] = json_number_value(number);
-        good = json_is_number(number) && isfinite(item->spacing[i]) && item->spacing[i] > 0;
+        to[i] = json_number_value(number);
+        good = json_is_number(number) && isfinite(to[i]) && to[i] > 0;
     }
-    item->has_spacing = good;
-    return good ? TC_OK : job_fail(r, place.text, "must be three positive numbers [z, y, x] "
-                                   "in micrometres");
+    item->has_spacing = good && item->is_stack;
+    item->has_pixel = good && !item->is_stack;
+    return good ? TC_OK : job_fail(r, place.text, "must be %s positive numbers %s in micrometres",
+                                   item->is_stack ? "three" : "two", item->is_stack ? "[z, y, x]" : "[y, x]");
 }
 
 static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, size_t index)

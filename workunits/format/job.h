@@ -39,7 +39,9 @@ typedef struct wu_item {
     size_t n_masks;          /*   owned, the names are the archive's. 0 (no mask) or n_images */
     char **masks;
     bool has_spacing;
-    double spacing[3];       /* z, y, x in micrometres; 1,1,1 when absent */
+    double spacing[3];       /* of a stack: z, y, x in micrometres; 1,1,1 when absent */
+    bool has_pixel;
+    double pixel[2];         /* of an image: y, x in micrometres; nothing is computed from it */
     uint32_t nx, ny, nz;     /* width, height, slices (1 for an image) */
     unsigned bits;           /* 8 or 16 per sample */
     unsigned channels;       /* 1 grey, 3 RGB, as stored in the file */

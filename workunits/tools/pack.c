@@ -14,6 +14,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
+#include "workunits/tools/pack_about.h"
 #include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
@@ -34,7 +35,9 @@ const char wu_pack_help[] =
     "  --param KEY=JSON     one parameter; a word that is not JSON is taken as a string:\n"
     "                       --param 'distances=[1,2,3]' --param directions=four\n"
     "                       The last one given for a KEY counts.\n"
-    "  --spacing Z,Y,X      size of a voxel in micrometres, for all stacks\n"
+    "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X. Else it is what the\n"
+    "                       file says: OME-XML, ImageJ and resolution tags of TIFF, pHYs of PNG\n"
+    "                       (but not resolutions of print, as 72 and 300 dpi)\n"
     "  --mask FILE|FOLDER   which pixels count (those that are not 0): for one input a PNG or\n"
     "                       TIFF; else a folder with a picture of the same name (without\n"
     "                       extension) for each item, or for a stack a folder of slices of\n"
@@ -58,8 +61,7 @@ typedef struct pack_options {
     const char *analysis;
     json_t *parameters;        /* owned */
     const char *params_file;
-    bool has_spacing;
-    double spacing[3];
+    double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
     const char *mask;
     bool stacks, recursive, skip_bad;
     uint64_t split;            /* 0: one work unit */
@@ -130,18 +132,24 @@ static tc_status take_preset(void *to, const char *text, tc_err *err)
 static tc_status take_spacing(void *to, const char *text, tc_err *err)
 {
     pack_options *o = to;
+    double all[3] = { 0, 0, 0 };
     const char *at = text;
     bool good = true;
-    for (size_t i = 0; i < 3 && good; i++) {
+    size_t n = 0;
+    for (bool more = true; more && good; n++) {
         char *end = NULL;
-        o->spacing[i] = strtod(at, &end);
-        good = end != at && isfinite(o->spacing[i]) && o->spacing[i] > 0
-            && *end == (i < 2 ? ',' : '\0');
+        good = n < 3;
+        all[good ? n : 0] = strtod(at, &end);
+        more = *end == ',';
+        good = good && end != at && isfinite(all[n]) && all[n] > 0 && (more || *end == '\0');
         at = end + 1;
     }
-    o->has_spacing = good;
-    return good ? TC_OK : tc_fail(err, TC_USAGE, "pack: --spacing %s: must be three positive "
-                                  "numbers Z,Y,X in micrometres", text);
+    if (!good || n < 2)
+        return tc_fail(err, TC_USAGE, "pack: --spacing %s: must be three positive numbers Z,Y,X in micrometres, for "
+                       "pictures two, Y,X", text);
+    memset(o->spacing, 0, sizeof o->spacing);
+    memcpy(o->spacing + 3 - n, all, n * sizeof *all);
+    return TC_OK;
 }
 
 static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *err)
@@ -178,34 +186,31 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
 /* --- the analysis has its say ----------------------------------------------------------- */
 
 /* The item as a reader of the work unit will see it, members aside. */
-static wu_item describe(const wu_source *source, const pack_options *o)
+static wu_item describe(const wu_source *source)
 {
     const wu_picture_info *info = &source->pages.info;
     wu_item item = {
         .name = source->name, .is_stack = source->is_stack, .n_images = info->nz,
         .n_masks = source->mask.n_files > 0 ? info->nz : 0,
-        .has_spacing = source->is_stack && o->has_spacing, .spacing = { 1, 1, 1 },
+        .has_spacing = source->is_stack && source->um[2] > 0, .spacing = { 1, 1, 1 },
         .nx = info->nx, .ny = info->ny, .nz = info->nz, .bits = info->bits,
         .channels = source->is_stack ? 1 : info->channels,
     };
     if (item.has_spacing)
-        memcpy(item.spacing, o->spacing, sizeof item.spacing);
+        memcpy(item.spacing, source->um, sizeof item.spacing);
     return item;
 }
 
-static tc_status check_items(const an_analysis *analysis, const void *params, const pack_options *o,
-                             wu_sources *sources, tc_err *err)
+static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources, tc_err *err)
 {
     tc_status status = TC_OK;
     const wu_source *first = NULL;
-    bool any_stack = false;
     char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
         wu_source *const source = &sources->items[i];
-        any_stack = any_stack || source->is_stack;
         if (source->fault != NULL)
             continue;
-        const wu_item item = describe(source, o);
+        const wu_item item = describe(source);
         status = wu_source_keep_fault(source, analysis->check_item(params, &item, source->pages.files[0], err), err);
         if (status != TC_OK || source->fault != NULL)
             continue;
@@ -219,8 +224,30 @@ static tc_status check_items(const an_analysis *analysis, const void *params, co
             memcpy(last, text, sizeof last);
         }
     }
-    if (status == TC_OK && o->has_spacing && !any_stack)
-        status = tc_fail(err, TC_USAGE, "pack: --spacing is for stacks, and there is none");
+    return status;
+}
+
+typedef struct pixel_check {
+    const an_analysis *analysis;
+    const void *params;
+    char last[TC_ERR_MAX];     /* note */
+} pixel_check;
+
+/* What can be said of an item once its pixels were read. */
+static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
+{
+    pixel_check *const c = user;
+    const wu_item item = describe(source);
+    const char *const path = source->pages.files[0];
+    char text[TC_ERR_MAX];
+    tc_status status = TC_OK;
+    if (c->analysis->check_survey != NULL)
+        status = c->analysis->check_survey(c->params, &item, &source->survey, path, err);
+    if (status == TC_OK && c->analysis->note_survey != NULL &&
+        c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text) && strcmp(text, c->last) != 0) {
+        wu_note("%s: %s", path, text);
+        memcpy(c->last, text, sizeof text);
+    }
     return status;
 }
 
@@ -394,7 +421,7 @@ static tc_status publish(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-static tc_status write_all(const pack_options *o, const wu_sources *sources, tc_err *err)
+static tc_status write_all(const pack_options *o, const wu_sources *sources, pixel_check *check, tc_err *err)
 {
     outputs out = { 0 };
     tc_status status = name_outputs(o, sources->n, &out, err);
@@ -405,8 +432,8 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, tc_
         const size_t left = sources->n - first;
         const wu_unit unit = {
             .shown = out.paths[i], .analysis = o->analysis, .parameters = o->parameters,
-            .spacing = o->has_spacing ? o->spacing : NULL,
             .items = sources->items + first, .n = left < out.per_unit ? left : out.per_unit,
+            .check = check_pixels, .user = check,
         };
         status = write_unit(&out, i, &unit, err);
     }
@@ -422,6 +449,7 @@ static tc_status pack(int argc, char **argv, tc_err *err)
     const an_analysis *analysis = NULL;
     void *params = NULL;
     wu_sources sources = { 0 };
+    pixel_check check = { .analysis = NULL };
     tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
@@ -433,15 +461,18 @@ static tc_status pack(int argc, char **argv, tc_err *err)
     if (status == TC_OK)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK)
-        status = check_items(analysis, params, &o, &sources, err);
+        status = wu_use_about(&sources, o.spacing, err);
+    if (status == TC_OK)
+        status = check_items(analysis, params, &sources, err);
+    check = (pixel_check){ .analysis = analysis, .params = params };
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
-        status = wu_sources_decode(&sources, err);
+        status = wu_sources_decode(&sources, check_pixels, &check, err);
     if (status == TC_OK)
         status = settle(&o, &sources, err);
     if (status == TC_OK)
-        status = write_all(&o, &sources, err);
+        status = write_all(&o, &sources, &check, err);
     /* One file is damaged: which others are? */
-    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 && wu_sources_decode(&sources, &other) == TC_OK &&
+    if (status == TC_BAD_INPUT && !o.skip_bad && count_bad(&sources) == 0 && wu_sources_decode(&sources, check_pixels, &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = settle(&o, &sources, err);
     wu_sources_free(&sources);

@@ -75,7 +75,9 @@ tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err)
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
         picture->info.nz = 1;
+        picture->about = (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .images = 1, .orientation = 1 };
         status = picture->decoder->open(picture, err);
+        wu_about_check(&picture->about);
     }
     if (status != TC_OK)
         wu_picture_close(&picture);
@@ -99,6 +101,11 @@ void wu_picture_close(wu_picture **picture)
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture)
 {
     return &picture->info;
+}
+
+const wu_picture_about *wu_picture_get_about(const wu_picture *picture)
+{
+    return &picture->about;
 }
 
 const char *wu_picture_format(const wu_picture *picture)

@@ -20,7 +20,8 @@
  * RGB of 16 bits is refused, because a work unit could hold it only by
  * dropping half of every sample. Alpha is dropped; wu_picture_note tells
  * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
- * change nothing: samples are taken as they are stored.
+ * change nothing: samples are taken as they are stored. wu_picture_get_about has
+ * the orientation and the size of a pixel.
  */
 #ifndef WU_PICTURE_H
 #define WU_PICTURE_H
@@ -36,6 +37,14 @@ typedef struct wu_picture_info {
     unsigned channels;   /* 1 grey, 3 RGB (8 bits only) */
 } wu_picture_info;
 
+/* What the file says of its picture beside the samples. */
+typedef struct wu_picture_about {
+    double um[3];        /* z, y, x of a voxel in micrometres; x 0: nothing is said, z 0: not of z */
+    unsigned long channels, frames, slices, images;    /* 1 where nothing is said; images: all of them */
+    unsigned orientation;   /* Exif's: 1 as it is stored, 2 to 8 turned or mirrored */
+    double unit_um;      /* of the resolution, where a text says it; 0: none does */
+} wu_picture_about;
+
 typedef struct wu_picture wu_picture;
 
 /* Opens a picture and reads what its header says (of every page). Messages
@@ -46,6 +55,7 @@ tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err);
 
 /* Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
+const wu_picture_about *wu_picture_get_about(const wu_picture *picture);
 /* "PNG", "JPEG" or "TIFF". */
 const char *wu_picture_format(const wu_picture *picture);
 

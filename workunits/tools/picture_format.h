@@ -15,6 +15,7 @@ struct wu_picture {
     const struct wu_picture_decoder *decoder;
     void *state;                             /* the decoder's own */
     wu_picture_info info;
+    wu_picture_about about;                  /* set by open */
     uint32_t pages_read;
     bool alpha_dropped;                      /* alpha that was not opaque */
     bool pages_skipped;                      /* thumbnails, masks */
@@ -40,5 +41,18 @@ tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t heig
 
 /* TC_BAD_INPUT with a message that says what to do about 16-bit colour. */
 tc_status wu_picture_refuse_rgb16(const wu_picture *picture, tc_err *err);
+
+/* --- what files say beside their samples (picture_about.c) ----------------------------- */
+
+/* ImageJ's and OME's descriptions; of other texts nothing. */
+void wu_about_description(const char *text, wu_picture_about *out);
+/* Pixels per `unit_um` micrometres along x and y, unless a text said the unit or the size. What is usual for
+ * print (72 and 300 an inch, and so on) says nothing of what is in the picture. */
+void wu_about_resolution(double x, double y, double unit_um, wu_picture_about *out);
+/* n bytes of Exif data: the orientation. */
+void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
+void wu_about_orientation(unsigned value, wu_picture_about *out);
+/* When all is read: sizes that can be none become 0. */
+void wu_about_check(wu_picture_about *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
@@ -10,7 +11,7 @@
 
 /* A progressive file may hold any number of scans, each of which costs a pass
  * over the whole picture; real ones have about ten. */
-enum { MAX_SCANS = 200 };
+enum { MAX_SCANS = 200, EXIF_HEAD = 6 };
 
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
@@ -90,6 +91,7 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     jpeg_create_decompress(&state->jpeg);
     state->created = true;
     state->jpeg.progress = &state->progress;
+    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
     jpeg_stdio_src(&state->jpeg, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
     const tc_status status = wu_picture_set_size(picture, state->jpeg.image_width,
@@ -97,6 +99,9 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     if (status != TC_OK)
         return status;
     picture->info.bits = 8;
+    for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next)
+        if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
+            wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
     return choose_colours(picture, err);
 }
 

@@ -1,4 +1,6 @@
 /* PNG, by the one reader there is of it (workunits/format/png_io.h). */
+#include <string.h>
+
 #include "workunits/format/png_io.h"
 #include "workunits/tools/picture_format.h"
 
@@ -7,6 +9,30 @@ static long read_file(void *user, void *buf, size_t n)
     FILE *file = user;
     const size_t got = fread(buf, 1, n, file);
     return ferror(file) ? -1 : (long)got;
+}
+
+static uint32_t number_at(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The chunks in front of the picture's data, as far as the file goes: damage is found later. */
+static void read_about(wu_picture *picture)
+{
+    enum { SIGNATURE = 8, HEAD = 8, CRC = 4, PHYS = 9, MOST = 4096 };
+    uint8_t head[HEAD], body[MOST];
+    bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0;
+    while (good && fread(head, 1, HEAD, picture->file) == HEAD && memcmp(head + 4, "IDAT", 4) != 0) {
+        const uint32_t length = number_at(head);
+        const size_t n = length < MOST ? length : MOST;
+        good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
+               fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
+        if (good && memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1)     /* per metre */
+            wu_about_resolution(number_at(body), number_at(body + 4), 1e6, &picture->about);
+        if (good && memcmp(head + 4, "eXIf", 4) == 0)
+            wu_about_exif(body, n, &picture->about);
+    }
+    clearerr(picture->file);
 }
 
 static tc_status open_png(wu_picture *picture, tc_err *err)
@@ -19,6 +45,7 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
         return wu_picture_refuse_rgb16(picture, err);
     picture->info.bits = info.bits;
     picture->info.channels = info.channels;
+    read_about(picture);
     return status;
 }
 

@@ -73,45 +73,41 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* --- what a description says that the pages do not ---------------------------- */
-
-/* The number that follows key in text, or 1. */
-static unsigned long number_after(const char *text, const char *key)
-{
-    const char *at = strstr(text, key);
-    return at == NULL ? 1 : strtoul(at + strlen(key), NULL, 10);
-}
+/* --- what tags say beside the pages --------------------------------------------- */
 
 /* ImageJ and OME write pages of several channels and times one after the
  * other; read as a stack they would be nonsense. */
-static tc_status check_description(const wu_picture *picture, tc_err *err)
+static tc_status check_about(const wu_picture *picture, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    const wu_picture_about *const about = &picture->about;
+    if (about->channels > 1 && state->layout.samples == 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu channels as pages; save one channel "
+                       "to a file of its own", picture->path, about->channels);
+    if (about->frames > 1 && about->slices > 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu times of %lu slices as pages; save one "
+                       "time to a file of its own", picture->path, about->frames, about->slices);
+    if (about->images > 1 && picture->info.nz == 1 && state->layout.samples == 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu pictures, but lists one "
+                       "(an ImageJ file of over 4 GB); save it as single slices", picture->path,
+                       about->images);
+    return TC_OK;
+}
+
+/* Description, resolution and orientation, of the page the file stands at. */
+static tc_status read_about(wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
     char *text = NULL;
-    if (TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) != 1 || text == NULL)
-        return TC_OK;
-    unsigned long channels = 1, times = 1, slices = 1, pages = 1;
-    if (strncmp(text, "ImageJ=", 7) == 0) {
-        channels = number_after(text, "\nchannels=");
-        times = number_after(text, "\nframes=");
-        slices = number_after(text, "\nslices=");
-        pages = number_after(text, "\nimages=");
-    } else if (strstr(text, "<OME ") != NULL) {
-        channels = number_after(text, " SizeC=\"");
-        times = number_after(text, " SizeT=\"");
-        slices = number_after(text, " SizeZ=\"");
-    }
-    if (channels > 1 && state->layout.samples == 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu channels as pages; save one channel "
-                       "to a file of its own", picture->path, channels);
-    if (times > 1 && slices > 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu times of %lu slices as pages; save one "
-                       "time to a file of its own", picture->path, times, slices);
-    if (pages > 1 && picture->info.nz == 1 && state->layout.samples == 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu pictures, but lists one "
-                       "(an ImageJ file of over 4 GB); save it as single slices", picture->path,
-                       pages);
-    return TC_OK;
+    float x = 0, y = 0;
+    const uint16_t unit = tag16(state->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
+    if (TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 && text != NULL)
+        wu_about_description(text, &picture->about);
+    if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 && TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1)
+        wu_about_resolution((double)x, (double)y, unit == RESUNIT_INCH ? 25400 : unit == RESUNIT_CENTIMETER ? 1e4 : 0,
+                            &picture->about);
+    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT), &picture->about);
+    return check_about(picture, err);
 }
 
 /* --- the layout of a page ------------------------------------------------------- */
@@ -349,7 +345,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     if (TIFFSetDirectory(state->tiff, first) != 1 || state->damaged)
         return fail_tiff(picture, err);
     status = read_layout(picture, &state->layout, err);
-    return status == TC_OK ? check_description(picture, err) : status;
+    return status == TC_OK ? read_about(picture, err) : status;
 }
 
 static tc_status open_tiff(wu_picture *picture, tc_err *err)

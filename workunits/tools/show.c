@@ -10,6 +10,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/needs.h"
+#include "workunits/tools/show_notes.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/tools.h"
 
@@ -63,11 +64,33 @@ static void print_item(const wu_item *item, int width)
     if (item->has_spacing)
         printf(", spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
                item->spacing[2]);
+    if (item->has_pixel)
+        printf(", pixel %.6g, %.6g um (y, x)", item->pixel[0], item->pixel[1]);
     if (item->source != NULL) {
         fputs("  from ", stdout);
         tc_put_plain(item->source, stdout);
     }
     putchar('\n');
+}
+
+/* What pack said of the items' sizes and parameters, each sentence once. */
+static void print_notes(const wu_job *job)
+{
+    const an_analysis *const analysis = an_find(job->analysis);
+    char text[TC_ERR_MAX], last[TC_ERR_MAX] = "";
+    void *params = NULL;
+    tc_err err;
+    if (analysis == NULL || analysis->note == NULL || an_parse(analysis, job->parameters, "parameters", &params, &err) != TC_OK)
+        return;
+    for (size_t i = 0; i < job->n_items; i++) {
+        const wu_item *const item = &job->items[i];
+        if (analysis->check_item(params, item, item->name, &err) != TC_OK || !analysis->note(params, item, text, sizeof text) ||
+            strcmp(text, last) == 0)
+            continue;
+        printf("%-10s %s: %s\n", last[0] == '\0' ? "notes" : "", item->name, text);
+        memcpy(last, text, sizeof last);
+    }
+    an_params_free(analysis, &params);
 }
 
 /* What create_work is to be told; nothing where the analysis cannot say. */
@@ -128,6 +151,7 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
             print_item(&job->items[i], width);
         if (n < job->n_items)
             printf("    ... and %zu more (--all)\n", job->n_items - n);
+        print_notes(job);
     }
     wu_job_destroy(&job);
     return status;
@@ -332,6 +356,8 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
         else
             status = print_tables(&file, all, err);
     }
+    if (status == TC_OK)
+        wu_show_notes(&file, all ? SIZE_MAX : SOME_ITEMS);
     wu_result_file_close(&file);
     return status;
 }

@@ -359,6 +359,8 @@ static tc_status inspect(wu_pages *pages, bool slices, bool is_mask, tc_err *err
         if (status != TC_OK)
             return status;
         const wu_picture_info page = *wu_picture_get_info(picture);
+        if (i == 0)
+            pages->about = *wu_picture_get_about(picture);
         const bool lossy = strcmp(wu_picture_format(picture), "JPEG") == 0;
         wu_picture_close(&picture);
         wu_picture_info *all = &pages->info;
@@ -685,87 +687,6 @@ void wu_sources_free(wu_sources *sources)
     }
     free(sources->items);
     *sources = (wu_sources){ 0 };
-}
-
-/* --- pages ------------------------------------------------------------------------------------ */
-
-static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
-{
-    const wu_pages *pages = reader->pages;
-    if (reader->next_file >= pages->n_files)
-        return tc_fail(err, TC_INTERNAL, "%s: has no more pages", pages->files[0]);
-    const char *path = pages->files[reader->next_file++];
-    const tc_status status = wu_picture_open(path, &reader->picture, err);
-    if (status != TC_OK)
-        return status;
-    const wu_picture_info *now = wu_picture_get_info(reader->picture);
-    const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
-    if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected
-        || now->bits != pages->info.bits || now->channels > pages->info.channels)
-        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", path);
-    reader->left = now->nz;
-    return TC_OK;
-}
-
-tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
-                       tc_err *err)
-{
-    tc_status status = TC_OK;
-    if (reader->picture == NULL)
-        status = open_next_file(reader, err);
-    if (status != TC_OK)
-        return status;
-    *info = *wu_picture_get_info(reader->picture);
-    info->nz = 1;
-    const size_t bytes = wu_picture_page_bytes(info);
-    if (bytes > buffer->size) {
-        free(buffer->data);
-        buffer->data = malloc(bytes);
-        buffer->size = buffer->data == NULL ? 0 : bytes;
-        if (buffer->data == NULL)
-            return tc_no_memory(err, reader->pages->files[reader->next_file - 1]);
-    }
-    status = wu_picture_next(reader->picture, buffer->data, err);
-    if (status != TC_OK || --reader->left > 0)
-        return status;
-    const char *note = wu_picture_note(reader->picture);
-    if (note != NULL && !reader->quiet)
-        wu_note("%s: %s", reader->pages->files[reader->next_file - 1], note);
-    wu_picture_close(&reader->picture);
-    return TC_OK;
-}
-
-void wu_page_reader_close(wu_page_reader *reader)
-{
-    wu_picture_close(&reader->picture);
-}
-
-static tc_status decode_pages(const wu_pages *pages, wu_page_buffer *buffer, tc_err *err)
-{
-    wu_page_reader reader = { .pages = pages, .quiet = true };
-    wu_picture_info info;
-    tc_status status = TC_OK;
-    for (uint32_t z = 0; z < pages->info.nz && status == TC_OK; z++)
-        status = wu_page_next(&reader, buffer, &info, err);
-    wu_page_reader_close(&reader);
-    return status;
-}
-
-tc_status wu_sources_decode(wu_sources *sources, tc_err *err)
-{
-    wu_page_buffer buffer = { 0 };
-    tc_status status = TC_OK;
-    for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
-        wu_source *const item = &sources->items[i];
-        if (item->fault != NULL)
-            continue;
-        status = decode_pages(&item->pages, &buffer, err);
-        if (status == TC_OK && item->mask.n_files > 0)
-            status = decode_pages(&item->mask, &buffer, err);
-        status = wu_source_keep_fault(item, status, err);
-    }
-    free(buffer.data);
-    return status;
 }
 
 void wu_sources_leave_out(wu_sources *sources)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "app/analysis/analysis.h"
 #include "workunits/tools/picture.h"
 
 /* The pages of an item, or of its mask: one file with all of them, or one file
@@ -16,6 +17,7 @@ typedef struct wu_pages {
     size_t n_files;
     char **files;             /* paths, z ascending */
     wu_picture_info info;     /* nz: all pages; channels: the most of any page */
+    wu_picture_about about;   /* of the first file */
 } wu_pages;
 
 typedef struct wu_source {
@@ -24,8 +26,10 @@ typedef struct wu_source {
     char *source;             /* the same for the work unit: from the last folder on that all items are in */
     char *base;               /* the path within the input, without extension: finds the mask */
     bool is_stack, is_folder;
+    double um[3];             /* z, y, x of a voxel in micrometres; x 0: not known, z 0: a picture */
     wu_pages pages;
     wu_pages mask;            /* n_files 0: none */
+    an_survey survey;         /* of its pixels, once they were read */
     char *fault;              /* why it cannot be packed; owned. NULL: it can, as far as is known */
 } wu_source;
 
@@ -48,33 +52,11 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
 void wu_sources_free(wu_sources *sources);
 /* Makes TC_BAD_INPUT the item's fault; gives TC_OK then, and any other status as it is. */
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
-/* Decodes all files of the items without a fault, for faults that no header shows. */
-tc_status wu_sources_decode(wu_sources *sources, tc_err *err);
 /* Sets the items with a fault aside. */
 void wu_sources_leave_out(wu_sources *sources);
 
 /* Order by value of the numbers in the names; total, so that no two different
  * names are equal. <0, 0, >0 as strcmp. */
 int wu_natural_compare(const char *a, const char *b);
-
-/* Reads pages one after the other, whatever files they are in. */
-typedef struct wu_page_reader {
-    const wu_pages *pages;
-    size_t next_file;
-    wu_picture *picture;      /* open file, or NULL */
-    uint32_t left;            /* pages not yet read of it */
-    bool quiet;               /* no notes */
-} wu_page_reader;
-
-/* Decodes the next page; *pixels, grown as needed, belongs to the caller's
- * buffer (free()), and *info tells what it holds (nz is 1). Notes about a file
- * go to stderr after its last page. */
-typedef struct wu_page_buffer {
-    void *data;
-    size_t size;
-} wu_page_buffer;
-tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
-                       tc_err *err);
-void wu_page_reader_close(wu_page_reader *reader);
 
 #endif

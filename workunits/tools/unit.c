@@ -49,14 +49,20 @@ static json_t *members_json(const wu_source *item, bool is_mask)
     return list;
 }
 
-static json_t *item_json(const wu_unit *unit, const wu_source *item)
+/* [z, y, x], of a picture [y, x] */
+static json_t *spacing_json(const wu_source *item)
+{
+    return item->is_stack ? json_pack("[f,f,f]", item->um[0], item->um[1], item->um[2])
+                          : json_pack("[f,f]", item->um[1], item->um[2]);
+}
+
+static json_t *item_json(const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
                              members_json(item, false));
     int bad = json == NULL || json_object_set_new(json, "source", json_string(item->source));
-    if (!bad && item->is_stack && unit->spacing != NULL)
-        bad = json_object_set_new(json, "spacing", json_pack("[f,f,f]", unit->spacing[0],
-                                  unit->spacing[1], unit->spacing[2]));
+    if (!bad && item->um[2] > 0)
+        bad = json_object_set_new(json, "spacing", spacing_json(item));
     if (!bad && item->mask.n_files > 0)
         bad = json_object_set_new(json, "mask", members_json(item, true));
     if (bad) {
@@ -70,7 +76,7 @@ static json_t *job_json(const wu_unit *unit)
 {
     json_t *items = json_array();
     for (size_t i = 0; items != NULL && i < unit->n; i++) {
-        if (json_array_append_new(items, item_json(unit, &unit->items[i])) != 0) {
+        if (json_array_append_new(items, item_json(&unit->items[i])) != 0) {
             json_decref(items);
             items = NULL;
         }
@@ -84,10 +90,10 @@ static json_t *job_json(const wu_unit *unit)
  * to be read as 0.29. */
 static size_t real_precision(const wu_unit *unit)
 {
-    const double one[3] = { 1, 1, 1 };
-    const double *s = unit->spacing != NULL ? unit->spacing : one;
-    json_t *numbers = json_pack("[O,f,f,f]", unit->parameters, s[0], s[1], s[2]);
+    json_t *numbers = json_pack("[O]", unit->parameters);
     size_t precision = 6;
+    for (size_t i = 0; i < unit->n; i++)
+        json_array_append_new(numbers, spacing_json(&unit->items[i]));
     for (bool same = false; !same && precision < 17; precision += !same) {
         char *text = json_dumps(numbers, JSON_REAL_PRECISION(precision));
         json_t *again = text == NULL ? NULL : json_loads(text, 0, NULL);
@@ -139,43 +145,13 @@ static tc_status write_job(unit_writer *w)
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
-/* Grey as the analyses see it: (R+G+B)/3, in place. */
-static void make_grey(uint8_t *data, wu_picture_info *info)
-{
-    const size_t n = (size_t)info->nx * info->ny;
-    for (size_t i = 0; i < n; i++)
-        data[i] = (uint8_t)((data[3 * i] + data[3 * i + 1] + data[3 * i + 2]) / 3);
-    info->channels = 1;
-}
-
-/* Whatever is not 0, in any channel, is inside: 255. In place. */
-static void make_mask(uint8_t *data, wu_picture_info *info)
-{
-    const size_t step = (size_t)info->channels * (info->bits / 8);
-    const size_t n = (size_t)info->nx * info->ny;
-    for (size_t i = 0; i < n; i++) {
-        bool inside = false;
-        for (size_t k = 0; k < step; k++)
-            inside = inside || data[i * step + k] != 0;
-        data[i] = inside ? 255 : 0;
-    }
-    info->channels = 1;
-    info->bits = 8;
-}
-
 static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask, uint32_t z,
-                            wu_page_reader *reader, bool *was_colour)
+                            wu_page_reader *reader)
 {
     wu_picture_info info;
     tc_status status = wu_page_next(reader, &w->page, &info, w->err);
     if (status != TC_OK)
         return status;
-    if (is_mask) {
-        make_mask(w->page.data, &info);
-    } else if (item->is_stack && info.channels == 3) {
-        make_grey(w->page.data, &info);
-        *was_colour = true;
-    }
     char name[MAX_MEMBER];
     member_name(name, item, is_mask, z);
     const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
@@ -189,16 +165,13 @@ static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask,
     return wu_zip_end(w->zip, w->err);
 }
 
-static tc_status write_pages(unit_writer *w, const wu_source *item, bool is_mask)
+static tc_status write_pages(unit_writer *w, wu_source *item, bool is_mask)
 {
-    wu_page_reader reader = { .pages = is_mask ? &item->mask : &item->pages };
+    wu_page_reader reader = { .item = item, .is_mask = is_mask };
     tc_status status = TC_OK;
-    bool was_colour = false;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++)
-        status = write_page(w, item, is_mask, z, &reader, &was_colour);
+        status = write_page(w, item, is_mask, z, &reader);
     wu_page_reader_close(&reader);
-    if (status == TC_OK && was_colour)
-        wu_note("%s: colour slices became grey, (R+G+B)/3", item->pages.files[0]);
     return status;
 }
 
@@ -206,10 +179,12 @@ static tc_status write_members(unit_writer *w)
 {
     tc_status status = write_job(w);
     for (size_t i = 0; i < w->unit->n && status == TC_OK; i++) {
-        const wu_source *item = &w->unit->items[i];
+        wu_source *const item = &w->unit->items[i];
         status = write_pages(w, item, false);
         if (status == TC_OK && item->mask.n_files > 0)
             status = write_pages(w, item, true);
+        if (status == TC_OK)
+            status = w->unit->check(w->unit->user, item, w->err);
     }
     return status;
 }

@@ -6,15 +6,16 @@
 
 #include <jansson.h>
 
-#include "workunits/tools/sources.h"
+#include "workunits/tools/pages.h"
 
 typedef struct wu_unit {
     const char *shown;         /* the path in messages */
     const char *analysis;
     json_t *parameters;        /* an object, as given (not owned) */
-    const double *spacing;     /* z, y, x of every stack, or NULL */
-    const wu_source *items;    /* n of them (not owned) */
+    wu_source *items;          /* n of them (not owned) */
     size_t n;
+    wu_item_check *check;      /* called with `user` when an item was written */
+    void *user;
 } wu_unit;
 
 /* Writes the archive: job.json first (deflated), then for each item its images

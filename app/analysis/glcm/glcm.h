@@ -182,6 +182,7 @@ void glcm_clear_params(void *params);
 
 tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
                       wu_output *out, tc_err *err);
+bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size);
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
 

@@ -192,6 +192,24 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
 
 /* Whether every matrix has one entry alone, the same in all windows: all pixels are of one
  * level, whatever the number of levels. */
+/* With range "type": greys that fill less than an eighth of the range, where pictures of 8 bits
+ * would be as good as black and white. */
+bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text, size_t size)
+{
+    const glcm_params *const p = params;
+    const uint32_t greys = (uint32_t)1 << item->bits;
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < p->n_levels; i++)
+        most = p->levels[i] > most ? p->levels[i] : most;
+    const uint32_t used = (uint32_t)((uint64_t)survey->hi * most / greys - (uint64_t)survey->lo * most / greys) + 1;
+    if (p->range != GLCM_RANGE_TYPE || survey->lo >= survey->hi || (survey->hi - survey->lo + 1) * 8 >= greys)
+        return false;
+    snprintf(text, size, "its greys are %u to %u of %u bits, and give %u of %u levels: give parameters.range the greys "
+             "that the pictures have, [lo,hi] or \"image\"", survey->lo, survey->hi, item->bits, used, most);
+    return true;
+}
+
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
 {
     const glcm_params *const p = params;

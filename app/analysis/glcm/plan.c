@@ -290,6 +290,7 @@ const an_analysis an_glcm = {
     .plan = plan,
     .init = init,
     .finish = glcm_finish,
+    .note_survey = glcm_note_survey,
     .note_result = glcm_note_result,
     .constants = glcm_constants,
     .expect = glcm_expect,

@@ -23,6 +23,13 @@ static bool starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, u
     }
 }
 
+/* What is wrong with a start of so many voxels, or NULL. */
+static const char *start_fault(uint64_t inside, uint64_t voxels)
+{
+    return inside == 0 ? "parameters.init: there is no voxel inside to start from"
+         : inside == voxels ? "parameters.init: fills the whole picture, there is no interface" : NULL;
+}
+
 /* Whether a box or ball holds no voxel, or all. It is convex: all if the corners are in it, and
  * none if the voxel nearest to its middle is not. */
 static tc_status check_start(const ls_params *p, const wu_item *item, const char *where, tc_err *err)
@@ -34,12 +41,21 @@ static tc_status check_start(const ls_params *p, const wu_item *item, const char
     for (unsigned i = 0; i < 8; i++)
         all = all && starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0, i & 4 ? last[2] : 0);
     if (all)
-        return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init: fills the whole picture, there is no interface", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(1, 1));
     for (size_t i = 0; i < 3; i++)
         near[i] = !(p->centre[i] > 0) ? 0 : p->centre[i] >= last[i] ? last[i] : (uint32_t)(p->centre[i] + 0.5);
     if (p->init == LS_INIT_BALL && !starts_inside(p, NULL, near[0], near[1], near[2]))
-        return tc_fail(err, TC_BAD_INPUT, "%s: parameters.init: there is no voxel inside to start from", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(0, 1));
     return TC_OK;
+}
+
+static tc_status check_survey(const void *params, const wu_item *item, const an_survey *survey, const char *where,
+                              tc_err *err)
+{
+    const ls_params *const p = params;
+    const char *const fault = start_fault(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
+
+    return p->init != LS_INIT_MASK || fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s", where, fault);
 }
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -172,11 +188,8 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
                 inside += in;
                 *phi++ = in ? -1.0f : 1.0f;
             }
-    if (inside == 0)
-        return tc_fail(err, TC_BAD_INPUT, "parameters.init: there is no voxel inside to start from");
-    if (inside == (size_t)px->nx * px->ny * px->nz)
-        return tc_fail(err, TC_BAD_INPUT, "parameters.init: fills the whole picture, there is no interface");
-    return TC_OK;
+    const char *const fault = start_fault(inside, (uint64_t)px->nx * px->ny * px->nz);
+    return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s", fault);
 }
 
 /* 2D and 3D, cfl and fixed steps, dense and band, edges, smoothing, both kinds
@@ -199,6 +212,7 @@ const an_analysis an_levelset = {
     .derive_params = ls_derive_params,
     .check_item = check_item,
     .note = note,
+    .check_survey = check_survey,
     .plan = plan,
     .init = init,
     .check_state = ls_check_state,

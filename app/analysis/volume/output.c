@@ -268,13 +268,15 @@ static int64_t integer(const wu_output *out, const char *name)
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
 {
     const vol_params *const p = params;
-    const int64_t voxels = (int64_t)item->nx * item->ny * item->nz, membrane = integer(out, "membrane_voxels");
+    const int64_t membrane = integer(out, "membrane_voxels");
+    const int64_t others = integer(out, "external_voxels") + integer(out, "left_out_voxels");
 
+    (void)item;
     if (integer(out, "cells") > 0)
         return false;
     if (membrane == 0)
         snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", (int)p->membrane);
-    else if (membrane == voxels)
+    else if (others == 0)
         snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", (int)p->membrane);
     else if (integer(out, "left_out_voxels") > 0)
         snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");

@@ -1,0 +1,110 @@
+/* texcell-wu pack: what the files say beside their samples is used, or told. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "workunits/tools/pack_about.h"
+#include "workunits/tools/tools.h"
+
+/* Files of which the same is to be told: once, with the first of them. */
+typedef struct tally {
+    const wu_source *first;
+    size_t n;
+} tally;
+
+static void count(tally *t, const wu_source *item)
+{
+    t->first = t->n++ == 0 ? item : t->first;
+}
+
+static void tell(const tally *t, const char *text)
+{
+    char more[40] = "";
+    if (t->n > 1)
+        snprintf(more, sizeof more, " (and %zu more)", t->n - 1);
+    if (t->n > 0)
+        wu_note("%s%s: %s", t->first->pages.files[0], more, text);
+}
+
+/* "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z where it is 0. */
+typedef struct size_text {
+    char text[120];
+} size_text;
+
+static size_text say_size(const double um[3])
+{
+    size_text s;
+    if (um[0] > 0)
+        snprintf(s.text, sizeof s.text, "%.6g, %.6g, %.6g micrometres (z, y, x)", um[0], um[1], um[2]);
+    else
+        snprintf(s.text, sizeof s.text, "%.6g, %.6g micrometres (y, x)", um[1], um[2]);
+    return s;
+}
+
+/* Where both say something, by more than 1%. */
+static bool differ(const double a[3], const double b[3])
+{
+    bool found = false;
+    for (int i = 0; i < 3; i++)
+        found = found || (a[i] > 0 && b[i] > 0 && fabs(a[i] - b[i]) > 0.01 * b[i]);
+    return found;
+}
+
+/* What is given counts, and where nothing is, what the file says. */
+static tc_status choose_size(wu_source *item, const double given[3], tc_err *err)
+{
+    const double *const file = item->pages.about.um;
+    const bool none = given[2] == 0;
+    item->um[1] = none ? file[1] : given[1];
+    item->um[2] = none ? file[2] : given[2];
+    item->um[0] = !item->is_stack ? 0 : given[0] > 0 ? given[0] : file[0];
+    if (item->is_stack && !none && item->um[0] == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a stack and does not say how far its slices are apart; give "
+                       "--spacing Z,Y,X", item->pages.files[0]);
+    if (item->is_stack && item->um[0] == 0)      /* a stack has all three or none */
+        item->um[1] = item->um[2] = 0;
+    return TC_OK;
+}
+
+tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
+{
+    enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, KINDS };
+    tally told[KINDS] = { { NULL, 0 } };
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
+        wu_source *const item = &sources->items[i];
+        const wu_picture_about *const about = &item->pages.about;
+        if (item->fault != NULL)
+            continue;
+        status = wu_source_keep_fault(item, choose_size(item, given, err), err);
+        if (about->frames > 1 && about->slices <= 1 && item->pages.info.nz > 1)
+            count(&told[TIMES], item);
+        if (about->orientation != 1)
+            count(&told[TURNED], item);
+        if (given[2] > 0 && differ(about->um, item->um))
+            count(&told[OTHER_SIZE], item);
+        else if (given[2] == 0 && item->is_stack && about->um[2] > 0)
+            count(&told[item->um[0] > 0 ? OWN_SIZE : NO_Z], item);
+    }
+    if (status != TC_OK)
+        return status;
+    char text[400];
+    tell(&told[TIMES], "says that its pages are a series of times; they are packed as the slices of a stack. If they "
+         "are to be looked at one by one, save each as a picture");
+    tell(&told[TURNED], "says (Exif) that it is to be shown turned or mirrored; it is packed as it is stored, and so "
+         "are places counted. If that matters, save it turned");
+    if (told[OTHER_SIZE].n > 0)
+        snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
+                 told[OTHER_SIZE].first->is_stack ? "voxel" : "pixel", say_size(told[OTHER_SIZE].first->pages.about.um).text,
+                 say_size(told[OTHER_SIZE].first->um).text);
+    tell(&told[OTHER_SIZE], text);
+    if (told[NO_Z].n > 0)
+        snprintf(text, sizeof text, "says that a pixel is %s, but not how far slices are apart: voxels count as cubes of 1; "
+                 "give --spacing Z,Y,X", say_size(told[NO_Z].first->pages.about.um).text);
+    tell(&told[NO_Z], text);
+    if (told[OWN_SIZE].n > 0)
+        snprintf(text, sizeof text, "a voxel is %s, as the file says; --spacing Z,Y,X would say otherwise",
+                 say_size(told[OWN_SIZE].first->um).text);
+    tell(&told[OWN_SIZE], text);
+    return TC_OK;
+}

@@ -1,0 +1,168 @@
+#include "workunits/tools/pages.h"
+
+#include <stdlib.h>
+
+#include "workunits/tools/tools.h"
+
+/* --- what a work unit holds ------------------------------------------------------------- */
+
+/* Grey as the analyses see it: (R+G+B)/3. */
+static unsigned grey_of(const uint8_t *pixel)
+{
+    return (unsigned)(pixel[0] + pixel[1] + pixel[2]) / 3;
+}
+
+static void make_grey(uint8_t *data, wu_picture_info *info)
+{
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++)
+        data[i] = (uint8_t)grey_of(data + 3 * i);
+    info->channels = 1;
+}
+
+/* Whatever is not 0, in any channel, is inside: 255. In place. */
+static void make_mask(uint8_t *data, wu_picture_info *info)
+{
+    const size_t step = (size_t)info->channels * (info->bits / 8);
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++) {
+        bool inside = false;
+        for (size_t k = 0; k < step; k++)
+            inside = inside || data[i * step + k] != 0;
+        data[i] = inside ? 255 : 0;
+    }
+    info->channels = 1;
+    info->bits = 8;
+}
+
+static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_survey *out)
+{
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++)
+        out->inside += data[i] != 0;
+}
+
+static void survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
+{
+    const size_t n = (size_t)info->nx * info->ny;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned v = info->channels == 3 ? grey_of((const uint8_t *)data + 3 * i)
+                         : info->bits == 16 ? ((const uint16_t *)data)[i] : ((const uint8_t *)data)[i];
+        out->lo = v < out->lo ? v : out->lo;
+        out->hi = v > out->hi ? v : out->hi;
+    }
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static const wu_pages *pages_of(const wu_page_reader *reader)
+{
+    return reader->is_mask ? &reader->item->mask : &reader->item->pages;
+}
+
+static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
+{
+    const wu_pages *pages = pages_of(reader);
+    if (reader->next_file >= pages->n_files)
+        return tc_fail(err, TC_INTERNAL, "%s: has no more pages", pages->files[0]);
+    if (reader->next_file == 0 && reader->is_mask)
+        reader->item->survey.inside = 0;
+    else if (reader->next_file == 0)
+        reader->item->survey = (an_survey){ .lo = UINT32_MAX };
+    const char *path = pages->files[reader->next_file++];
+    const tc_status status = wu_picture_open(path, &reader->picture, err);
+    if (status != TC_OK)
+        return status;
+    const wu_picture_info *now = wu_picture_get_info(reader->picture);
+    const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
+    if (now->nx != pages->info.nx || now->ny != pages->info.ny || now->nz != expected
+        || now->bits != pages->info.bits || now->channels > pages->info.channels)
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", path);
+    reader->left = now->nz;
+    return TC_OK;
+}
+
+static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
+{
+    tc_status status = TC_OK;
+    if (reader->picture == NULL)
+        status = open_next_file(reader, err);
+    if (status != TC_OK)
+        return status;
+    const char *const path = pages_of(reader)->files[reader->next_file - 1];
+    *info = *wu_picture_get_info(reader->picture);
+    info->nz = 1;
+    const size_t bytes = wu_picture_page_bytes(info);
+    if (bytes > buffer->size) {
+        free(buffer->data);
+        buffer->data = malloc(bytes);
+        buffer->size = buffer->data == NULL ? 0 : bytes;
+        if (buffer->data == NULL)
+            return tc_no_memory(err, path);
+    }
+    status = wu_picture_next(reader->picture, buffer->data, err);
+    if (status != TC_OK || --reader->left > 0)
+        return status;
+    const char *note = wu_picture_note(reader->picture);
+    if (note != NULL && !reader->quiet)
+        wu_note("%s: %s", path, note);
+    wu_picture_close(&reader->picture);
+    return TC_OK;
+}
+
+tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
+{
+    const tc_status status = decode(reader, buffer, info, err);
+    if (status != TC_OK)
+        return status;
+    if (reader->is_mask) {
+        make_mask(buffer->data, info);
+        survey_mask(buffer->data, info, &reader->item->survey);
+        return TC_OK;
+    }
+    if (reader->item->is_stack && info->channels == 3) {
+        make_grey(buffer->data, info);
+        reader->became_grey = true;
+    }
+    survey_greys(buffer->data, info, &reader->item->survey);
+    return TC_OK;
+}
+
+void wu_page_reader_close(wu_page_reader *reader)
+{
+    wu_picture_close(&reader->picture);
+    if (reader->became_grey && !reader->quiet)
+        wu_note("%s: colour slices became grey, (R+G+B)/3", pages_of(reader)->files[0]);
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+static tc_status decode_pages(wu_source *item, bool is_mask, wu_page_buffer *buffer, tc_err *err)
+{
+    wu_page_reader reader = { .item = item, .is_mask = is_mask, .quiet = true };
+    wu_picture_info info;
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; z < pages_of(&reader)->info.nz && status == TC_OK; z++)
+        status = wu_page_next(&reader, buffer, &info, err);
+    wu_page_reader_close(&reader);
+    return status;
+}
+
+tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err)
+{
+    wu_page_buffer buffer = { 0 };
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
+        wu_source *const item = &sources->items[i];
+        if (item->fault != NULL)
+            continue;
+        status = decode_pages(item, false, &buffer, err);
+        if (status == TC_OK && item->mask.n_files > 0)
+            status = decode_pages(item, true, &buffer, err);
+        if (status == TC_OK)
+            status = check(user, item, err);
+        status = wu_source_keep_fault(item, status, err);
+    }
+    free(buffer.data);
+    return status;
+}

@@ -1,0 +1,38 @@
+/*
+ * The pages of an item as a work unit holds them, read one after the other.
+ */
+#ifndef WU_PAGES_H
+#define WU_PAGES_H
+
+#include "workunits/tools/sources.h"
+
+/* Reads the pages of an item, or of its mask, whatever files they are in. */
+typedef struct wu_page_reader {
+    wu_source *item;
+    bool is_mask;
+    bool quiet;               /* no notes */
+    size_t next_file;
+    wu_picture *picture;      /* open file, or NULL */
+    uint32_t left;            /* pages not yet read of it */
+    bool became_grey;         /* a colour slice */
+} wu_page_reader;
+
+typedef struct wu_page_buffer {
+    void *data;               /* grown as needed; free() */
+    size_t size;
+} wu_page_buffer;
+
+/* Decodes the next page into the buffer and makes it what a work unit holds: colour slices
+ * become grey, masks 0 and 255. *info tells what it is (nz is 1). Adds it to the item's
+ * survey. Notes about a file go to stderr after its last page. */
+tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err);
+/* Closes what is open, and tells of colour slices. */
+void wu_page_reader_close(wu_page_reader *reader);
+
+/* Whether an item's pixels suit, once all of its pages were read; TC_BAD_INPUT is its fault. */
+typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
+
+/* Decodes all files of the items without a fault, for faults that no header shows. */
+tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err);
+
+#endif

@@ -1,0 +1,151 @@
+/* texcell-wu show: what run said of items whose results say nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/text.h"
+#include "workunits/tools/show_notes.h"
+
+/* The arrays with rows of all items, read item by item. */
+typedef struct reading {
+    const wu_result_file *file;
+    const an_analysis *analysis;
+    void *params;
+    bool stacks;
+    uint64_t *rows;            /* of each item, in the table that has any number of them */
+    size_t n;
+    wu_npz_stream **streams;   /* [n]; NULL: an array of one item, which no note needs */
+} reading;
+
+/* How large items were is known where there is a picture of them, and else 0. */
+static wu_item item_of(const reading *r, size_t index)
+{
+    wu_item item = { .name = r->file->item_names[index], .is_stack = r->stacks, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
+    for (size_t i = 0; i < r->file->n_declared; i++) {
+        size_t at;
+        if (!wu_is_picture(r->file->declared[i].role) ||
+            wu_find_declared(r->file, &r->file->declared[i], item.name, &at, NULL) != TC_OK)
+            continue;
+        const wu_array_info *const info = wu_npz_info(r->file->npz, at);
+        item.is_stack = info->ndim == 3;
+        item.nz = item.is_stack ? (uint32_t)info->shape[0] : 1;
+        item.ny = (uint32_t)info->shape[info->ndim - 2];
+        item.nx = (uint32_t)info->shape[info->ndim - 1];
+        break;
+    }
+    return item;
+}
+
+static tc_status count_rows(reading *r, size_t index, tc_err *err)
+{
+    const uint64_t n = wu_npz_info(r->file->npz, index)->shape[0];
+    void *data = NULL;
+    const tc_status status = wu_npz_load(r->file->npz, index, &data, err);
+    for (uint64_t i = 0; status == TC_OK && i < n; i++) {
+        const int64_t item = ((const int64_t *)data)[i];
+        if (item >= 0 && (uint64_t)item < r->file->n_items)
+            r->rows[item]++;
+    }
+    free(data);
+    return status;
+}
+
+/* The streams of the arrays that the analysis declares; TC_BAD_INPUT where the file's are others. */
+static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
+{
+    tc_status status = TC_OK;
+    r->streams = calloc(arrays->n + 1, sizeof(wu_npz_stream *));
+    r->rows = calloc(r->file->n_items + 1, sizeof *r->rows);
+    if (r->streams == NULL || r->rows == NULL)
+        return tc_no_memory(err, "notes");
+    r->n = arrays->n;
+    for (size_t i = 0; i < r->n && status == TC_OK; i++) {
+        const wu_out_array *const want = &arrays->arrays[i];
+        const long at = wu_npz_find(r->file->npz, want->info.name);
+        const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
+        if (want->kind != WU_ROWS)
+            continue;
+        if (info == NULL || info->dtype != want->info.dtype || info->ndim != want->info.ndim ||
+            memcmp(info->shape + 1, want->info.shape + 1, (info->ndim - 1) * sizeof *info->shape) != 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: another array", want->info.name);
+        if (want->declared.role == WU_ITEM)
+            status = count_rows(r, (size_t)at, err);
+        if (status == TC_OK)
+            status = wu_npz_stream_open(r->file->npz, (size_t)at, &r->streams[i], err);
+    }
+    return status;
+}
+
+/* The item's rows of every array; out: wu_output_free. */
+static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out, tc_err *err)
+{
+    tc_status status = r->analysis->expect(r->params, item, out, err);
+    for (size_t i = 0; i < r->n && i < out->n && status == TC_OK; i++) {
+        wu_out_array *const array = &out->arrays[i];
+        int ok = 0;
+        if (r->streams[i] == NULL)
+            continue;
+        if (array->info.shape[0] == WU_ANY_LENGTH)
+            array->info.shape[0] = r->rows[index];
+        const uint64_t bytes = wu_array_bytes(&array->info, &ok);
+        if (!ok || bytes > wu_npz_stream_left(r->streams[i]))
+            return tc_fail(err, TC_BAD_INPUT, "%s: has too few rows", array->info.name);
+        array->data = malloc((size_t)bytes + 1);
+        status = array->data == NULL ? tc_no_memory(err, array->info.name)
+                                     : wu_npz_stream_read(r->streams[i], array->data, (size_t)bytes, err);
+    }
+    return status;
+}
+
+static tc_status open_reading(reading *r, tc_err *err)
+{
+    const json_t *const json = wu_npz_json(r->file->npz);
+    const char *const name = json_string_value(json_object_get(json, "analysis"));
+    wu_output arrays = { .n = 0 };
+    r->analysis = name == NULL ? NULL : an_find(name);
+    if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
+        return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
+    for (size_t i = 0; i < r->file->n_declared; i++)
+        r->stacks = r->stacks || (r->file->declared[i].role == WU_PLACE && r->file->declared[i].axes[0].n == 3);
+    tc_status status = an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
+    const wu_item first = item_of(r, 0);
+    if (status == TC_OK)
+        status = r->analysis->expect(r->params, &first, &arrays, err);
+    if (status == TC_OK)
+        status = open_streams(r, &arrays, err);
+    wu_output_free(&arrays);
+    return status;
+}
+
+static void close_reading(reading *r)
+{
+    for (size_t i = 0; r->streams != NULL && i < r->n; i++)
+        wu_npz_stream_close(&r->streams[i]);
+    free(r->streams);
+    free(r->rows);
+    if (r->analysis != NULL)
+        an_params_free(r->analysis, &r->params);
+}
+
+void wu_show_notes(const wu_result_file *file, size_t most)
+{
+    reading r = { .file = file };
+    tc_err err;
+    size_t n = 0;
+    tc_status status = open_reading(&r, &err);
+    for (size_t i = 0; i < file->n_items && status == TC_OK; i++) {
+        const wu_item item = item_of(&r, i);
+        wu_output out = { .n = 0 };
+        char text[TC_ERR_MAX];
+        status = read_item(&r, i, &item, &out, &err);
+        if (status == TC_OK && r.analysis->note_result(r.params, &item, &out, text, sizeof text) && n++ < most) {
+            fputs(n == 1 ? "notes\n    " : "    ", stdout);
+            tc_put_plain(item.name, stdout);
+            printf(": %s\n", text);
+        }
+        wu_output_free(&out);
+    }
+    if (n > most)
+        printf("    ... and %zu more (--all)\n", n - most);
+    close_reading(&r);
+}
