@@ -143,7 +143,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 /* --- beginning and end ------------------------------------------------------------------- */
 
 /* Whether the work can go on from the state of the checkpoint, which is not believed blindly: TC_OK,
- * TC_BAD_INPUT, or TC_TRY_LATER before it is known. */
+ * TC_BAD_INPUT, or what keeps from knowing. */
 static tc_status check_state(const item_work *w, const item_run *it, tc_err *err)
 {
     const an_state_head *const head = w->files->state;
@@ -163,9 +163,9 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
         it->state = w->files->state;
         w->files->state = NULL;
     }
-    if (st == TC_OK || st == TC_TRY_LATER)
+    if (st != TC_MORE && st != TC_BAD_INPUT)
         return st;
-    if (st != TC_MORE)
+    if (st == TC_BAD_INPUT)
         progress_say(w->progress, "this item starts over", err->message);
     it->state = os_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")

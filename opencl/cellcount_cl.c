@@ -295,17 +295,20 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 }
 
 /* The device has nothing more to do. */
-static void finish_device(cc_cl_worker *w, cc_state *state)
+static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
+    tc_status st;
+
     if (final_labels(w)) {
         state->head.portions_done = w->ocl.work->plan.portions;
-        return;
+        return TC_OK;
     }
     w->host_only = true;
-    cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS, in_strips(w) ? w->strip_rows : 0);
+    st = cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS, in_strips(w) ? w->strip_rows : 0, err);
     /* The plane holds the distances. */
-    if (w->params->split)
+    if (st == TC_OK && w->params->split)
         state->head.portions_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
+    return st;
 }
 
 static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
@@ -328,9 +331,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
     while (w->stage < STAGES && !has_stage(w, w->stage));
     if (w->stage == STAGES && w->y0 + w->rows < w->ny)
         return begin_strip(w, w->y0 + w->rows, err);
-    if (w->stage == STAGES)
-        finish_device(w, state);
-    return TC_OK;
+    return w->stage == STAGES ? finish_device(w, state, err) : TC_OK;
 }
 
 /* --- the backend ------------------------------------------------------------------------ */

@@ -260,7 +260,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     st = ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
                    "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
     if (st == TC_OK)
-        st = ls_force_make(work, NULL, &force, err);
+        st = ls_force_make(work, &force, err);
     if (st == TC_OK)
         st = make_buffers(w, state, &force, err);
     ls_force_free(&force);

@@ -218,12 +218,12 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
 static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
-    const tc_status st = ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err);
+    tc_status st = ocl_get(&w->ocl, B_USED, 0, &used, sizeof used, err);
 
     w->parts = (uint32_t)used;
     if (st == TC_OK && w->parts > w->room) {
         w->host_only = true;
-        vol_host_resume(w->host, state, VOL_BANDS, 0);
+        st = vol_host_resume(w->host, state, VOL_BANDS, 0, err);
     }
     return st;
 }
@@ -264,10 +264,8 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
     tc_status st = TC_OK;
 
     w->host_only = true;
-    if (in_slabs(w)) {
-        vol_host_resume(w->host, state, VOL_SEAMS, (size_t)w->slab_slices * w->ny);
-        return TC_OK;
-    }
+    if (in_slabs(w))
+        return vol_host_resume(w->host, state, VOL_SEAMS, (size_t)w->slab_slices * w->ny, err);
     st = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
     if (st == TC_OK)
         st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells, sizeof cells, err);
@@ -276,8 +274,7 @@ static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
     state->membrane = (uint64_t)totals[0];
     state->outside = (uint64_t)totals[1];
     state->cells = (uint64_t)cells;
-    vol_host_resume(w->host, state, VOL_BIAS, 0);
-    return TC_OK;
+    return vol_host_resume(w->host, state, VOL_BIAS, 0, err);
 }
 
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)

@@ -231,7 +231,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->done = ((const an_state_head *)state)->portions_done;
     w->group = ocl_group_size(w->ocl.device, 128);
     if (st == TC_OK)
-        st = voting_levels_init(work->params, work->pixels, &w->s, err);
+        st = voting_levels_init(work, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
@@ -257,8 +257,9 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
 
     if (w->round == round)
         return TC_OK;
-    voting_tables_round(&w->s, &w->tables, round, w->pool);
-    st = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
+    st = voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err);
+    if (st == TC_OK)
+        st = ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err);
     if (st == TC_OK)
         st = ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err);
     w->round = st == TC_OK ? round : -1;

@@ -115,6 +115,7 @@ tc_status cc_check_result(const void *params, const wu_item *item, const wu_outp
 typedef struct cc_measure {
     const int32_t *plane;
     const wu_pixels *pixels;
+    const tc_poll *poll;
     uint32_t nx, ny;
     size_t rows;               /* of the table: 1 + regions */
     cc_region *regions;        /* [rows], by label */
@@ -125,7 +126,7 @@ typedef struct cc_measure {
 } cc_measure;
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
-void cc_measure_end(cc_measure *m);
+tc_status cc_measure_end(cc_measure *m, tc_err *err);
 /* Frees what begin took, if there is no end. */
 void cc_measure_drop(cc_measure *m);
 
@@ -153,6 +154,6 @@ const uint64_t *cc_host_bits(const void *worker);
  * the background. NULL without memory. */
 int32_t *cc_host_roots(void *worker);
 /* The plane is filled; goes on with `next`. Strips begin every strip_rows rows. */
-void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows);
+tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_err *err);
 
 #endif

@@ -91,6 +91,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
             state->threshold = w->threshold;
         w->phase++;
         w->done = 0;
+        w->batch = w->work->threads;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
     if (w->phase == CC_KEPT && w->params->split)
         head->portions_done = (uint64_t)CC_KEPT * w->bands;
@@ -115,6 +116,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     cc_worker *const w = worker;
     an_state_head *const head = &state->head;
     const double start = tc_seconds();
+    double begun;
     size_t parts, left;
     tc_status st = TC_OK;
 
@@ -129,10 +131,12 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         parts = phase_parts(w, w->phase);
         left = parts - w->done;
         if (left > w->batch)
-            left = w->batch;
+            left = (size_t)w->batch;
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
             left = 1;
+        begun = tc_seconds();
         an_pool_run(w->pool, run_part, w, left);
+        w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
         w->done += left;
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
@@ -222,17 +226,21 @@ static bool make_planes(cc_worker *w)
 
 /* An item that was left after the distance transform: the mask is where the
  * distance is not 0. */
-static void resume_split(cc_worker *w, const int32_t *distances)
+static tc_status resume_split(cc_worker *w, const int32_t *distances, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
+        const tc_status st = tc_ask(w->work->poll, err);
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
 
+        if (st != TC_OK)
+            return st;
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             if (distances[(size_t)y * w->nx + x] != 0)
                 words[x / 64] |= (uint64_t)1 << x % 64;
     }
     w->phase = CC_KEPT;
+    return TC_OK;
 }
 
 static tc_status cpu_open(const an_work *work, const void *state_at, void **worker, tc_err *err)
@@ -249,7 +257,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
-    w->batch = (size_t)work->threads * 16;
+    w->batch = work->threads;
     w->threshold = (uint32_t)w->params->threshold;
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
@@ -257,15 +265,13 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");
-    if (st != TC_OK) {
-        cpu_close(worker);
-        return st;
-    }
-    if (state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
-        resume_split(w, state->plane);
-    else if (phase_parts(w, CC_HISTOGRAM) == 0)
+    if (st == TC_OK && state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
+        st = resume_split(w, state->plane, err);
+    else if (st == TC_OK && phase_parts(w, CC_HISTOGRAM) == 0)
         w->phase = CC_MASK;
-    return TC_OK;
+    if (st != TC_OK)
+        cpu_close(worker);
+    return st;
 }
 
 /* --- with a device ---------------------------------------------------------------- */
@@ -293,13 +299,16 @@ int32_t *cc_host_roots(void *worker)
     return w->up;
 }
 
-void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows)
+tc_status cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows, tc_err *err)
 {
     cc_worker *const w = worker;
 
     for (uint32_t y = 0; y < w->ny; y++) {
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
+        const tc_status st = tc_ask(w->work->poll, err);
 
+        if (st != TC_OK)
+            return st;
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;
@@ -307,6 +316,7 @@ void cc_host_resume(void *worker, cc_phase next, uint32_t strip_rows)
     w->strip_rows = strip_rows;
     w->phase = next;
     w->done = 0;
+    return TC_OK;
 }
 
 const an_backend cc_cpu = {

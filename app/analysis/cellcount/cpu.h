@@ -59,7 +59,7 @@ typedef struct cc_worker {
     /* where the work is */
     cc_phase phase;
     size_t done;               /* parts of the phase */
-    size_t batch;
+    uint64_t batch;            /* parts that the threads do before they wait for each other */
 } cc_worker;
 
 /* Rows [*y0, *y1) of a band. */

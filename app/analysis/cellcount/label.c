@@ -196,16 +196,18 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
 /* Areas become new labels, 0 for what is left out. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
+    const size_t n = (size_t)w->first[w->bands];
     uint32_t label = 0;
+    tc_status st = TC_OK;
 
-    (void)err;
-    for (int32_t i = 0; i < w->first[w->bands]; i++) {
-        const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
+    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++) {
+            const bool kept = cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0);
 
-        w->areas[i] = kept ? ++label : 0;
-    }
+            w->areas[i] = kept ? ++label : 0;
+        }
     w->regions = label;
-    return TC_OK;
+    return st;
 }
 
 static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -258,8 +260,8 @@ static tc_status end_painting(cc_worker *w, tc_err *err)
 
     if (rows > cc_table_rows(w->nx, w->ny))
         return TC_OK;
-    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->work->pixels, .nx = w->nx, .ny = w->ny, .rows = rows,
-                               .regions = w->table };
+    w->measure = (cc_measure){ .plane = w->plane, .pixels = w->work->pixels, .poll = w->work->poll, .nx = w->nx, .ny = w->ny,
+                               .rows = rows, .regions = w->table };
     return cc_measure_begin(&w->measure, w->work->threads, err);
 }
 
@@ -270,9 +272,7 @@ static void measure_band(cc_worker *w, size_t band, cc_scratch *s)
 
 static tc_status end_measuring(cc_worker *w, tc_err *err)
 {
-    (void)err;
-    cc_measure_end(&w->measure);
-    return TC_OK;
+    return cc_measure_end(&w->measure, err);
 }
 
 const cc_work cc_components = { label_band, NULL };

@@ -85,10 +85,13 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
     const lab_picture p = background(w);
     uint32_t *const edges = w->scratch[0].edges;
 
-    (void)err;
     w->outside = -1;
     for (uint32_t y = 0; y < w->ny; y++) {
-        const size_t runs = lab_runs(&p, y, edges);
+        const tc_status st = tc_ask(w->work->poll, err);
+        const size_t runs = st == TC_OK ? lab_runs(&p, y, edges) : 0;
+
+        if (st != TC_OK)
+            return st;
 
         for (size_t k = 0; k < runs; k++) {
             const int32_t id = p.starts[(size_t)y * w->nx + edges[2 * k]];

@@ -85,10 +85,14 @@ static void merge(cc_region *r, const cc_region *o)
     r->y1 = o->y1 > r->y1 ? o->y1 : r->y1;
 }
 
-static void clear(cc_region *table, size_t rows)
+static tc_status clear(const cc_measure *m, cc_region *table, size_t rows, tc_err *err)
 {
-    for (size_t i = 0; i < rows; i++)
-        table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < rows; st = tc_ask(m->poll, err))
+        for (end = tc_block_end(i, rows); i < end; i++)
+            table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
+    return st;
 }
 
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
@@ -97,21 +101,27 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
     m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane ? threads : 1;
     m->others = malloc(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
     m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
-    if (m->others == NULL || m->sums == NULL) {
+    tc_status st = m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
+    if (st == TC_OK)
+        st = clear(m, m->regions, m->rows, err);
+    if (st == TC_OK)
+        st = clear(m, m->others, (m->tables - 1) * m->rows, err);
+    if (st != TC_OK)
         cc_measure_drop(m);
-        return tc_no_memory(err, "the regions");
-    }
-    clear(m->regions, m->rows);
-    clear(m->others, (m->tables - 1) * m->rows);
-    return TC_OK;
+    return st;
 }
 
-void cc_measure_end(cc_measure *m)
+tc_status cc_measure_end(cc_measure *m, tc_err *err)
 {
-    for (size_t i = 0; i < (m->tables - 1) * m->rows; i++)
-        merge(&m->regions[i % m->rows], &m->others[i]);
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < m->rows; st = tc_ask(m->poll, err))
+        for (end = tc_block_end(i, m->rows); i < end; i++)
+            for (size_t t = 0; t + 1 < m->tables; t++)
+                merge(&m->regions[i], &m->others[t * m->rows + i]);
     memset(&m->regions[0], 0, sizeof m->regions[0]);
     cc_measure_drop(m);
+    return st;
 }
 
 void cc_measure_drop(cc_measure *m)

@@ -8,14 +8,16 @@
 
 /* --- the arrays ------------------------------------------------------------------- */
 
-static void fill_table(const an_work *work, size_t item_index, const cc_region *regions, size_t n, wu_output *out)
+static tc_status fill_table(const an_work *work, size_t item_index, const cc_region *regions, size_t n, wu_output *out,
+                            tc_err *err)
 {
     int64_t *const item = wu_output_data(out, "region_item"), *const label = wu_output_data(out, "region_label");
     int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
     double *const centroid = wu_output_data(out, "region_centroid"), *const mean = wu_output_data(out, "region_mean");
     uint8_t *const border = wu_output_data(out, "region_border");
+    tc_status st = TC_OK;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
         const cc_region *const r = &regions[i + 1];
 
         item[i] = (int64_t)item_index;
@@ -29,7 +31,9 @@ static void fill_table(const an_work *work, size_t item_index, const cc_region *
         centroid[2 * i + 1] = (double)r->sum_x / (double)r->area;
         mean[i] = (double)r->sum_grey / (double)r->area;
         border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
+        st = tc_ask(work->poll, err);
     }
+    return st;
 }
 
 static void measure_band(void *user, unsigned thread, size_t band)
@@ -41,7 +45,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
                      tc_err *err)
 {
     const uint32_t nx = work->item->nx, ny = work->item->ny;
-    cc_measure m = { .plane = state->plane, .pixels = work->pixels, .nx = nx, .ny = ny,
+    cc_measure m = { .plane = state->plane, .pixels = work->pixels, .poll = work->poll, .nx = nx, .ny = ny,
                      .rows = (size_t)state->regions + 1 };
     an_pool *pool = NULL;
     tc_status st;
@@ -54,35 +58,39 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, work->threads, err);
     if (st == TC_OK)
         st = an_pool_create(m.tables, &pool, err);
+    if (st == TC_OK)
+        st = an_pool_run_polled(pool, measure_band, &m, cc_bands(nx, ny), work->poll, err);
+    an_pool_destroy(&pool);
+    if (st == TC_OK)
+        st = cc_measure_end(&m, err);
     if (st != TC_OK) {
         cc_measure_drop(&m);
         free(m.regions);
         return st;
     }
-    an_pool_run(pool, measure_band, &m, cc_bands(nx, ny));
-    an_pool_destroy(&pool);
-    cc_measure_end(&m);
     *regions = *owned = m.regions;
     return TC_OK;
 }
 
-/* Squared distances to the background, which the split goes on from. */
-static bool are_distances(const cc_state *state, uint32_t nx, uint32_t ny)
+static tc_status damaged(tc_err *err)
 {
-    const uint64_t most = (uint64_t)nx * nx + (uint64_t)ny * ny;
-
-    for (size_t i = 0; i < (size_t)nx * ny; i++)
-        if (state->plane[i] < 0 || (uint64_t)state->plane[i] > most)
-            return false;
-    return true;
+    return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-static bool are_labels(const cc_state *state, size_t n)
+/* Whether the plane holds 0 to `most`. */
+static tc_status are_at_most(const an_work *work, const cc_state *state, uint64_t most, tc_err *err)
 {
-    for (size_t i = 0; i < n; i++)
-        if ((uint32_t)state->plane[i] > state->regions)
-            return false;
-    return state->regions <= n;
+    const size_t n = (size_t)work->item->nx * work->item->ny;
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < n;) {
+        bool good = true;
+
+        for (end = tc_block_end(i, n); i < end; i++)
+            good = good && state->plane[i] >= 0 && (uint64_t)state->plane[i] <= most;
+        st = good ? tc_ask(work->poll, err) : damaged(err);
+    }
+    return st;
 }
 
 tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
@@ -94,10 +102,15 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     /* Of a picture of one grey value it is 1. */
     const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
                                : state->threshold == 0;
-    const bool good = done == 0 || (done == work->plan.portions && are_labels(state, (size_t)nx * ny)) ||
-                      (p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny) && are_distances(state, nx, ny));
 
-    return good && (done == 0 || known) ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
+    if (done == 0)
+        return TC_OK;
+    if (known && done == work->plan.portions && state->regions <= (uint64_t)nx * ny)
+        return are_at_most(work, state, state->regions, err);
+    /* Squared distances to the background, which the split goes on from. */
+    if (known && p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
+        return are_at_most(work, state, (uint64_t)nx * nx + (uint64_t)ny * ny, err);
+    return damaged(err);
 }
 
 static const wu_axis box = { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
@@ -126,7 +139,6 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
 {
     const cc_params *const p = work->params;
     const cc_state *const state = state_at;
-    const uint32_t nx = work->item->nx, ny = work->item->ny;
     const size_t n = (size_t)state->regions;
     const cc_region *regions = NULL;
     cc_region *owned = NULL;
@@ -134,15 +146,15 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
 
     if (st == TC_OK)
         st = cc_expect(p, work->item, out, err);
+    if (st == TC_OK && p->labels)
+        wu_output_lend(&out->arrays[out->n - 1], state->plane);
     if (st == TC_OK)
         st = wu_output_allocate(out, n, err);
     if (st == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
         *(int64_t *)wu_output_data(out, "threshold") = p->otsu ? (int64_t)state->threshold : p->threshold;
-        fill_table(work, item_index, regions, n, out);
+        st = fill_table(work, item_index, regions, n, out, err);
     }
-    if (st == TC_OK && p->labels)
-        memcpy(out->arrays[out->n - 1].data, state->plane, (size_t)nx * ny * sizeof *state->plane);
     free(owned);
     return st;
 }

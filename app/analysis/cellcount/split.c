@@ -8,6 +8,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/array.h"
+#include "app/base/sort.h"
 
 /* Appends; false without memory. */
 static bool saddles_add(cc_saddles *p, int32_t a, int32_t b, uint32_t d2)
@@ -41,15 +42,13 @@ static int by_height(const void *va, const void *vb)
     return by_pair(a, b);
 }
 
-/* Sorts, and leaves the highest of each pair. */
-static void saddles_merge(cc_saddles *p)
+/* Leaves the highest of each pair, of those from `from` on, which are sorted. */
+static void keep_highest(cc_saddles *p, size_t from)
 {
-    size_t kept = 0;
+    size_t kept = from;
 
-    if (p->n > 0)
-        qsort(p->list, p->n, sizeof *p->list, by_pair);
-    for (size_t i = 0; i < p->n; i++)
-        if (kept == 0 || p->list[i].a != p->list[kept - 1].a || p->list[i].b != p->list[kept - 1].b)
+    for (size_t i = from; i < p->n; i++)
+        if (kept == from || p->list[i].a != p->list[kept - 1].a || p->list[i].b != p->list[kept - 1].b)
             p->list[kept++] = p->list[i];
     p->n = kept;
 }
@@ -66,18 +65,20 @@ static int32_t maximum_of(int32_t *up, int32_t i)
 /* From the highest saddle down, a maximum that does not rise enough above the one
  * to a higher maximum becomes part of that.
  * up[maximum] becomes the maximum it is joined with. */
-static void merge_maxima(cc_saddles *p, const uint32_t *d2, int32_t *up)
+static tc_status merge_maxima(cc_saddles *p, const uint32_t *d2, int32_t *up, const tc_poll *poll, tc_err *err)
 {
-    if (p->n > 0)
-        qsort(p->list, p->n, sizeof *p->list, by_height);
-    for (size_t i = 0; i < p->n; i++) {
+    tc_status st = tc_sort(p->list, p->n, sizeof *p->list, by_height, poll, err);
+
+    for (size_t i = 0; st == TC_OK && i < p->n; i++) {
         const int32_t a = maximum_of(up, p->list[i].a), b = maximum_of(up, p->list[i].b);
         const bool a_higher = cc_higher(d2[a], a, d2[b], b);
         const int32_t low = a_higher ? b : a, high = a_higher ? a : b;
 
         if (a != b && !cc_apart(d2[low], p->list[i].d2))
             up[low] = high;
+        st = tc_ask(poll, err);
     }
+    return st;
 }
 
 /* --- the phases ------------------------------------------------------------------------ */
@@ -192,31 +193,52 @@ static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
             if (eight_connected && x + 1 < nx)
                 good &= add_saddle(w, &s->saddles, i, i + nx + 1);
         }
-    /* Many saddles twice: not for long. */
-    if (s->saddles.n > 2 * before)
-        saddles_merge(&s->saddles);
+    /* Many saddles were found more than once. */
+    if (s->saddles.n > before)
+        qsort(s->saddles.list + before, s->saddles.n - before, sizeof *s->saddles.list, by_pair);
+    keep_highest(&s->saddles, before);
     s->no_memory |= !good;
+}
+
+/* The saddles of all threads. */
+static tc_status gather(cc_worker *w, cc_saddles *all, tc_err *err)
+{
+    tc_status st = TC_OK;
+    size_t n = 0;
+
+    for (unsigned t = 0; t < w->work->threads; t++)
+        n += w->scratch[t].saddles.n;
+    all->list = malloc((n + 1) * sizeof *all->list);
+    if (all->list == NULL)
+        return tc_no_memory(err, "the cells");
+    for (unsigned t = 0; t < w->work->threads; t++) {
+        cc_saddles *const p = &w->scratch[t].saddles;
+
+        for (size_t i = 0, end; st == TC_OK && i < p->n; i = end, st = tc_ask(w->work->poll, err)) {
+            end = tc_block_end(i, p->n);
+            memcpy(all->list + all->n, p->list + i, (end - i) * sizeof *p->list);
+            all->n += end - i;
+        }
+        free(p->list);
+        memset(p, 0, sizeof *p);
+    }
+    return st;
 }
 
 static tc_status end_saddles(cc_worker *w, tc_err *err)
 {
+    const tc_poll *const poll = w->work->poll;
     cc_saddles all = { 0 };
+    tc_status st = gather(w, &all, err);
 
-    for (unsigned t = 0; t < w->work->threads; t++) {
-        cc_saddles *const p = &w->scratch[t].saddles;
-
-        for (size_t i = 0; i < p->n; i++)
-            if (!saddles_add(&all, p->list[i].a, p->list[i].b, p->list[i].d2)) {
-                free(all.list);
-                return tc_no_memory(err, "the cells");
-            }
-        free(p->list);
-        memset(p, 0, sizeof *p);
+    if (st == TC_OK)
+        st = tc_sort(all.list, all.n, sizeof *all.list, by_pair, poll, err);
+    if (st == TC_OK) {
+        keep_highest(&all, 0);
+        st = merge_maxima(&all, (const uint32_t *)w->plane, w->up, poll, err);
     }
-    saddles_merge(&all);
-    merge_maxima(&all, (const uint32_t *)w->plane, w->up);
     free(all.list);
-    return TC_OK;
+    return st;
 }
 
 static void clear_band(cc_worker *w, size_t band, cc_scratch *s)

@@ -16,8 +16,7 @@
 enum {
     STRIP_ROWS = 32,            /* of a part's box, where there are slices */
     PART_VOXELS = 1 << 18,
-    PART_RUNS = 64,             /* runs of blocks in a part */
-    BATCH = 64                  /* parts for each thread before it waits for the others */
+    MOST_RUNS = 64              /* runs of blocks in a part */
 };
 
 typedef enum phase {
@@ -50,10 +49,12 @@ typedef struct cpu_worker {
     edt_job edt;
     phase phase;
     size_t next, parts;         /* of the phase */
+    uint64_t batch[PHASE_NEAR + 1];     /* parts of each phase before the threads wait for each other */
     float dt;
     ls_found found;             /* of the phase, all threads */
     ls_box *runs;               /* band: active blocks, joined along x, in voxels */
     size_t n_runs;
+    size_t part_runs;           /* in a part: fewer where they can be long */
     bool all_blocks;            /* PHASE_NEAR looks at every block */
     scratch *scratch;           /* [threads] */
 } cpu_worker;
@@ -174,9 +175,9 @@ static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
 
 static void run_band(cpu_worker *w, scratch *s, size_t part)
 {
-    const size_t end = smaller((part + 1) * PART_RUNS, w->n_runs);
+    const size_t end = smaller((part + 1) * w->part_runs, w->n_runs);
 
-    for (size_t i = part * PART_RUNS; i < end; i++) {
+    for (size_t i = part * w->part_runs; i < end; i++) {
         if (w->phase == PHASE_STEP)
             step_box(w, s, &w->runs[i]);
         else
@@ -273,9 +274,9 @@ static size_t parts_of(const cpu_worker *w, phase p)
     case PHASE_EDT_Z:
         return edt_parts(&w->edt, p - PHASE_EDT_X);
     case PHASE_STEP:
-        return band ? quotient_up(w->n_runs, PART_RUNS) : dense_parts(&w->size);
+        return band ? quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
     case PHASE_APPLY:
-        return band ? quotient_up(w->n_runs, PART_RUNS) : chunks;
+        return band ? quotient_up(w->n_runs, w->part_runs) : chunks;
     case PHASE_NEAR:
         return (size_t)w->size.by * w->size.bz;
     default:
@@ -392,15 +393,18 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Some parts; ends the phase with its last one. */
+/* Parts for about a tenth of a second at most; ends the phase with its last one. */
 static tc_status advance(cpu_worker *w, tc_err *err)
 {
-    const size_t n = smaller(w->parts - w->next, (size_t)w->work->threads * BATCH);
+    uint64_t *const batch = &w->batch[w->phase];
+    const size_t n = smaller(w->parts - w->next, *batch);
+    const double start = tc_seconds();
 
     if (n == 1)
         run_part(w, 0, 0);
     else if (n > 1)
         an_pool_run(w->pool, run_part, w, n);
+    *batch = an_next_batch(*batch, n, w->work->threads, tc_seconds() - start);
     w->next += n;
     return w->next == w->parts ? end_phase(w, err) : TC_OK;
 }
@@ -468,9 +472,12 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->size = ls_size_of(work->item);
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
-    st = an_pool_create(work->threads, &w->pool, err);
+    w->part_runs = smaller(4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1, MOST_RUNS);
+    for (int i = 0; i <= PHASE_NEAR; i++)
+        w->batch[i] = work->threads;
+    st = ls_force_make(work, &w->force, err);
     if (st == TC_OK)
-        st = ls_force_make(work, w->pool, &w->force, err);
+        st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK) {
         w->edt = (edt_job){ .nx = w->size.nx, .ny = w->size.ny, .nz = w->size.nz, .sides = EDT_BOTH };
         if (!make_fields(w) || !make_scratch(w))
@@ -497,7 +504,7 @@ static void attach(cpu_worker *w, void *state)
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    const double end = tc_seconds() + 0.1;
+    const double end = tc_seconds() + 0.05;
     tc_status st = TC_OK;
 
     attach(w, state);
@@ -520,22 +527,38 @@ static bool changes_phi(phase p)
     return p == PHASE_APPLY || p == PHASE_DISTANCE || p == PHASE_NEAR;
 }
 
+static tc_status copy_phi(const cpu_worker *w, float *to, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
+        memcpy(to + i, w->phi + i, (tc_block_end(i, w->size.voxels) - i) * sizeof *to);
+        st = tc_ask(w->work->poll, err);
+    }
+    return st;
+}
+
 static tc_status cpu_sync(void *worker, void *state, tc_err *err)
 {
     cpu_worker *const w = worker;
     tc_status st = TC_OK;
 
     attach(w, state);
-    while (st == TC_OK && changes_phi(w->phase))
+    while (st == TC_OK && changes_phi(w->phase)) {
         st = advance(w, err);
+        if (st == TC_OK)
+            st = tc_ask(w->work->poll, err);
+    }
+    if (st == TC_OK && w->phi == w->own) {
+        /* A step under way writes to the state's memory: begin it again. */
+        w->phase = PHASE_NONE;
+        st = copy_phi(w, ls_phi(state), err);
+    }
     if (st != TC_OK)
         return st;
     if (w->phi == w->own) {
-        /* A step under way writes to the state's memory: begin it again. */
-        memcpy(ls_phi(state), w->own, w->size.voxels * sizeof(float));
         w->phi = ls_phi(state);
         w->other = w->own;
-        w->phase = PHASE_NONE;
     }
     memcpy(state, &w->head, sizeof w->head);
     return TC_OK;

@@ -14,6 +14,8 @@ enum { ROW_VOXELS = 1 << 16 };
 typedef struct field_rows {
     const ls_params *p;
     const wu_pixels *px;
+    const tc_poll *poll;
+    an_pool *pool;
     an_gauss blur;
     unsigned axis;              /* of the blur */
     uint32_t *from, *to;
@@ -104,38 +106,36 @@ static void run_rows(void *user, unsigned thread, size_t part)
         w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny), thread);
 }
 
-static void all_rows(field_rows *w, an_pool *pool)
+static tc_status all_rows(field_rows *w, tc_err *err)
 {
     const size_t rows = (size_t)w->px->ny * w->px->nz;
-    const size_t parts = (rows + w->rows_per_part - 1) / w->rows_per_part;
 
-    if (pool != NULL)
-        an_pool_run(pool, run_rows, w, parts);
-    else
-        for (size_t i = 0; i < parts; i++)
-            run_rows(w, 0, i);
+    return an_pool_run_polled(w->pool, run_rows, w, (rows + w->rows_per_part - 1) / w->rows_per_part, w->poll, err);
 }
 
 /* From one field to the other and back, axis by axis; w->to has it then, w->from is
  * free. */
-static void smooth(field_rows *w, an_pool *pool)
+static tc_status smooth(field_rows *w, tc_err *err)
 {
+    tc_status st = TC_OK;
+
     w->row = blur_row;
-    for (w->axis = 0; w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
+    for (w->axis = 0; st == TC_OK && w->axis < (w->px->nz > 1 ? 3 : 2); w->axis++) {
         uint32_t *const done = w->to;
 
         w->to = w->from;
         w->from = done;
-        all_rows(w, pool);
+        st = all_rows(w, err);
     }
+    return st;
 }
 
-tc_status ls_force_make(const an_work *work, an_pool *pool, ls_force *force, tc_err *err)
+tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
 {
     const ls_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz, bytes = n * sizeof(float) + LS_PAD_BYTES;
-    field_rows w = { .p = p, .px = px, .force = force, .rows_per_part = ROW_VOXELS / px->nx + 1, .row = load_row };
+    field_rows w = { .p = p, .px = px, .poll = work->poll, .force = force, .rows_per_part = ROW_VOXELS / px->nx + 1, .row = load_row };
     tc_status st = TC_OK;
 
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
@@ -149,15 +149,19 @@ tc_status ls_force_make(const an_work *work, an_pool *pool, ls_force *force, tc_
         st = tc_no_memory(err, "levelset");
         goto end;
     }
-    all_rows(&w, pool);
-    if (p->smooth > 0)
-        smooth(&w, pool);
+    st = an_pool_create(work->threads, &w.pool, err);
+    if (st == TC_OK)
+        st = all_rows(&w, err);
+    if (st == TC_OK && p->smooth > 0)
+        st = smooth(&w, err);
     force->data = (float *)w.from;
     w.from = w.to;
     w.to = NULL;
     w.row = force_row;
-    all_rows(&w, pool);
+    if (st == TC_OK)
+        st = all_rows(&w, err);
 end:
+    an_pool_destroy(&w.pool);
     free(w.lines);
     free(w.from);
     free(w.to);

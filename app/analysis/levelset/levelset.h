@@ -106,8 +106,8 @@ typedef struct ls_force {
     float *data;                /* -alpha D */
     float *stop;                /* factor of F at edges; NULL without edge_stop */
 } ls_force;
-/* From the pixels. pool may be NULL. *force: ls_force_free. */
-tc_status ls_force_make(const an_work *work, an_pool *pool, ls_force *force, tc_err *err);
+/* From the pixels. *force: ls_force_free. */
+tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
 /* params.c */

@@ -26,11 +26,16 @@ tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     const float *const phi = ls_phi_const(state);
+    tc_status st = TC_OK;
 
-    for (size_t i = 0; i < voxels; i++)
-        if (!__builtin_isfinite(phi[i]))
-            return tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
-    return TC_OK;
+    for (size_t i = 0, end; st == TC_OK && i < voxels;) {
+        bool finite = true;
+
+        for (end = tc_block_end(i, voxels); i < end; i++)
+            finite = finite && __builtin_isfinite(phi[i]);
+        st = finite ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
+    }
+    return st;
 }
 
 tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
@@ -50,10 +55,13 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     if (st != TC_OK)
         return st;
     mask = out->arrays[out->n - 1].data;
-    for (size_t i = 0; i < voxels; i++) {
-        mask[i] = phi[i] < 0;
-        inside += mask[i];
-    }
+    for (size_t i = 0, end; st == TC_OK && i < voxels; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, voxels); i < end; i++) {
+            mask[i] = phi[i] < 0;
+            inside += mask[i];
+        }
+    if (st != TC_OK)
+        return st;
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
     *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
     *(int64_t *)wu_output_data(out, "iterations_run") = (int64_t)ls_iterations_at(p, head->head.portions_done);

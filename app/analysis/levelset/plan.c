@@ -181,13 +181,18 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     size_t inside = 0;
 
     for (uint32_t z = 0; z < px->nz; z++)
-        for (uint32_t y = 0; y < px->ny; y++)
+        for (uint32_t y = 0; y < px->ny; y++) {
+            const tc_status st = tc_ask(work->poll, err);
+
+            if (st != TC_OK)
+                return st;
             for (uint32_t x = 0; x < px->nx; x++) {
                 const bool in = starts_inside(p, px, x, y, z);
 
                 inside += in;
                 *phi++ = in ? -1.0f : 1.0f;
             }
+        }
     const char *const fault = start_fault(inside, (uint64_t)px->nx * px->ny * px->nz);
     return fault == NULL ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s", fault);
 }

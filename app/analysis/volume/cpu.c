@@ -31,7 +31,7 @@ typedef struct cpu_worker {
     size_t slab_rows;          /* of a device; 0: there were no slabs */
     vol_phase phase;
     size_t done;               /* parts of the phase */
-    size_t batch;
+    uint64_t batch;            /* parts that the threads do before they wait for each other */
     bool started;
     bool zeros;                /* membrane and what is outside is 0 to begin with */
 } cpu_worker;
@@ -281,18 +281,20 @@ static void sizes_band(cpu_worker *w, size_t band, scratch *s)
 static tc_status end_sizes(cpu_worker *w, vol_state *state, tc_err *err)
 {
     const vol_params *const p = w->params;
+    const size_t cells = (size_t)w->cells;
     uint32_t label = 0;
+    tc_status st = TC_OK;
 
-    (void)err;
-    for (int32_t i = 0; i < w->cells; i++) {
-        const int64_t size = w->sizes[i] & ~BORDER;
-        const bool kept = size >= p->min_voxels && size <= p->max_voxels &&
-                          !(p->exclude_border && (w->sizes[i] & BORDER));
+    for (size_t i = 0, end; st == TC_OK && i < cells; st = tc_ask(w->work->poll, err))
+        for (end = tc_block_end(i, cells); i < end; i++) {
+            const int64_t size = w->sizes[i] & ~BORDER;
+            const bool kept = size >= p->min_voxels && size <= p->max_voxels &&
+                              !(p->exclude_border && (w->sizes[i] & BORDER));
 
-        w->sizes[i] = kept ? ++label : 0;
-    }
+            w->sizes[i] = kept ? ++label : 0;
+        }
     state->cells = label;
-    return TC_OK;
+    return st;
 }
 
 static void last_band(cpu_worker *w, size_t band, scratch *s)
@@ -384,6 +386,7 @@ static void go_to(cpu_worker *w, vol_state *state, vol_phase next)
 {
     w->phase = next;
     w->done = 0;
+    w->batch = w->work->threads;
     while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
     if (w->phase == VOL_KEPT && w->params->repair)
@@ -403,14 +406,21 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 /* The nodes are zeros at first, as the phases expect; a state that was left on its
  * way to a resting place is cleared. */
-static void take_nodes(cpu_worker *w, vol_state *state)
+static tc_status take_nodes(cpu_worker *w, vol_state *state, tc_err *err)
 {
-    if (!w->started && state->begun && state->head.portions_done == 0)
-        memset(state, 0, w->work->plan.state_bytes);
-    w->started = true;
+    const size_t bytes = w->work->plan.state_bytes;
+    const bool clear = !w->started && state->begun && state->head.portions_done == 0;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0; clear && st == TC_OK && at < bytes; at = tc_block_end(at, bytes)) {
+        memset((unsigned char *)state + at, 0, tc_block_end(at, bytes) - at);
+        st = tc_ask(w->work->poll, err);
+    }
     state->begun = 1;
+    w->started = st == TC_OK;
     w->stack.nodes = state->nodes;
     w->repair.plane = state->nodes + 1;
+    return st;
 }
 
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err)
@@ -422,11 +432,14 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     *portions_done = state->head.portions_done;
     if (state->head.portions_done == w->work->plan.portions || w->phase >= until)
         return TC_OK;
-    take_nodes(w, state);
+    st = take_nodes(w, state, err);
+    if (st != TC_OK)
+        return st;
     /* A small stack is done in one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
-        const size_t left = parts - w->done < w->batch ? parts - w->done : w->batch;
+        const size_t left = parts - w->done < w->batch ? parts - w->done : (size_t)w->batch;
+        const double begun = tc_seconds();
 
         if (w->done == 0)
             st = begin(w, state, err);
@@ -435,6 +448,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         if (w->phase == VOL_BANDS)
             state->head.portions_done = 0;         /* the repaired membrane goes */
         an_pool_run(w->pool, run_part, w, left);
+        w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
         w->done += left;
         *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done < parts)
@@ -508,7 +522,7 @@ static void describe(cpu_worker *w, const an_work *work)
     w->n = w->rows * w->nx;
     w->band_rows = vol_band_rows(item->nx);
     w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
-    w->batch = (size_t)work->threads * 16;
+    w->batch = work->threads;
     w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
                             .through = w->params->through, .source = w,
                             .row = w->params->repair ? row_of_plane : row_of_pixels };
@@ -562,15 +576,16 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
     }
 }
 
-void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows)
+tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err)
 {
     cpu_worker *const w = worker;
+    tc_status st;
 
     /* What is left of an interrupted run is cleared, unless it is what is wanted. */
     if (next != VOL_BANDS || w->params->repair)
         w->started = true;
     w->zeros = false;
-    take_nodes(w, state);
+    st = take_nodes(w, state, err);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
     if (next == VOL_SEAMS) {
         w->stack.row = row_of_plane;
@@ -578,6 +593,7 @@ void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab
         memset(w->stack.roots, 1, w->rows * sizeof *w->stack.roots);
     }
     go_to(w, state, next);
+    return st;
 }
 
 const an_backend vol_cpu = {

@@ -1,6 +1,7 @@
 /* volume: which arrays a result has, and from labels to them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/common/bits.h"
 #include "app/base/pool.h"
@@ -77,20 +78,20 @@ static void merge(cell *c, const cell *o)
     }
 }
 
-static tc_status measure_bands(measure *m, unsigned threads, tc_err *err)
+static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll, tc_err *err)
 {
     an_pool *pool = NULL;
-    const tc_status st = an_pool_create(threads, &pool, err);
+    tc_status st = an_pool_create(threads, &pool, err);
 
-    if (st != TC_OK)
-        return st;
-    an_pool_run(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx));
+    if (st == TC_OK)
+        st = an_pool_run_polled(pool, measure_band, m, (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx),
+                                poll, err);
     an_pool_destroy(&pool);
-    for (unsigned t = 1; t < threads; t++) {
-        for (size_t i = 0; i < m->n; i++)
-            merge(&m->tables[i], &m->tables[t * m->n + i]);
-    }
-    return TC_OK;
+    for (size_t i = 0, end; st == TC_OK && i < m->n; st = tc_ask(poll, err))
+        for (end = tc_block_end(i, m->n); i < end; i++)
+            for (unsigned t = 1; t < threads; t++)
+                merge(&m->tables[i], &m->tables[t * m->n + i]);
+    return st;
 }
 
 /* *out: the cells, the caller's. */
@@ -101,70 +102,88 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, cell
     /* A table for each thread, unless they would be large beside the plane. */
     const unsigned threads = work->threads * n * sizeof(cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
+    tc_status st = TC_OK;
 
     *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
     if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
-    for (size_t i = 0; i < threads * n; i++)
-        m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-    return measure_bands(&m, threads, err);
+    for (size_t i = 0, end; st == TC_OK && i < threads * n; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, threads * n); i < end; i++)
+            m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
+    return st == TC_OK ? measure_bands(&m, threads, work->poll, err) : st;
+}
+
+static tc_status damaged(tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
+}
+
+/* Whether voxels are 0 to `most`; seen, if there is one, tells which values are. */
+static tc_status are_at_most(const an_work *work, const vol_state *state, uint64_t most, uint8_t *seen, tc_err *err)
+{
+    const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < voxels;) {
+        bool good = true;
+
+        for (end = tc_block_end(i, voxels); good && i < end; i++) {
+            const uint32_t label = (uint32_t)state->nodes[1 + i];
+
+            good = label <= most;
+            if (good && seen != NULL)
+                seen[label] = 1;
+        }
+        st = good ? tc_ask(work->poll, err) : damaged(err);
+    }
+    return st;
 }
 
 /* Whether the voxels of a final state are labelled 1 to cells, with a voxel at least for
  * each. */
-static bool are_labels(const vol_state *state, size_t voxels)
+static tc_status are_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
+    const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     uint8_t *const seen = state->cells <= voxels ? calloc((size_t)state->cells + 1, 1) : NULL;
-    bool good = seen != NULL;
-    size_t missing = good ? (size_t)state->cells : 0;
+    tc_status st = state->cells > voxels ? damaged(err) : seen == NULL ? tc_no_memory(err, "the cells")
+                 : are_at_most(work, state, state->cells, seen, err);
 
-    for (size_t i = 1; good && i <= voxels; i++) {
-        const uint32_t label = (uint32_t)state->nodes[i];
-
-        good = label <= state->cells;
-        if (good && label > 0) {
-            missing -= !seen[label];
-            seen[label] = 1;
-        }
-    }
+    if (st == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
+        st = damaged(err);
     free(seen);
-    return good && missing == 0;
-}
-
-static bool are_at_most(const vol_state *state, size_t voxels, uint32_t most)
-{
-    for (size_t i = 1; i <= voxels; i++)
-        if ((uint32_t)state->nodes[i] > most)
-            return false;
-    return true;
+    return st;
 }
 
 tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err)
 {
     const vol_params *const p = work->params;
     const vol_state *const state = state_at;
-    const size_t rows = (size_t)work->item->ny * work->item->nz, voxels = rows * work->item->nx;
+    const size_t rows = (size_t)work->item->ny * work->item->nz;
     const size_t band_rows = vol_band_rows(work->item->nx), bands = (rows + band_rows - 1) / band_rows;
     const uint64_t done = state->head.portions_done;
-    /* Nodes that have been begun are cleared; a repaired membrane is 0, the rest 1. */
-    const bool good = (done == 0 && (state->begun != 0 || are_at_most(state, voxels, 0))) ||
-                      (done == work->plan.portions && are_labels(state, voxels)) ||
-                      (p->repair && done == (uint64_t)VOL_KEPT * bands && are_at_most(state, voxels, 1));
 
-    return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
+    if (done == work->plan.portions)
+        return are_labels(work, state, err);
+    /* Nodes that have been begun are cleared; a repaired membrane is 0, the rest 1. */
+    if (done == 0)
+        return state->begun != 0 ? TC_OK : are_at_most(work, state, 0, NULL, err);
+    return p->repair && done == (uint64_t)VOL_KEPT * bands ? are_at_most(work, state, 1, NULL, err) : damaged(err);
 }
 
 /* --- the arrays ------------------------------------------------------------------- */
 
-static void fill_table(const wu_item *item, size_t item_index, const cell *cells, size_t n, const wu_output *out)
+static tc_status fill_table(const an_work *work, size_t item_index, const cell *cells, size_t n, const wu_output *out,
+                            tc_err *err)
 {
+    const wu_item *const item = work->item;
     int64_t *const items = wu_output_data(out, "cell_item"), *const label = wu_output_data(out, "cell_label");
     int64_t *const voxels = wu_output_data(out, "cell_voxels"), *const bbox = wu_output_data(out, "cell_bbox");
     double *const volume = wu_output_data(out, "cell_volume"), *const centroid = wu_output_data(out, "cell_centroid");
     uint8_t *const border = wu_output_data(out, "cell_border");
     const uint32_t size[3] = { item->nz, item->ny, item->nx };
+    tc_status st = TC_OK;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
         const cell *const c = &cells[i];
 
         items[i] = (int64_t)item_index;
@@ -177,7 +196,9 @@ static void fill_table(const wu_item *item, size_t item_index, const cell *cells
             centroid[3 * i + k] = (double)c->sum[k] / (double)c->voxels;
             border[i] |= c->lo[k] == 0 || c->hi[k] == size[k];
         }
+        st = tc_ask(work->poll, err);
     }
+    return st;
 }
 
 static void set_integer(const wu_output *out, const char *name, uint64_t value)
@@ -251,10 +272,10 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state_a
         wu_output_lend(&out->arrays[out->n - 1], state->nodes + 1);
     if (st == TC_OK)
         st = wu_output_allocate(out, state->cells, err);
-    if (st == TC_OK) {
-        fill_table(work->item, item_index, cells, (size_t)state->cells, out);
+    if (st == TC_OK)
+        st = fill_table(work, item_index, cells, (size_t)state->cells, out, err);
+    if (st == TC_OK)
         fill_totals(work->item, state, cells, out);
-    }
     free(cells);
     return st;
 }

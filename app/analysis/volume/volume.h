@@ -153,6 +153,6 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
 /* Goes on with `next`. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
  * nodes with ~root within the slab, 0 for membrane; slabs begin every slab_rows rows.
  * VOL_BIAS: with labels, 0 for membrane, and for the outside 0 or, after a repair, -1. */
-void vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows);
+tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err);
 
 #endif

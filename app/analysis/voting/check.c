@@ -93,7 +93,7 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
         st = check_order(p, &peaks, err);
     /* Refined points may have come closer. */
     if (st == TC_OK && !p->refine) {
-        st = voting_suppress(&s, &peaks, err);
+        st = voting_suppress(&s, &peaks, NULL, err);
         if (st == TC_OK && peaks.n < n)
             st = tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");
     }

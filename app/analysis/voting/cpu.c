@@ -17,7 +17,10 @@ typedef struct cpu_worker {
     /* the current step */
     voting_phase phase;
     uint64_t first;             /* band of part 0 */
-    uint64_t batch;             /* bands of a step */
+    uint64_t batch[VOTING_REBLUR + 1];      /* bands of a step of each phase */
+    uint32_t strips;            /* that a band is cut into, in its phase: one where it is quickly done */
+    uint32_t *turned;           /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
+    size_t turned_size;
 } cpu_worker;
 
 /* --- voters ------------------------------------------------------------------------ */
@@ -44,6 +47,8 @@ typedef struct band {
     uint32_t *sums;             /* of (row 0, x = 0) */
     size_t stride;
     int rows;
+    uint32_t x0, x1;            /* the columns that are wanted */
+    uint32_t from, to;          /* those of voters that reach them */
 } band;
 
 /* Adds one voter, dz slices away and in row y of the band's own count. */
@@ -72,26 +77,32 @@ static void store_band(const cpu_worker *w, const band *b, uint32_t z, uint32_t 
         uint32_t *const out = w->votes + ((size_t)z * s->ny + y0 + (size_t)y) * s->nx;
         uint32_t sum = 0;
 
-        for (int64_t x = -s->shape.reach[2]; x < 0; x++)
+        for (int64_t x = (int64_t)b->from - s->shape.reach[2]; x < b->x0; x++)
             sum += in[x];
-        for (size_t x = 0; x < s->nx; x++) {
+        for (size_t x = b->x0; x < b->x1; x++) {
             sum += in[x];
             out[x] = sum;
         }
     }
 }
 
+/* Room for the sums of a row, with the reach to either side. */
 static size_t band_stride(const voting_scheme *s)
 {
     return s->nx + 2 * (size_t)s->shape.reach[2] + 2;
 }
 
-static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1)
+/* Columns [x0, x1) of a band. */
+static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t y0, uint32_t y1, uint32_t x0, uint32_t x1)
 {
     const voting_scheme *const s = &w->s;
-    const band b = { scratch + s->shape.reach[2], band_stride(s), (int)(y1 - y0) };
+    const uint32_t reach = (uint32_t)s->shape.reach[2];
+    band b = { .rows = (int)(y1 - y0), .x0 = x0, .x1 = x1, .from = x0 > reach ? x0 - reach : 0,
+               .to = s->nx - x1 > reach ? x1 + reach : s->nx };
     const int64_t top = (int64_t)y0 - s->shape.reach[1], bottom = (int64_t)y1 + s->shape.reach[1];
 
+    b.stride = b.to - b.from + 2 * (size_t)reach + 2;
+    b.sums = scratch + (int64_t)reach - (int64_t)b.from;
     memset(scratch, 0, (size_t)b.rows * b.stride * sizeof *scratch);
     for (int dz = -s->shape.reach[0]; dz <= s->shape.reach[0]; dz++) {
         const int64_t from = (int64_t)z - dz;
@@ -101,7 +112,7 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
         for (int64_t y = top < 0 ? 0 : top; y < bottom && y < (int64_t)s->ny; y++) {
             const uint32_t *const row = w->voters + ((size_t)from * s->ny + (size_t)y) * s->nx;
 
-            for (uint32_t x = 0; x < s->nx; x++)
+            for (uint32_t x = b.from; x < b.to; x++)
                 if (VOTING_WEIGHT(row[x]) != 0)
                     add_voter(w, &b, row[x], dz, (int)(y - (int64_t)y0), x);
         }
@@ -111,17 +122,35 @@ static void do_vote(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint32_t
 
 /* --- turn ------------------------------------------------------------------------------ */
 
-static void do_turn(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y1)
+/* Columns [x0, x1) of a band, into a band of its own. */
+static void do_turn(const cpu_worker *w, uint32_t *turned, uint32_t z, uint32_t y0, uint32_t y1, uint32_t x0, uint32_t x1)
 {
     const voting_tables *const t = &w->tables;
 
-    for (uint32_t y = y0; y < y1; y++) {
+    for (uint32_t y = y0; y < y1; y++, turned += w->s.nx) {
         const size_t at = ((size_t)z * w->s.ny + y) * w->s.nx;
 
-        for (size_t x = 0; x < w->s.nx; x++)
-            if (VOTING_WEIGHT(w->voters[at + x]) != 0)
-                w->voters[at + x] = voting_turned(&w->s.shape, w->voters[at + x], (tc_i32)z, (tc_i32)y, (tc_i32)x,
-                                                  w->votes + at + x, t->spans, t->rows, t->dir_of_offset);
+        for (size_t x = x0; x < x1; x++) {
+            const uint32_t voter = w->voters[at + x];
+
+            turned[x] = VOTING_WEIGHT(voter) == 0 ? voter
+                      : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x, w->votes + at + x, t->spans,
+                                      t->rows, t->dir_of_offset);
+        }
+    }
+}
+
+/* Takes over the bands of the step. */
+static void take_turned(const cpu_worker *w, uint64_t n)
+{
+    const size_t nx = w->s.nx;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t z, y0, y1;
+
+        voting_band_rows(&w->s, w->first + i, &z, &y0, &y1);
+        memcpy(w->voters + ((size_t)z * w->s.ny + y0) * nx, w->turned + i * w->s.band_rows * nx,
+               (y1 - y0) * nx * sizeof *w->voters);
     }
 }
 
@@ -132,9 +161,11 @@ static void run_band(void *user, unsigned thread, size_t part)
     const cpu_worker *const w = user;
     const voting_scheme *const s = &w->s;
     uint32_t *const plane = w->phase == VOTING_REBLUR ? w->voters : w->votes;
+    const size_t at = part / w->strips, strip = part % w->strips;
+    const uint32_t x0 = (uint32_t)(s->nx * strip / w->strips), x1 = (uint32_t)(s->nx * (strip + 1) / w->strips);
     uint32_t z, y0, y1;
 
-    voting_band_rows(s, w->first + part, &z, &y0, &y1);
+    voting_band_rows(s, w->first + at, &z, &y0, &y1);
     switch (w->phase) {
     case VOTING_BLUR:
     case VOTING_REBLUR:
@@ -145,10 +176,10 @@ static void run_band(void *user, unsigned thread, size_t part)
         do_voters(w, z, y0, y1);
         break;
     case VOTING_VOTE:
-        do_vote(w, w->scratch[thread], z, y0, y1);
+        do_vote(w, w->scratch[thread], z, y0, y1, x0, x1);
         break;
     case VOTING_TURN:
-        do_turn(w, z, y0, y1);
+        do_turn(w, w->turned + at * s->band_rows * s->nx, z, y0, y1, x0, x1);
         break;
     }
 }
@@ -165,6 +196,7 @@ static void cpu_close(void **worker)
         free(w->scratch[i]);
     free(w->scratch);
     voting_tables_free(&w->tables);
+    free(w->turned);
     free(w);
 }
 
@@ -193,10 +225,11 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         return tc_no_memory(err, "voting");
     w->work = work;
     w->params = work->params;
-    w->batch = work->threads;
+    for (int i = 0; i <= VOTING_REBLUR; i++)
+        w->batch[i] = work->threads;
     st = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
     if (st == TC_OK)
-        st = voting_levels_init(w->params, work->pixels, &w->s, err);
+        st = voting_levels_init(work, &w->s, err);
     if (st == TC_OK)
         st = voting_tables_init(&w->s, &w->tables, err);
     if (st == TC_OK)
@@ -208,28 +241,69 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return st;
 }
 
+/* Strips of a band: what a voter does at most, in additions or look-ups, says how long one takes. */
+static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
+{
+    const double most = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
+    const double cost = phase == VOTING_VOTE ? cells / (2 * s->shape.reach[1] + 1) * (rows + 2 * s->shape.reach[1]) * rows
+                      : phase == VOTING_TURN ? rows * cells * (2 * s->shape.reach[2] + 1) : 0;
+    const double strips = cost * s->nx / most + 1;
+
+    return strips < s->nx ? (uint32_t)strips : s->nx;
+}
+
+/* The voters' phases can take long: they ask, and where they are to stop the step counts for
+ * nothing. Votes are made anew then; voters are turned once only. */
+static tc_status do_round(cpu_worker *w, int round, uint64_t n, tc_err *err)
+{
+    const size_t size = w->phase == VOTING_TURN ? (size_t)n * w->s.band_rows * w->s.nx : 0;
+    tc_status st = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
+
+    if (size > w->turned_size) {
+        free(w->turned);
+        w->turned = malloc(size * sizeof *w->turned);
+        w->turned_size = w->turned != NULL ? size : 0;
+        if (w->turned == NULL)
+            return tc_no_memory(err, "voting");
+    }
+    if (st == TC_OK && w->strips > 1)
+        st = an_pool_run_polled(w->pool, run_band, w, n * w->strips, w->work->poll, err);
+    else if (st == TC_OK)
+        an_pool_run(w->pool, run_band, w, n);
+    if (st == TC_OK && w->phase == VOTING_TURN)
+        take_turned(w, n);
+    return st;
+}
+
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
     const double start = tc_seconds();
-    uint64_t n;
+    tc_status st = TC_OK;
+    uint64_t n, *batch;
     int round;
 
-    (void)err;
     *portions_done = head->portions_done;
     if (head->portions_done >= w->s.portions)
         return TC_OK;
     voting_portion_at(&w->s, head->portions_done, &w->phase, &round, &w->first);
-    n = w->s.bands - w->first < w->batch ? w->s.bands - w->first : w->batch;
-    if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        voting_tables_round(&w->s, &w->tables, round, w->pool);
+    w->strips = strips_of(&w->s, w->phase);
+    batch = &w->batch[w->phase];
+    if (w->strips > 1)
+        *batch = 1;
+    n = w->s.bands - w->first < *batch ? w->s.bands - w->first : *batch;
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
-    an_pool_run(w->pool, run_band, w, n);
+    if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
+        st = do_round(w, round, n, err);
+    else
+        an_pool_run(w->pool, run_band, w, n);
+    if (st != TC_OK)
+        return st;
     head->portions_done += n;
     *portions_done = head->portions_done;
-    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
+    *batch = an_next_batch(*batch, n, w->work->threads, tc_seconds() - start);
     return head->portions_done == w->s.portions ? TC_OK : TC_MORE;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/base/array.h"
+#include "app/base/sort.h"
 
 /* --- peaks ------------------------------------------------------------------------ */
 
@@ -87,21 +88,25 @@ static void search_band(void *user, unsigned thread, size_t band)
 }
 
 /* In no order. */
-static tc_status find_peaks(const voting_scheme *s, const uint32_t *votes, an_pool *pool, unsigned threads,
+static tc_status find_peaks(const an_work *work, const voting_scheme *s, const uint32_t *votes, an_pool *pool,
                             voting_peaks *p, tc_err *err)
 {
+    const unsigned threads = work->threads;
     search all = { s, votes, calloc(threads, sizeof *all.found) };
     tc_status st = all.found == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
 
     if (st == TC_OK)
-        an_pool_run(pool, search_band, &all, s->bands);
+        st = an_pool_run_polled(pool, search_band, &all, s->bands, work->poll, err);
     for (unsigned i = 0; all.found != NULL && i < threads; i++) {
         const struct found *const f = &all.found[i];
 
         if (st == TC_OK && f->status != TC_OK)
             st = tc_fail(err, f->status, "%s", f->err.message);
-        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++)
+        for (size_t k = 0; st == TC_OK && k < f->peaks.n; k++) {
             st = add_peak(p, &f->peaks.list[k], err);
+            if (st == TC_OK)
+                st = tc_ask(work->poll, err);
+        }
         free(f->peaks.list);
     }
     free(all.found);
@@ -171,7 +176,7 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_pe
     return false;
 }
 
-tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err)
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
     grid g = { .head = NULL };
     tc_status st;
@@ -179,9 +184,10 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err)
 
     if (p->n == 0)
         return TC_OK;
-    qsort(p->list, p->n, sizeof *p->list, voting_by_order);
-    st = grid_init(s, p->n, &g, err);
-    for (size_t i = 0; st == TC_OK && i < p->n; i++) {
+    st = tc_sort(p->list, p->n, sizeof *p->list, voting_by_order, poll, err);
+    if (st == TC_OK)
+        st = grid_init(s, p->n, &g, err);
+    for (size_t i = 0; st == TC_OK && i < p->n; i++, st = tc_ask(poll, err)) {
         const voting_peak one = p->list[i];
         size_t box;
 
@@ -263,19 +269,19 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
     tc_status st = voting_scheme_init(p, work->item, work->item->name, &s, err);
 
     if (st == TC_OK)
-        st = voting_levels_init(p, work->pixels, &s, err);
+        st = voting_levels_init(work, &s, err);
     if (st == TC_OK)
         st = an_pool_create(work->threads, &pool, err);
     if (st == TC_OK)
-        st = find_peaks(&s, votes, pool, work->threads, &found, err);
+        st = find_peaks(work, &s, votes, pool, &found, err);
     if (st == TC_OK)
-        st = voting_suppress(&s, &found, err);
-    if (st == TC_OK) {
+        st = voting_suppress(&s, &found, work->poll, err);
+    if (st == TC_OK)
         apply_threshold(p, &found);
-        if (p->refine)
-            voting_refine(&s, votes + s.n, pool, &found);
+    if (st == TC_OK && p->refine)
+        st = voting_refine(&s, votes + s.n, pool, &found, work->poll, err);
+    if (st == TC_OK)
         st = add_points(work, item_index, &found, out, err);
-    }
     an_pool_destroy(&pool);
     free(found.list);
     return st;

@@ -164,20 +164,25 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 /* --- grey levels ----------------------------------------------------------------- */
 
 /* The highest bit of the largest pixel is the highest that any has. */
-static int shift_of(const voting_scheme *s, const wu_pixels *px)
+static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 {
+    const wu_pixels *const px = work->pixels;
     uint32_t bits = 1;
-    int shift = 0;
+    tc_status st = TC_OK;
 
-    if (px->bits == 8)
-        for (size_t i = 0; i < s->n; i++)
-            bits |= px->u8[i];
-    else
-        for (size_t i = 0; i < s->n; i++)
-            bits |= px->u16[i];
-    while (bits << (shift + 1) < 65536)
-        shift++;
-    return shift;
+    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(work->poll, err)) {
+        end = tc_block_end(i, s->n);
+        if (px->bits == 8)
+            for (; i < end; i++)
+                bits |= px->u8[i];
+        else
+            for (; i < end; i++)
+                bits |= px->u16[i];
+    }
+    s->shape.shift = 0;
+    while (bits << (s->shape.shift + 1) < 65536)
+        s->shape.shift++;
+    return st;
 }
 
 static int pixel(const wu_pixels *px, size_t i)
@@ -258,15 +263,17 @@ static double gradient_gain(const voting_scheme *s)
 
 /* For Gaussian noise the median of the roughness is 0.6745 * 6 standard
  * deviations. */
-tc_status voting_levels_init(const voting_params *p, const wu_pixels *px, voting_scheme *s, tc_err *err)
+tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
 {
+    const voting_params *const p = work->params;
     const double deviations = 4.047;
     uint32_t median;
-    const tc_status st = median_roughness(s, px, &median, err);
+    tc_status st = median_roughness(s, work->pixels, &median, err);
 
+    if (st == TC_OK)
+        st = find_shift(work, s, err);
     if (st != TC_OK)
         return st;
-    s->shape.shift = shift_of(s, px);
     s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) * (16 * 64)
                                 * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;

@@ -212,7 +212,7 @@ static void refine_peak(const refiner *r, voting_peak *p)
 }
 
 /* So many peaks are a part: long against the pool's lock. */
-enum { PEAKS_OF_PART = 32 };
+enum { PEAKS_OF_PART = 4 };
 
 static void refine_some(void *user, unsigned thread, size_t part)
 {
@@ -224,14 +224,17 @@ static void refine_some(void *user, unsigned thread, size_t part)
         refine_peak(r, &r->found->list[i]);
 }
 
-void voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p)
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p,
+                        const tc_poll *poll, tc_err *err)
 {
     refiner r = { s, blurred, p };
     size_t kept = 0;
 
-    an_pool_run(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1);
+    const tc_status st = an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);
+
     for (size_t i = 0; i < p->n; i++)
         if (p->list[i].score > 0)
             p->list[kept++] = p->list[i];
     p->n = kept;
+    return st;
 }

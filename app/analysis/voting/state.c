@@ -13,7 +13,8 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
 }
 
 /* What the planes hold at a position: see voting_phase. */
-static bool planes_fit(const voting_scheme *s, uint64_t done, const uint32_t *votes, const uint32_t *voters)
+static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done, const uint32_t *votes,
+                              const uint32_t *voters, tc_err *err)
 {
     const bool all = done == s->portions;
     size_t reblurred = 0;      /* pixels of the second plane that are blurred again */
@@ -21,18 +22,21 @@ static bool planes_fit(const voting_scheme *s, uint64_t done, const uint32_t *vo
     uint64_t band;
     uint32_t z, y0, y1;
     int round;
+    tc_status st = TC_OK;
 
     voting_portion_at(s, all ? done - 1 : done, &phase, &round, &band);
     voting_band_rows(s, band, &z, &y0, &y1);
     if (phase == VOTING_REBLUR)
         reblurred = all ? s->n : ((size_t)z * s->ny + y0) * s->nx;
-    for (size_t i = 0; i < s->n; i++)
-        if (phase <= VOTING_VOTERS && !is_blurred(votes[i]))
-            return false;
-    for (size_t i = 0; i < s->n; i++)
-        if (i < reblurred ? !is_blurred(voters[i]) : !is_voter(s, voters[i]))
-            return false;
-    return true;
+    for (size_t i = 0, end; st == TC_OK && i < s->n;) {
+        bool good = true;
+
+        for (end = tc_block_end(i, s->n); i < end; i++)
+            good = good && (phase > VOTING_VOTERS || is_blurred(votes[i])) &&
+                   (i < reblurred ? is_blurred(voters[i]) : is_voter(s, voters[i]));
+        st = good ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
+    }
+    return st;
 }
 
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err)
@@ -42,7 +46,5 @@ tc_status voting_check_state(const an_work *work, const void *state, tc_err *err
     voting_scheme s;
     tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
 
-    if (st == TC_OK && !planes_fit(&s, done, votes, votes + s.n))
-        st = tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
-    return st;
+    return st == TC_OK ? check_planes(work, &s, done, votes, votes + s.n, err) : st;
 }

@@ -247,14 +247,19 @@ static void make_some(void *user, unsigned thread, size_t part)
         make_direction(m, i);
 }
 
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool)
+tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t, int round, an_pool *pool,
+                              tc_err *err)
 {
+    const size_t parts = s->n_dirs / DIRS_OF_PART + 1;
     maker m = { s, t, round, false };
+    tc_status st;
 
     if (t->round == round)
-        return;
-    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_PART + 1);
+        return TC_OK;
+    st = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
     m.mirrored = true;
-    an_pool_run(pool, make_some, &m, s->n_dirs / DIRS_OF_PART + 1);
-    t->round = round;
+    if (st == TC_OK)
+        st = an_pool_run_polled(pool, make_some, &m, parts, work->poll, err);
+    t->round = st == TC_OK ? round : -1;
+    return st;
 }

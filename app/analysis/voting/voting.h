@@ -89,7 +89,7 @@ void voting_portion_at(const voting_scheme *s, uint64_t portion, voting_phase *p
 void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32_t *y0, uint32_t *y1);
 
 /* What follows from the pixels besides, shape.floor and shift: see docs. */
-tc_status voting_levels_init(const voting_params *p, const wu_pixels *px, voting_scheme *s, tc_err *err);
+tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
 
 /* A band of the blurred picture: rows [y0, y1) of slice z to out[rows][nx].
  * scratch: voting_blur_scratch(s, rows) words. */
@@ -111,7 +111,8 @@ typedef struct voting_tables {
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-void voting_tables_round(const voting_scheme *s, voting_tables *t, int round, an_pool *pool);
+tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t, int round, an_pool *pool,
+                              tc_err *err);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
@@ -132,10 +133,11 @@ typedef struct voting_peaks {
 /* The order of two voting_peak, for qsort: best first, then first in the picture. */
 int voting_by_order(const void *a, const void *b);
 /* Best first; a peak nearer than the radius to a kept one goes. */
-tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, tc_err *err);
+tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err);
 /* voting_refine.c. blurred: the picture, as in the state after REBLUR. Leaves out the
  * peaks at which the gradients do not meet. */
-void voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p);
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p,
+                        const tc_poll *poll, tc_err *err);
 
 /* params.c */
 extern const an_param voting_parameters[];

@@ -1,0 +1,66 @@
+#include "app/base/sort.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements that are sorted, or merged, between two questions. */
+enum { RUN = 1 << 15 };
+
+typedef struct sorter {
+    size_t n, size;
+    int (*compare)(const void *a, const void *b);
+    const tc_poll *poll;
+    tc_err *err;
+} sorter;
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The sorted runs of `length` elements in `from`, two by two, into `to`. */
+static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned char *to, size_t length)
+{
+    tc_status st = TC_OK;
+
+    for (size_t first = 0; first < s->n; first += 2 * length) {
+        const size_t middle = smaller(first + length, s->n), end = smaller(first + 2 * length, s->n);
+        size_t a = first, b = middle;
+
+        for (size_t i = first; i < end; i++) {
+            const bool left = b == end || (a < middle && s->compare(from + a * s->size, from + b * s->size) <= 0);
+
+            memcpy(to + i * s->size, from + (left ? a++ : b++) * s->size, s->size);
+            if (i % RUN == 0 && (st = tc_ask(s->poll, s->err)) != TC_OK)
+                return st;
+        }
+    }
+    return st;
+}
+
+tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b), const tc_poll *poll,
+                  tc_err *err)
+{
+    const sorter s = { n, size, compare, poll, err };
+    unsigned char *from = list, *const room = n > RUN ? malloc(n * size) : NULL, *to = room;
+    tc_status st = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < n; i += RUN) {
+        qsort(from + i * size, smaller(RUN, n - i), size, compare);
+        st = tc_ask(poll, err);
+    }
+    for (size_t length = RUN; st == TC_OK && length < n; length *= 2) {
+        unsigned char *const merged = to;
+
+        st = merge_runs(&s, from, merged, length);
+        to = from;
+        from = merged;
+    }
+    for (size_t i = 0; st == TC_OK && from != list && i < n * size; i = tc_block_end(i, n * size)) {
+        memcpy((unsigned char *)list + i, from + i, tc_block_end(i, n * size) - i);
+        st = tc_ask(poll, err);
+    }
+    free(room);
+    return st;
+}
