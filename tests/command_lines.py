@@ -12,7 +12,7 @@ import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["pack", "show", "export", "parameters"],
+PROGRAMS = {"texcell": ["run", "devices", "selftest"], "texcell-wu": ["analyse", "pack", "show", "export", "report", "parameters"],
             "texcell-validate": ["check", "compare", "verify", "script-init", "script-compare"],
             "texcell-assimilate": ["script", "export"]}
 PROGRAMS = {p: verbs for p, verbs in PROGRAMS.items() if os.path.exists(os.path.join(tap.BUILD, p))}
@@ -157,6 +157,7 @@ def as_a_task():
 
 EVERY = [("texcell", "run", UNIT, "-o", RESULT, "--device=cpu", "--quiet"), ("texcell", "devices"), ("texcell-wu", "show", UNIT),
          ("texcell-wu", "pack", "--analysis=glcm", "--param=levels=[8]", "-o", UNIT, PICTURE), ("texcell-wu", "export", RESULT, "-o", "tables"),
+         ("texcell-wu", "report", RESULT, "--images", UNIT, "-o", "page.html"),
          ("texcell-validate", "compare", RESULT, RESULT), ("texcell-validate", "script-compare", RESULT, RESULT),
          ("texcell-assimilate", "--db", "d.sqlite", UNIT, RESULT)]
 EVERY = [line for line in EVERY if line[0] in PROGRAMS]
@@ -192,6 +193,7 @@ def small_disk():
         return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
     before = sorted(os.listdir(FOLDER))
     for line in (("texcell-wu", "pack", "--analysis=glcm", "-o", "big.zip", PICTURE),
+                 ("texcell-wu", "report", RESULT, "-o", "big.html"),
                  ("texcell-assimilate", "--db", "none.sqlite", UNIT, RESULT)):
         if line[0] not in PROGRAMS:
             continue

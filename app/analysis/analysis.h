@@ -82,6 +82,7 @@ typedef struct an_selftest an_selftest;
 typedef struct an_analysis {
     const char *name;
     const char *summary;       /* one line for people */
+    const char *cite;          /* whose method it is; NULL: none to name */
     size_t params_bytes;       /* of its struct of parameters, which begins with an an_params_head */
     const an_param *parameters; /* ended by one without a key */
     /* What no table can say: how keys hang together, and what follows from them. The struct

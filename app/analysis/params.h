@@ -45,6 +45,7 @@ typedef struct an_param {
     an_field count;             /* size_t: of a list */
     size_t stride;              /* of AN_OBJECTS: bytes of a struct */
     const char *unit;           /* NULL: none */
+    bool pictured;              /* true makes the result one that can be looked at */
     const char *help;           /* a sentence for people */
 } an_param;
 

@@ -91,6 +91,10 @@ void os_restart(const char *value);
 /* Calls work(user) in a process of its own, or here where there is no such thing; its exit
  * code. -1: it could not be started, errno; 0 with *ended_by: the signal that ended it. */
 int os_run_apart(int (*work)(void *user), void *user, int *ended_by);
+/* Runs a program that lies beside this one, or else on the search path, until it ends; words: its
+ * command line, the program's name first, ended by NULL. A person who wants the program to stop stops
+ * that one. Its exit code and *ended_by as above. */
+int os_run_beside(char *const *words, int *ended_by);
 /* In words; never NULL. */
 const char *os_signal_name(int number);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,16 +234,13 @@ void os_restart(const char *value)
     execve(start.argv[0], start.argv, start.envp);
 }
 
-int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+/* Waits for it; how it ended, as os_run_apart says. child < 0: there is none. */
+static int end_of(pid_t child, int *ended_by)
 {
     int status = 0;
-    pid_t child, got;
+    pid_t got;
 
     *ended_by = 0;
-    fflush(stdout);
-    child = fork();
-    if (child == 0)
-        exit(work(user));
     do
         got = child < 0 ? -1 : waitpid(child, &status, 0);
     while (got < 0 && child > 0 && errno == EINTR);
@@ -250,6 +248,50 @@ int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
         return -1;
     *ended_by = WIFEXITED(status) ? 0 : WTERMSIG(status);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+{
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0)
+        exit(work(user));
+    return end_of(child, ended_by);
+}
+
+static volatile sig_atomic_t running;
+
+/* A terminal sends Ctrl-C to both. */
+static void pass_on(int number)
+{
+    if (number != SIGINT)
+        kill(running, number);
+}
+
+int os_run_beside(char *const *words, int *ended_by)
+{
+    char path[4096];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    pid_t child = -1;
+    size_t at;
+    int error;
+
+    path[n > 0 ? n : 0] = '\0';
+    at = (size_t)(os_last_part(path) - path);
+    snprintf(path + at, sizeof path - at, "%s", words[0]);
+    fflush(stdout);
+    error = posix_spawnp(&child, access(path, X_OK) == 0 ? path : words[0], NULL, NULL, words, environ);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    running = child;
+    os_on_stop(pass_on);
+    error = end_of(child, ended_by);
+    os_on_stop(SIG_DFL);
+    return error;
 }
 
 const char *os_signal_name(int number)

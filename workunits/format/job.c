@@ -703,6 +703,18 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
     return st;
 }
 
+tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
+{
+    const wu_item *const item = &job->items[index];
+    const wu_png_info head = { item->nx, item->ny, item->bits, item->channels };
+    item_loader l = { .job = job, .item = item, .err = err };
+    tc_status st = wu_unzip_open(job->archive, &l.zip, err);
+    if (st == TC_OK)
+        st = decode(&l, item->images[z], &head, samples);
+    wu_unzip_close(&l.zip);
+    return st;
+}
+
 void wu_pixels_free(wu_pixels *pixels)
 {
     free(pixels->u8);

@@ -83,6 +83,10 @@ void wu_job_destroy(wu_job **job);
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
 
+/* Decodes one image of an item (slice z; 0 of an image) as it is stored: ny * nx * channels
+ * samples of item's bits, for which the caller has room. */
+tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err);
+
 /* True for a name that may stand in result arrays and file names:
  * 1..WU_MAX_NAME of letters, digits, '.', '_', '-', not beginning with '.'. */
 bool wu_name_ok(const char *name);

@@ -137,11 +137,9 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
 }
 
-/* Opens the work unit and makes sure that the result is of it. */
-static tc_status open_images(const export_options *o, const wu_result_file *file, wu_job **job,
-                             tc_err *err)
+tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err)
 {
-    const tc_status status = wu_job_read(o->images, job, err);
+    const tc_status status = wu_job_read(path, job, err);
     if (status != TC_OK)
         return status;
     const json_t *of = json_object_get(wu_npz_json(file->npz), "workunit");
@@ -149,12 +147,12 @@ static tc_status open_images(const export_options *o, const wu_result_file *file
     char own[16];
     snprintf(own, sizeof own, "%08" PRIx32, (*job)->file_crc);
     if (crc == NULL || strcmp(crc, own) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", o->images,
-                       o->result);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
+                       file->path);
     for (size_t i = 0; i < file->n_items; i++)
         if (i >= (*job)->n_items || strcmp((*job)->items[i].name, file->item_names[i]) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", o->images, i, file->item_names[i],
-                           o->result);
+            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", path, i, file->item_names[i],
+                           file->path);
     return TC_OK;
 }
 
@@ -168,37 +166,41 @@ static void note_unused(const wu_result_file *file, const bool *used)
     }
 }
 
-tc_status wu_export(int argc, char **argv, tc_err *err)
+tc_status wu_export_write(const char *result, const char *unit, const char *folder, tc_err *err)
 {
-    export_options o = { 0 };
     wu_result_file file = { 0 };
     wu_tables tables = { 0 };
     wu_job *images = NULL;
     size_t n_tables = 0, n_pictures = 0;
-    tc_status status = parse_options(argc, argv, &o, err);
-    if (status == TC_OK)
-        status = wu_result_file_open(o.result, NULL, &file, err);
-    if (status == TC_OK && o.images != NULL)
-        status = open_images(&o, &file, &images, err);
+    tc_status status = wu_result_file_open(result, NULL, &file, err);
+    if (status == TC_OK && unit != NULL)
+        status = wu_open_images(&file, unit, &images, err);
     if (status == TC_OK)
         status = wu_tables_find(&file, &tables, err);
     if (status == TC_OK)
-        status = wu_make_folder(o.folder, err);
+        status = wu_make_folder(folder, err);
     if (status == TC_OK)
-        status = clear_folder(o.folder, err);
+        status = clear_folder(folder, err);
     if (status == TC_OK)
-        status = wu_export_tables(&file, &tables, o.folder, &n_tables, err);
+        status = wu_export_tables(&file, &tables, folder, &n_tables, err);
     if (status == TC_OK)
-        status = wu_export_pictures(&file, images, o.folder, tables.used, &n_pictures, err);
+        status = wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err);
     for (size_t i = 0; status == TC_OK && images != NULL && i < tables.n; i++)
-        status = wu_export_points(&file, &tables.tables[i], images, o.folder, &n_pictures, err);
+        status = wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err);
     if (status == TC_OK) {
         note_unused(&file, tables.used);
-        printf("%s: %zu %s, %zu %s\n", o.folder, n_tables, n_tables == 1 ? "table" : "tables",
+        printf("%s: %zu %s, %zu %s\n", folder, n_tables, n_tables == 1 ? "table" : "tables",
                n_pictures, n_pictures == 1 ? "picture" : "pictures");
     }
     wu_tables_free(&tables);
     wu_job_destroy(&images);
     wu_result_file_close(&file);
     return status;
+}
+
+tc_status wu_export(int argc, char **argv, tc_err *err)
+{
+    export_options o = { 0 };
+    const tc_status status = parse_options(argc, argv, &o, err);
+    return status == TC_OK ? wu_export_write(o.result, o.images, o.folder, err) : status;
 }

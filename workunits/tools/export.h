@@ -7,6 +7,12 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
+/* All files of a result; unit: its work unit, or NULL. */
+tc_status wu_export_write(const char *result, const char *unit, const char *folder, tc_err *err);
+
+/* Opens the work unit that a result is of. TC_BAD_INPUT: it is of another. */
+tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err);
+
 /* Before folder/NAME END is written: puts it into the list of files that the next export removes.
  * TC_BAD_INPUT: there is one of this name, which no export wrote. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
@@ -20,6 +26,17 @@ tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const 
  * NULL) over its pictures. used[i] is set for each array that was drawn. */
 tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, const char *folder,
                              bool *used, size_t *written, tc_err *err);
+
+/* Where the points of a table are. */
+typedef struct wu_points {
+    uint64_t n, dims;          /* dims 0: the table has no places */
+    int64_t *item;             /* [n] */
+    double *at;                /* [n][dims], in pixels: (z,) y, x */
+} wu_points;
+
+/* *out: wu_points_free, also after a failure. */
+tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *out, tc_err *err);
+void wu_points_free(wu_points *points);
 
 /* Draws the points of a table over the pictures of its work unit: for an image one
  * picture, for a stack its largest greys along z and its slices. Nothing for a table

@@ -13,18 +13,11 @@ enum { MAX_SLICES = 36, ARM = 3, GAP = 4 };
 
 static const wu_rgb point_colour = { 255, 70, 40 }, around = { 214, 214, 214 };
 
-typedef struct points {
-    uint64_t n, dims;
-    int64_t *item;             /* [n] */
-    double *at;                /* [n][dims] */
-} points;
-
-/* dims = 0 where the table has no places. */
-static tc_status load_points(const wu_result_file *file, const wu_table *table, points *p, tc_err *err)
+tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_points *p, tc_err *err)
 {
     const wu_table_array *place = NULL;
     void *data = NULL;
-    *p = (points){ .n = 0 };
+    *p = (wu_points){ .n = 0 };
     for (size_t i = 0; i < table->n_arrays; i++)
         place = table->arrays[i].declared->role == WU_PLACE ? &table->arrays[i] : place;
     if (place == NULL || !table->has_item)
@@ -40,6 +33,13 @@ static tc_status load_points(const wu_result_file *file, const wu_table *table, 
     p->item = data;
     p->n = status == TC_OK ? table->rows : 0;
     return status;
+}
+
+void wu_points_free(wu_points *points)
+{
+    free(points->at);
+    free(points->item);
+    *points = (wu_points){ .n = 0 };
 }
 
 static unsigned grey_at(const wu_pixels *px, size_t at)
@@ -78,7 +78,7 @@ static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, do
     }
 }
 
-static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const points *p, size_t item)
+static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const wu_points *p, size_t item)
 {
     const unsigned range = v->hi > v->lo ? v->hi - v->lo : 1;
     for (uint32_t y = 0; y < px->ny; y++)
@@ -97,7 +97,7 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     }
 }
 
-static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px, const points *p,
+static tc_status write_views(const view *views, size_t n, size_t columns, const wu_pixels *px, const wu_points *p,
                              size_t item, const char *folder, const char *name, tc_err *err)
 {
     const uint64_t rows = (n + columns - 1) / columns;
@@ -136,7 +136,7 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 
 /* points_<item>: the picture, or a stack's largest greys through all slices;
  * points_<item>_slices: slices, each with the points nearest to it. */
-static tc_status draw_item(const wu_job *images, const char *table, const points *p, size_t item, const char *folder,
+static tc_status draw_item(const wu_job *images, const char *table, const wu_points *p, size_t item, const char *folder,
                            size_t *written, tc_err *err)
 {
     char name[2 * WU_MAX_NAME];
@@ -172,11 +172,10 @@ static tc_status draw_item(const wu_job *images, const char *table, const points
 tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
                            size_t *written, tc_err *err)
 {
-    points p;
-    tc_status status = load_points(file, table, &p, err);
+    wu_points p;
+    tc_status status = wu_points_load(file, table, &p, err);
     for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++)
         status = draw_item(images, table->name, &p, i, folder, written, err);
-    free(p.at);
-    free(p.item);
+    wu_points_free(&p);
     return status;
 }

@@ -7,15 +7,19 @@
 #include "workunits/tools/tools.h"
 
 static const char help[] =
-    "usage: texcell-wu pack --analysis NAME [OPTION]... -o WU.zip INPUT...\n"
+    "usage: texcell-wu analyse --analysis NAME [OPTION]... -o DIR INPUT...\n"
+    "       texcell-wu pack --analysis NAME [OPTION]... -o WU.zip INPUT...\n"
     "       texcell-wu show [--all | --needs] FILE\n"
     "       texcell-wu export [--images WU.zip] RESULT.npz -o DIR\n"
+    "       texcell-wu report RESULT.npz [--images WU.zip] -o PAGE.html\n"
     "       texcell-wu parameters [--json] [NAME]\n"
     "       texcell-wu --help | --version\n"
     "\n"
+    "analyse     pictures to tables and a page to look at: all of the below in one\n"
     "pack        pictures to a work unit for texcell\n"
     "show        a work unit or a result in readable form\n"
     "export      tables and pictures of a result\n"
+    "report      a result as a page to look at\n"
     "parameters  what an analysis may be told\n"
     "\n"
     "texcell-wu VERB --help says all about one of them.\n"
@@ -35,9 +39,11 @@ void wu_note(const char *format, ...)
 int main(int argc, char **argv)
 {
     static const tc_verb verbs[] = {
+        { "analyse", wu_analyse, wu_analyse_help },
         { "pack", wu_pack, wu_pack_help },
         { "show", wu_show, wu_show_help },
         { "export", wu_export, wu_export_help },
+        { "report", wu_report_verb, wu_report_help },
         { "parameters", wu_parameters, wu_parameters_help },
         { .name = NULL }
     };

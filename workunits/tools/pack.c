@@ -12,6 +12,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 #include "workunits/format/archive.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
 #include "workunits/tools/pack_about.h"
@@ -152,9 +153,9 @@ static tc_status take_spacing(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *err)
+static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, pack_options *o, tc_err *err)
 {
-    const tc_option options[] = {
+    tc_option options[32] = {
         { "analysis", 0, TC_TEXT, .to = &o->analysis },
         { "preset", 0, TC_TAKE, .to = o, .take = take_preset },
         { "params", 0, TC_TAKE, .to = o, .take = take_params },
@@ -168,7 +169,12 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
         { "output", 'o', TC_TEXT, .to = &o->output },
         { .name = NULL }
     };
-    int n_inputs;
+    int n_inputs, n = 0;
+    for (const tc_option *more = into != NULL ? into->options : NULL; more != NULL && more->name != NULL; more++) {
+        while (options[n].name != NULL)
+            n++;
+        options[n] = *more;
+    }
     const tc_status status = tc_read_options(argc, argv, options, &n_inputs, err);
     if (status != TC_OK)
         return status;
@@ -177,7 +183,9 @@ static tc_status parse_options(int argc, char **argv, pack_options *o, tc_err *e
     if (o->analysis == NULL)
         return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing");
     if (o->output == NULL)
-        return tc_fail(err, TC_USAGE, "pack: -o WU.zip is missing");
+        return tc_fail(err, TC_USAGE, into != NULL ? "analyse: -o DIR is missing" : "pack: -o WU.zip is missing");
+    if (into != NULL && o->split > 0)
+        return tc_fail(err, TC_USAGE, "analyse: packs one work unit; --split is for pack");
     if (o->n_inputs == 0)
         return tc_fail(err, TC_USAGE, "pack: no INPUT");
     return TC_OK;
@@ -443,7 +451,19 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
     return status;
 }
 
-static tc_status pack(int argc, char **argv, tc_err *err)
+/* The folder that -o names, and the work unit in it, to be looked at. */
+static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_options *o, tc_err *err)
+{
+    for (const an_param *p = analysis->parameters; p->key != NULL; p++)
+        if (p->pictured && json_object_get(o->parameters, p->key) == NULL &&
+            json_object_set_new(o->parameters, p->key, json_true()) != 0)
+            return tc_no_memory(err, "parameters");
+    into->folder = o->output;
+    o->output = into->unit = wu_path_in(into->folder, "workunit", ".zip");
+    return into->unit == NULL ? tc_no_memory(err, into->folder) : wu_make_folder(into->folder, err);
+}
+
+static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
     const an_analysis *analysis = NULL;
@@ -453,9 +473,11 @@ static tc_status pack(int argc, char **argv, tc_err *err)
     tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
-    tc_status status = parse_options(argc, argv, &o, err);
+    tc_status status = parse_options(argc, argv, into, &o, err);
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
+    if (status == TC_OK && into != NULL)
+        status = go_into(into, analysis, &o, err);
     if (status == TC_OK)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
@@ -484,5 +506,11 @@ static tc_status pack(int argc, char **argv, tc_err *err)
 tc_status wu_pack(int argc, char **argv, tc_err *err)
 {
     wu_json_watch();
-    return wu_json_verdict(pack(argc, argv, err), err);
+    return wu_json_verdict(pack(argc, argv, NULL, err), err);
+}
+
+tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
+{
+    wu_json_watch();
+    return wu_json_verdict(pack(argc, argv, into, err), err);
 }

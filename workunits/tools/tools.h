@@ -5,17 +5,22 @@
 #define WU_TOOLS_H
 
 #include "app/analysis/analysis.h"
+#include "app/base/command.h"
 #include "app/base/status.h"
 
 /* The verbs, as tc_verb has them. */
 tc_status wu_pack(int argc, char **argv, tc_err *err);
 tc_status wu_show(int argc, char **argv, tc_err *err);
 tc_status wu_export(int argc, char **argv, tc_err *err);
+tc_status wu_report_verb(int argc, char **argv, tc_err *err);
+tc_status wu_analyse(int argc, char **argv, tc_err *err);
 tc_status wu_parameters(int argc, char **argv, tc_err *err);
 
 extern const char wu_pack_help[];
 extern const char wu_show_help[];
 extern const char wu_export_help[];
+extern const char wu_report_help[];
+extern const char wu_analyse_help[];
 extern const char wu_parameters_help[];
 
 /* "texcell-wu: note: ..." on stderr. */
@@ -23,6 +28,14 @@ extern const char wu_parameters_help[];
 __attribute__((format(printf, 1, 2)))
 #endif
 void wu_note(const char *format, ...);
+
+/* For a verb that packs, and goes on with the work unit. */
+typedef struct wu_pack_into {
+    const tc_option *options;  /* beside pack's own */
+    const char *folder;        /* set: what -o named, which is there now */
+    char *unit;                /* set: the work unit in it, such that its result can be looked at; free */
+} wu_pack_into;
+tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err);
 
 /* The analysis of a name; TC_USAGE with the list of them if there is none. */
 tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *err);

@@ -26,7 +26,8 @@ const an_param cc_parameters[] = {
       .help = "Whether regions that touch the picture's border are left out." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",
       .help = "distance: cells that touch are separated where they are narrow." },
-    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .help = "Whether labels_<item> is returned." },
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
+      .help = "Whether labels_<item> is returned." },
     { .key = NULL }
 };
 

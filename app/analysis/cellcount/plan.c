@@ -89,6 +89,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_cellcount = {
     .name = "cellcount",
     .summary = "counts and measures cells (connected components of a thresholded picture)",
+    .cite = "N. Otsu, A threshold selection method from gray-level histograms, IEEE Transactions on Systems, "
+            "Man and Cybernetics 9 (1979) 62-66.",
     .params_bytes = sizeof(cc_params),
     .parameters = cc_parameters,
     .derive_params = cc_derive_params,

@@ -282,6 +282,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_glcm = {
     .name = "glcm",
     .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
+    .cite = "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features for image classification, IEEE "
+            "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
     .params_bytes = sizeof(glcm_params),
     .parameters = glcm_parameters,
     .derive_params = glcm_derive_params,

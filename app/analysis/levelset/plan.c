@@ -212,6 +212,9 @@ static const an_selftest selftests[] = {
 const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
+    .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band algorithm: "
+            "interactive computation and visualization of level sets, IEEE Transactions on Visualization and "
+            "Computer Graphics 10 (2004) 422-433.",
     .params_bytes = sizeof(ls_params),
     .parameters = ls_parameters,
     .derive_params = ls_derive_params,

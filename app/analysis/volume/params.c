@@ -26,7 +26,8 @@ const an_param vol_parameters[] = {
       .unit = "voxels", .help = "Larger cells are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether cells with a voxel in the first or last slice, row or column are left out." },
-    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .help = "Whether labels_<item> is returned." },
+    { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,
+      .help = "Whether labels_<item> is returned." },
     { .key = NULL }
 };
 

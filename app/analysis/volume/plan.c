@@ -54,6 +54,8 @@ static const an_selftest selftests[] = {
 const an_analysis an_volume = {
     .name = "volume",
     .summary = "measures the inside of membranes in stacks",
+    .cite = "A. Rosenfeld, J. L. Pfaltz, Sequential operations in digital picture processing, Journal of the "
+            "ACM 13 (1966) 471-494.",
     .params_bytes = sizeof(vol_params),
     .parameters = vol_parameters,
     .derive_params = vol_derive_params,

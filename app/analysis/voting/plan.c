@@ -398,6 +398,9 @@ static const an_selftest selftests[] = {
 const an_analysis an_voting = {
     .name = "voting",
     .summary = "cells found by iterative voting, in images and stacks",
+    .cite = "L. Saadatifard, L. C. Abbott, L. Montier, J. Ziburkus, D. Mayerich, Robust cell detection for "
+            "large-scale 3D microscopy using GPU-accelerated iterative voting, Frontiers in Neuroanatomy 12 "
+            "(2018) 28.",
     .params_bytes = sizeof(voting_params),
     .parameters = voting_parameters,
     .check_item = check_item,

@@ -1,0 +1,122 @@
+#include "workunits/tools/page.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/text.h"
+#include "workunits/format/png_io.h"
+
+static tc_status fail_page(const wu_page *page, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot be written: %s", page->path, strerror(errno));
+}
+
+static void put_lines(wu_page *page, const char *const *lines)
+{
+    for (; *lines != NULL; lines++)
+        wu_page_put(page, "%s\n", *lines);
+}
+
+tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
+{
+    *out = (wu_page){ .path = path, .file = fopen(path, "wb") };
+    if (out->file == NULL)
+        return fail_page(out, err);
+    wu_page_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                     /* Whatever a name may smuggle in, the page asks nobody for anything. */
+                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>");
+    wu_page_text(out, title);
+    wu_page_put(out, "</title>\n<style>\n");
+    put_lines(out, wu_page_style);
+    wu_page_put(out, "</style>\n</head>\n<body>\n");
+    return TC_OK;
+}
+
+tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err)
+{
+    if (page->file == NULL)
+        return status;
+    wu_page_put(page, "<script>\n");
+    put_lines(page, wu_page_script);
+    wu_page_put(page, "</script>\n</body>\n</html>\n");
+    errno = 0;
+    const bool bad = ferror(page->file) != 0;
+    if ((fclose(page->file) != 0 || bad) && status == TC_OK)
+        status = fail_page(page, err);
+    if (status != TC_OK)
+        remove(page->path);
+    page->file = NULL;
+    return status;
+}
+
+void wu_page_put(wu_page *page, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfprintf(page->file, format, args);
+    va_end(args);
+}
+
+void wu_page_text(wu_page *page, const char *text)
+{
+    while (*text != '\0') {
+        uint32_t code;
+        const size_t n = tc_decode_utf8(text, &code);
+        char one[8] = "?";
+        memcpy(one, text, n);
+        switch (one[0]) {
+        case '&': fputs("&amp;", page->file); break;
+        case '<': fputs("&lt;", page->file); break;
+        case '>': fputs("&gt;", page->file); break;
+        case '"': fputs("&quot;", page->file); break;
+        case '\n': fputc('\n', page->file); break;
+        default: fputs(tc_plain(one), page->file);
+        }
+        text += n > 0 ? n : 1;
+    }
+}
+
+/* --- pictures ---------------------------------------------------------------------------- */
+
+/* Bytes on their way to base 64 (RFC 4648): up to two wait for a third. */
+typedef struct base64 {
+    FILE *file;
+    unsigned char waiting[3];
+    size_t n;
+} base64;
+
+static void put_four(base64 *b)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint32_t bits = (uint32_t)b->waiting[0] << 16 | (uint32_t)b->waiting[1] << 8 | b->waiting[2];
+    for (size_t i = 0; i < 4; i++)
+        fputc(i <= b->n ? digits[bits >> (18 - 6 * i) & 63] : '=', b->file);
+    *b = (base64){ .file = b->file };
+}
+
+static int write_base64(void *user, const void *bytes, size_t n)
+{
+    base64 *const b = user;
+    for (size_t i = 0; i < n; i++) {
+        b->waiting[b->n++] = ((const unsigned char *)bytes)[i];
+        if (b->n == 3)
+            put_four(b);
+    }
+    return ferror(b->file);
+}
+
+tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny, unsigned channels,
+                          const uint8_t *pixels, tc_err *err)
+{
+    const wu_png_info info = { nx, ny, 8, channels };
+    base64 b = { .file = page->file };
+    fputs("data:image/png;base64,", page->file);
+    const tc_status status = wu_png_write(write_base64, &b, what, &info, pixels, err);
+    if (b.n > 0)
+        put_four(&b);
+    return status;
+}

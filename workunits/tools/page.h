@@ -1,0 +1,40 @@
+/*
+ * Writing an HTML page that needs nothing beside itself: text made harmless, pictures as
+ * PNG within it.
+ */
+#ifndef WU_PAGE_H
+#define WU_PAGE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "app/base/status.h"
+
+typedef struct wu_page {
+    const char *path;          /* not owned */
+    FILE *file;                /* NULL: none is open */
+    uint64_t n_ids;            /* that were given out, for what labels and scripts refer to */
+} wu_page;
+
+/* Begins the page: head, style and title. wu_page_close also after a failure. */
+tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
+/* Completes the file, or after a failure (`status`) removes it. Gives `status`, or what went
+ * wrong here: a full disk is found here at the latest. */
+tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
+
+/* Markup as it stands (printf style): of this program's own words and numbers alone. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void wu_page_put(wu_page *page, const char *format, ...);
+/* Anybody's text: what HTML would take for markup is written as characters, and what is not
+ * UTF-8 or controls text as '?'. Good between tags and between double quotes. */
+void wu_page_text(wu_page *page, const char *text);
+/* A picture of nx x ny pixels with 1 or 3 channels of 8 bits, as the address of an <image>. */
+tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny, unsigned channels,
+                          const uint8_t *pixels, tc_err *err);
+
+/* The style and the script, a line each, ended by NULL: report.css and report.js. */
+extern const char *const wu_page_style[], *const wu_page_script[];
+
+#endif

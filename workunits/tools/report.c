@@ -1,0 +1,217 @@
+/* texcell-wu report: a result as one page to look at. */
+#include "config.h"
+
+#include "workunits/tools/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/command.h"
+#include "workunits/format/json_text.h"
+#include "workunits/tools/tools.h"
+
+const char wu_report_help[] =
+    "usage: texcell-wu report RESULT.npz [--images WU.zip] -o PAGE.html\n"
+    "\n"
+    "Writes a result as one page that a browser opens, on any computer, without a network: each\n"
+    "picture with the outlines and points of what was found on it, maps with their scales,\n"
+    "histograms, tables that sort, the parameters, and what to cite.\n"
+    "\n"
+    "  -o, --output PAGE.html  the page; an older one is replaced\n"
+    "  --images WU.zip         the work unit the result is of: its pictures are shown\n"
+    "  --items N               pictures of the first N items (200)\n"
+    "\n"
+    "Large pictures are shrunken so that the page stays below some 20 MB. Outlines need labels:\n"
+    "pack with --param labels=true.\n";
+
+typedef struct report_options {
+    const char *result, *output, *images;
+    uint64_t items;
+} report_options;
+
+static tc_status parse_options(int argc, char **argv, report_options *o, tc_err *err)
+{
+    const tc_option options[] = {
+        { "output", 'o', TC_TEXT, .to = &o->output },
+        { "images", 0, TC_TEXT, .to = &o->images },
+        { "items", 0, TC_COUNT, .to = &o->items, .most = 10000 },
+        { .name = NULL }
+    };
+    int n_files;
+    const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
+    if (status != TC_OK)
+        return status;
+    if (n_files != 1)
+        return tc_fail(err, TC_USAGE, "report: takes one RESULT.npz, %d given", n_files);
+    if (o->output == NULL)
+        return tc_fail(err, TC_USAGE, "report: -o PAGE.html is missing");
+    o->result = argv[1];
+    return TC_OK;
+}
+
+/* --- the parts of a page -------------------------------------------------------------------- */
+
+static const char *text_of(const wu_report *r, const char *key)
+{
+    const char *const text = json_string_value(json_object_get(wu_npz_json(r->file->npz), key));
+    return text != NULL ? text : "";
+}
+
+static void put_switches(wu_page *page)
+{
+    static const char *const layers[][2] = { { "outlines", "outlines" }, { "points", "points" }, { "numbers", "numbers" },
+                                             { "scale", "scale bars" }, { "own", "pictures" } };
+    wu_page_put(page, "<nav class=switches>");
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        wu_page_put(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ", layers[i][0], layers[i][1]);
+    wu_page_put(page, "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 value=0></label></nav>\n");
+}
+
+static void put_item_head(wu_report *r, size_t item)
+{
+    wu_page *const page = &r->page;
+    const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
+    wu_page_put(page, "<section class=item id=i%zu>\n<h3>", item);
+    wu_page_text(page, r->file->item_names[item]);
+    wu_page_put(page, "</h3>\n<p class=note>");
+    if (r->file->item_sources != NULL && r->file->item_sources[item][0] != '\0') {
+        wu_page_text(page, r->file->item_sources[item]);
+        wu_page_put(page, ", ");
+    }
+    if (head != NULL && head->is_stack)
+        wu_page_put(page, "%u &#215; %u &#215; %u voxels", head->nx, head->ny, head->nz);
+    else if (head != NULL)
+        wu_page_put(page, "%u &#215; %u pixels", head->nx, head->ny);
+    if (head != NULL)
+        wu_page_put(page, " of %u bits%s", head->bits, head->channels == 3 ? ", colour" : "");
+    if (head != NULL && head->has_spacing)
+        wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0], head->spacing[1],
+                    head->spacing[2]);
+    wu_page_put(page, "</p>\n");
+}
+
+static tc_status put_items(wu_report *r, tc_err *err)
+{
+    wu_page *const page = &r->page;
+    tc_status status = TC_OK;
+    wu_page_put(page, "<h2>Pictures</h2>\n");
+    put_switches(page);
+    if (r->n_items < r->file->n_items)
+        wu_page_put(page, "<p class=note>The first %zu of %zu items; --items N shows more.</p>\n", r->n_items,
+                    r->file->n_items);
+    for (size_t i = 0; status == TC_OK && i < r->n_items; i++) {
+        put_item_head(r, i);
+        status = wu_report_figures(r, i, err);
+        wu_page_put(page, "</section>\n");
+    }
+    return status;
+}
+
+static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
+{
+    wu_page *const page = &r->page;
+    const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
+    char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
+    if (text == NULL)
+        return tc_no_memory(err, "parameters");
+    wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n<p class=note>As a file they give the same again: "
+                      "texcell-wu pack --analysis ");
+    wu_page_text(page, text_of(r, "analysis"));
+    wu_page_put(page, " --params FILE.json</p>\n<pre>");
+    wu_page_text(page, text);
+    wu_page_put(page, "</pre>\n<h2>To cite</h2>\n<p>");
+    if (analysis != NULL && analysis->cite != NULL) {
+        wu_page_text(page, analysis->cite);
+        wu_page_put(page, "</p>\n<p>");
+    }
+    wu_page_put(page, "texcell %s, ", VERSION);
+    wu_page_text(page, text_of(r, "analysis"));
+    wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, on every computer.</p>\n"
+                      "</section>\n");
+    free(text);
+    return TC_OK;
+}
+
+static tc_status put_page(wu_report *r, tc_err *err)
+{
+    wu_page *const page = &r->page;
+    const an_analysis *const analysis = an_find(text_of(r, "analysis"));
+    const size_t n = r->file->n_items;
+    tc_status status = TC_OK;
+    wu_page_put(page, "<header><h1>");
+    wu_page_text(page, text_of(r, "analysis"));
+    wu_page_put(page, "</h1>\n<p>");
+    if (analysis != NULL)
+        wu_page_text(page, analysis->summary);
+    wu_page_put(page, "</p>\n<p class=note>%zu item%s of ", n, n == 1 ? "" : "s");
+    wu_page_text(page, r->file->path);
+    wu_page_put(page, "</p></header>\n<main>\n");
+    /* What is counted of an item comes first. */
+    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
+        if (!r->tables->tables[i].has_item)
+            status = wu_report_table(r, &r->tables->tables[i], err);
+    if (status == TC_OK)
+        status = put_items(r, err);
+    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
+        if (r->tables->tables[i].has_item)
+            status = wu_report_table(r, &r->tables->tables[i], err);
+    if (status == TC_OK)
+        status = put_parameters(r, analysis, err);
+    wu_page_put(page, "</main>\n");
+    return status;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static tc_status load_points(wu_report *r, tc_err *err)
+{
+    tc_status status = TC_OK;
+    r->points = calloc(r->tables->n + 1, sizeof *r->points);
+    if (r->points == NULL)
+        return tc_no_memory(err, "the points");
+    for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
+        status = wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err);
+    return status;
+}
+
+tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items, tc_err *err)
+{
+    wu_result_file file = { 0 };
+    wu_tables tables = { 0 };
+    wu_job *job = NULL;
+    wu_report r = { .file = &file, .tables = &tables };
+    tc_status status = wu_result_file_open(result, NULL, &file, err);
+    if (status == TC_OK && images != NULL)
+        status = wu_open_images(&file, images, &job, err);
+    if (status == TC_OK)
+        status = wu_tables_find(&file, &tables, err);
+    r.images = job;
+    r.n_items = file.n_items < items ? file.n_items : (size_t)items;
+    if (status == TC_OK)
+        status = load_points(&r, err);
+    if (status == TC_OK) {
+        status = wu_page_open(output, result, &r.page, err);
+        if (status == TC_OK)
+            status = put_page(&r, err);
+        status = wu_page_close(&r.page, status, err);
+    }
+    for (size_t i = 0; r.points != NULL && i < tables.n; i++)
+        wu_points_free(&r.points[i]);
+    free(r.points);
+    wu_tables_free(&tables);
+    wu_job_destroy(&job);
+    wu_result_file_close(&file);
+    return status;
+}
+
+tc_status wu_report_verb(int argc, char **argv, tc_err *err)
+{
+    report_options o = { .items = WU_REPORT_ITEMS };
+    tc_status status = parse_options(argc, argv, &o, err);
+    if (status == TC_OK)
+        status = wu_report_write(o.result, o.images, o.output, o.items, err);
+    if (status == TC_OK)
+        printf("%s\n", o.output);
+    return status;
+}

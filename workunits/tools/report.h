@@ -1,0 +1,38 @@
+/*
+ * The parts of texcell-wu report.
+ */
+#ifndef WU_REPORT_H
+#define WU_REPORT_H
+
+#include "workunits/format/job.h"
+#include "workunits/format/result_file.h"
+#include "workunits/tools/export.h"
+#include "workunits/tools/page.h"
+
+enum {
+    WU_REPORT_ITEMS = 200,     /* that are shown, unless told otherwise */
+    WU_REPORT_BYTES = 12 << 20 /* that their pictures take before they are compressed, about; */
+};                             /*   their outlines half as much */
+
+/* What a page is made from. */
+typedef struct wu_report {
+    wu_page page;
+    const wu_result_file *file;
+    const wu_tables *tables;
+    const wu_job *images;      /* the work unit, or NULL */
+    size_t n_items;            /* that are shown */
+    wu_points *points;         /* [tables->n] */
+} wu_report;
+
+/* An item's pictures with what was found on them: for an image one figure, for a stack its
+ * largest greys along z where there are points, and slices; and one for each map and slice.
+ * Nothing where nothing is known of its looks. */
+tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
+
+/* Writes the page; images may be NULL; pictures of up to `items` items. */
+tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items, tc_err *err);
+
+/* A table: histograms of its first columns, and its first rows. */
+tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
+
+#endif

@@ -1,0 +1,552 @@
+/* The pictures of a report: the item's own as PNG, and over it, as SVG that stays sharp and can
+ * be switched off, the outlines, points and numbers of what was found. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/tools/canvas.h"
+#include "workunits/tools/report.h"
+
+enum {
+    MAX_PANELS = 9,            /* slices of a stack */
+    LEAST_SIDE = 160, MOST_SIDE = 1200,    /* pixels of a picture on the page */
+    MAX_NUMBERS = 400,         /* of regions in a figure; where there are more nobody reads them */
+    COLOURS = 6,               /* of outlines: classes of report.css */
+    COLOUR_STOPS = 9           /* of a colour bar */
+};
+
+/* A figure: a slice, or what is largest along z (a projection). */
+typedef struct panel {
+    uint32_t z;
+    bool projected;
+    uint16_t *samples;         /* [sy][sx][channels] of the shrunken picture, owned; NULL: there is none */
+} panel;
+
+/* An item, shrunken: pixel (x, y) of the page is `step` x `step` of its own. */
+typedef struct shown {
+    wu_report *r;
+    size_t item;
+    const wu_item *head;       /* in the work unit, or NULL */
+    uint32_t nx, ny, nz, step, sx, sy;
+    unsigned channels;
+    unsigned lo, hi;           /* what becomes black and white */
+    uint8_t *bytes;            /* [sy][sx][3]: room for a picture that is written */
+    size_t n_panels;
+    panel panels[MAX_PANELS + 1];
+} shown;
+
+/* --- what there is to show ----------------------------------------------------------------- */
+
+static bool has_points(const wu_report *r)
+{
+    for (size_t t = 0; t < r->tables->n; t++)
+        if (r->points[t].dims > 0)
+            return true;
+    return false;
+}
+
+/* The first array that is a picture of the item, for its size; NULL: none. */
+static tc_status find_picture(const wu_report *r, size_t item, const wu_array_info **info, tc_err *err)
+{
+    *info = NULL;
+    for (size_t i = 0; i < r->file->n_declared && *info == NULL; i++) {
+        const wu_declared *const d = &r->file->declared[i];
+        size_t index;
+        if (!wu_is_picture(d->role))
+            continue;
+        const tc_status status = wu_find_declared(r->file, d, r->file->item_names[item], &index, err);
+        if (status != TC_OK)
+            return status;
+        *info = wu_npz_info(r->file->npz, index);
+    }
+    return TC_OK;
+}
+
+/* An image has one figure, a stack slices, evenly chosen, and with points a projection. */
+static void choose_panels(shown *s)
+{
+    const uint32_t n = s->nz < MAX_PANELS ? s->nz : MAX_PANELS;
+    if (s->nz > 1 && has_points(s->r))
+        s->panels[s->n_panels++].projected = true;
+    for (uint32_t i = 0; i < n; i++)
+        s->panels[s->n_panels++].z = n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
+}
+
+/* As large as all pictures together leave room for. */
+static void choose_step(shown *s)
+{
+    const double room = (double)WU_REPORT_BYTES / (double)(s->r->n_items * s->n_panels * s->channels);
+    const double side = fmin(fmax(sqrt(room), LEAST_SIDE), MOST_SIDE);
+    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
+    s->step = (uint32_t)ceil(longer / side);
+    s->sx = (s->nx + s->step - 1) / s->step;
+    s->sy = (s->ny + s->step - 1) / s->step;
+}
+
+/* n_panels 0: nothing is known of the item's looks. */
+static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
+{
+    const wu_array_info *info;
+    *s = (shown){ .r = r, .item = item, .head = r->images != NULL ? &r->images->items[item] : NULL, .channels = 1, .hi = 255 };
+    const tc_status status = find_picture(r, item, &info, err);
+    if (status != TC_OK)
+        return status;
+    if (s->head != NULL) {
+        s->nx = s->head->nx;
+        s->ny = s->head->ny;
+        s->nz = s->head->nz;
+        s->channels = s->head->channels;
+    } else if (info != NULL) {
+        s->nx = (uint32_t)info->shape[info->ndim - 1];
+        s->ny = (uint32_t)info->shape[info->ndim - 2];
+        s->nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
+    } else {
+        return TC_OK;
+    }
+    if (info != NULL && (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
+                         (info->ndim == 3 ? info->shape[0] : 1) != s->nz))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", r->file->path, info->name);
+    choose_panels(s);
+    choose_step(s);
+    s->bytes = malloc((size_t)s->sx * s->sy * 3);
+    return s->bytes == NULL ? tc_no_memory(err, r->page.path) : TC_OK;
+}
+
+static void end(shown *s)
+{
+    for (size_t i = 0; i < s->n_panels; i++)
+        free(s->panels[i].samples);
+    free(s->bytes);
+}
+
+/* --- the item's own picture --------------------------------------------------------------- */
+
+static unsigned sample_at(const shown *s, const void *samples, size_t at)
+{
+    return s->head->bits == 16 ? ((const uint16_t *)samples)[at] : ((const uint8_t *)samples)[at];
+}
+
+/* The mean of each step x step pixels. */
+static tc_status shrink(const shown *s, const void *samples, panel *p, tc_err *err)
+{
+    const size_t c = s->channels;
+    p->samples = malloc((size_t)s->sx * s->sy * c * sizeof *p->samples);
+    if (p->samples == NULL)
+        return tc_no_memory(err, s->r->page.path);
+    for (size_t i = 0; i < (size_t)s->sx * s->sy * c; i++) {
+        const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step, y0 = (uint32_t)(i / c / s->sx) * s->step;
+        uint64_t sum = 0, n = 0;
+        for (uint32_t y = y0; y < y0 + s->step && y < s->ny; y++)
+            for (uint32_t x = x0; x < x0 + s->step && x < s->nx; x++, n++)
+                sum += sample_at(s, samples, ((size_t)y * s->nx + x) * c + i % c);
+        p->samples[i] = (uint16_t)(sum / n);
+    }
+    return TC_OK;
+}
+
+/* Reads the slices that are wanted, one at a time. */
+static tc_status load_panels(shown *s, tc_err *err)
+{
+    const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
+    uint8_t *const slice = malloc(bytes), *const most = calloc(1, bytes);
+    panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
+    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page.path) : TC_OK;
+    for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {
+        const bool wanted = next < s->n_panels && s->panels[next].z == z;
+        if (!wanted && projected == NULL)
+            continue;
+        status = wu_item_image(s->r->images, s->item, z, slice, err);
+        for (size_t i = 0; status == TC_OK && projected != NULL && i < n; i++) {
+            if (sample_at(s, slice, i) <= sample_at(s, most, i))
+                continue;
+            if (s->head->bits == 16)
+                ((uint16_t *)(void *)most)[i] = ((uint16_t *)(void *)slice)[i];
+            else
+                most[i] = slice[i];
+        }
+        if (status == TC_OK && wanted)
+            status = shrink(s, slice, &s->panels[next++], err);
+    }
+    if (status == TC_OK && projected != NULL)
+        status = shrink(s, most, projected, err);
+    free(slice);
+    free(most);
+    return status;
+}
+
+/* 8 bits are shown as they are, 16 bits from the least to the largest. */
+static void choose_greys(shown *s)
+{
+    if (s->head->bits == 8)
+        return;
+    s->lo = 65535;
+    s->hi = 0;
+    for (size_t k = 0; k < s->n_panels; k++)
+        for (size_t i = 0; i < (size_t)s->sx * s->sy * s->channels; i++) {
+            const unsigned v = s->panels[k].samples[i];
+            s->lo = v < s->lo ? v : s->lo;
+            s->hi = v > s->hi ? v : s->hi;
+        }
+}
+
+static uint8_t byte_of(const shown *s, unsigned sample)
+{
+    return (uint8_t)((sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1));
+}
+
+/* The grey of a pixel of the page; without a picture a light one. */
+static uint8_t grey_of(const shown *s, const panel *p, size_t at)
+{
+    unsigned sum = 0;
+    if (p->samples == NULL)
+        return 214;
+    for (unsigned c = 0; c < s->channels; c++)
+        sum += p->samples[at * s->channels + c];
+    return byte_of(s, sum / s->channels);
+}
+
+/* `bytes` as a layer of this class. */
+static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_err *err)
+{
+    wu_page *const page = &s->r->page;
+    wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step, s->sy * s->step);
+    const tc_status status = wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
+    wu_page_put(page, "\"/>");
+    return status;
+}
+
+static tc_status put_picture(shown *s, const panel *p, tc_err *err)
+{
+    for (size_t i = 0; p->samples != NULL && i < (size_t)s->sx * s->sy * s->channels; i++)
+        s->bytes[i] = byte_of(s, p->samples[i]);
+    return p->samples != NULL ? put_image(s, "own", s->channels, err) : TC_OK;
+}
+
+/* --- outlines ------------------------------------------------------------------------------- */
+
+/* The labels of a panel, as the page's pixels have them. */
+typedef struct grid {
+    const shown *s;
+    uint32_t *label;           /* [sy][sx] */
+    bool *seen;                /* [sy][sx]: the outline that has this pixel's upper side is drawn */
+} grid;
+
+static uint32_t label_of(const grid *g, int64_t x, int64_t y)
+{
+    return x < 0 || y < 0 || x >= g->s->sx || y >= g->s->sy ? 0 : g->label[(size_t)y * g->s->sx + (size_t)x];
+}
+
+/* In the item's pixels. */
+static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
+{
+    return at * step < n ? at * step : n;
+}
+
+/* The way around the pixels that have the label of (x, y) and touch side by side, from its upper
+ * side on, clockwise: right along an upper side, down a right one, ... */
+static void put_outline(grid *g, int64_t x, int64_t y)
+{
+    static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
+    const shown *const s = g->s;
+    wu_page *const page = &s->r->page;
+    const uint32_t own = label_of(g, x, y);
+    const int64_t x0 = x, y0 = y;
+    int64_t cx = x, cy = y, from_x = place_of(x, s->step, s->nx), from_y = place_of(y, s->step, s->ny);
+    int side = 0;
+    wu_page_put(page, "<path class=c%u data-k=%" PRIu32 " d=\"M%" PRId64 " %" PRId64, own % COLOURS, own, from_x, from_y);
+    do {
+        const int left = (side + 3) % 4;
+        const bool straight = label_of(g, x + dx[side], y + dy[side]) == own;
+        int next = (side + 1) % 4;
+        if (side == 0)
+            g->seen[(size_t)y * s->sx + (size_t)x] = true;
+        cx += dx[side];
+        cy += dy[side];
+        if (straight) {
+            x += dx[side];
+            y += dy[side];
+            next = side;
+            if (label_of(g, x + dx[left], y + dy[left]) == own) {
+                x += dx[left];
+                y += dy[left];
+                next = left;
+            }
+        }
+        if (next != side) {
+            const int64_t to_x = place_of(cx, s->step, s->nx), to_y = place_of(cy, s->step, s->ny);
+            wu_page_put(page, side % 2 == 0 ? "h%" PRId64 : "v%" PRId64, side % 2 == 0 ? to_x - from_x : to_y - from_y);
+            from_x = to_x;
+            from_y = to_y;
+        }
+        side = next;
+    } while (x != x0 || y != y0 || side != 0);
+    wu_page_put(page, "z\"/>");
+}
+
+/* Each region's number in its middle. */
+static tc_status put_numbers(const grid *g, tc_err *err)
+{
+    enum { ROOM = 4 * MAX_NUMBERS };       /* an open hash table of them */
+    struct { uint32_t label; uint64_t x, y, n; } *const found = calloc(ROOM, sizeof *found);
+    const shown *const s = g->s;
+    size_t different = 0;
+    if (found == NULL)
+        return tc_no_memory(err, s->r->page.path);
+    for (size_t i = 0; i < (size_t)s->sx * s->sy && different <= MAX_NUMBERS; i++) {
+        size_t at = g->label[i] * (size_t)2654435761u % ROOM;
+        if (g->label[i] == 0)
+            continue;
+        while (found[at].n > 0 && found[at].label != g->label[i])
+            at = (at + 1) % ROOM;
+        different += found[at].n++ == 0;
+        found[at].label = g->label[i];
+        found[at].x += i % s->sx;
+        found[at].y += i / s->sx;
+    }
+    wu_page_put(&s->r->page, "<g class=numbers>");
+    for (size_t i = 0; i < ROOM && different <= MAX_NUMBERS; i++)
+        if (found[i].n > 0)
+            wu_page_put(&s->r->page, "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
+                        found[i].x * s->step / found[i].n + s->step / 2, found[i].y * s->step / found[i].n + s->step / 2,
+                        found[i].label);
+    wu_page_put(&s->r->page, "</g>");
+    free(found);
+    return TC_OK;
+}
+
+static size_t table_named(const wu_report *r, const char *name)
+{
+    size_t t = 0;
+    while (name != NULL && t < r->tables->n && strcmp(r->tables->tables[t].name, name) != 0)
+        t++;
+    return t;
+}
+
+/* The outlines of a panel's regions, or of its mask, as many as there is room for. */
+static tc_status put_outlines(shown *s, const wu_declared *d, const void *data, uint32_t z, tc_err *err)
+{
+    const size_t n = (size_t)s->sx * s->sy;
+    wu_page *const page = &s->r->page;
+    grid g = { s, malloc(n * sizeof *g.label), calloc(n, sizeof *g.seen) };
+    tc_status status = g.label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
+    const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->n_panels));
+    size_t i = 0;
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
+        const uint32_t x = (uint32_t)(k % s->sx) * s->step + s->step / 2, y = (uint32_t)(k / s->sx) * s->step + s->step / 2;
+        const size_t at = ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
+        g.label[k] = d->role == WU_LABELS ? ((const uint32_t *)data)[at] : ((const uint8_t *)data)[at] != 0;
+    }
+    if (status == TC_OK) {
+        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", d->role == WU_LABELS ? "many" : "one",
+                    table_named(s->r, d->table));
+        for (; i < n && ftell(page->file) - start < room; i++) {
+            const int64_t x = (int64_t)(i % s->sx), y = (int64_t)(i / s->sx);
+            if (g.label[i] != 0 && !g.seen[i] && label_of(&g, x, y - 1) != g.label[i])
+                put_outline(&g, x, y);
+        }
+        wu_page_put(page, "</g>");
+    }
+    if (status == TC_OK && d->role == WU_LABELS)
+        status = put_numbers(&g, err);
+    if (status == TC_OK && i < n)
+        wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>", s->nx / 50,
+                    (unsigned)(i / s->sx) * s->step);
+    free(g.label);
+    free(g.seen);
+    return status;
+}
+
+/* --- points, scale -------------------------------------------------------------------------- */
+
+/* Points of the item; in a slice those that are nearest to it. */
+static void put_points(const shown *s, const panel *p)
+{
+    const wu_report *const r = s->r;
+    for (size_t t = 0; t < r->tables->n; t++) {
+        const wu_points *const points = &r->points[t];
+        if (points->dims == 0)
+            continue;
+        wu_page_put(&s->r->page, "<g class=points data-t=%zu>", t);
+        for (uint64_t i = 0; i < points->n; i++) {
+            const double *const at = points->at + i * points->dims;
+            const double y = at[points->dims - 2], x = at[points->dims - 1];
+            if (points->item[i] != (int64_t)s->item || !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) ||
+                (!p->projected && points->dims == 3 && !(fabs(at[0] - p->z) <= 0.5)))
+                continue;
+            wu_page_put(&s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5, y + 0.5);
+        }
+        wu_page_put(&s->r->page, "</g>");
+    }
+}
+
+/* A bar of 1, 2 or 5 times a power of ten micrometres, up to a quarter of the width. */
+static void put_scale(const shown *s)
+{
+    if (s->head == NULL || !s->head->has_spacing)
+        return;
+    const double um = s->head->spacing[2], most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
+    const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
+    const double left = s->nx * 0.03, top = s->ny * 0.95;
+    wu_page_put(&s->r->page, "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
+                             "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
+                left, top, length / um, s->ny * 0.012, left, top - s->ny * 0.015, length);
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+static void begin_figure(const shown *s, const char *title)
+{
+    const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
+    wu_page_put(&s->r->page, "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx, s->ny,
+                fmax(longer / 32.0, 1));
+    wu_page_text(&s->r->page, title);
+    wu_page_put(&s->r->page, "\">");
+}
+
+static void end_figure(const shown *s, const panel *p, const char *title)
+{
+    if (s->nz > 1 || title[0] != '\0') {
+        wu_page_put(&s->r->page, "<figcaption>");
+        wu_page_text(&s->r->page, title);
+        if (p->projected)
+            wu_page_put(&s->r->page, " largest greys of all %u slices", s->nz);
+        else if (s->nz > 1)
+            wu_page_put(&s->r->page, " slice %u of %u", p->z + 1, s->nz);
+        wu_page_put(&s->r->page, "</figcaption>");
+    }
+    wu_page_put(&s->r->page, "</figure>\n");
+}
+
+/* The layers of the item that are outlines. */
+typedef struct layers {
+    size_t n;
+    struct layer {
+        const wu_declared *declared;
+        void *data;            /* owned */
+    } *all;
+} layers;
+
+static tc_status load_layers(const shown *s, layers *l, tc_err *err)
+{
+    const wu_result_file *const file = s->r->file;
+    tc_status status = TC_OK;
+    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };
+    if (l->all == NULL)
+        return tc_no_memory(err, s->r->page.path);
+    for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
+        const wu_declared *const d = &file->declared[i];
+        size_t index;
+        if (d->role != WU_LABELS && d->role != WU_MASK)
+            continue;
+        status = wu_find_declared(file, d, file->item_names[s->item], &index, err);
+        if (status == TC_OK)
+            status = wu_npz_load(file->npz, index, &l->all[l->n].data, err);
+        l->all[l->n++].declared = d;
+    }
+    return status;
+}
+
+static void free_layers(layers *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->all[i].data);
+    free(l->all);
+}
+
+static tc_status put_panels(shown *s, tc_err *err)
+{
+    layers l;
+    tc_status status = load_layers(s, &l, err);
+    for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
+        const panel *const p = &s->panels[k];
+        begin_figure(s, s->r->file->item_names[s->item]);
+        status = put_picture(s, p, err);
+        for (size_t i = 0; status == TC_OK && !p->projected && i < l.n; i++)
+            status = put_outlines(s, l.all[i].declared, l.all[i].data, p->z, err);
+        put_points(s, p);
+        put_scale(s);
+        wu_page_put(&s->r->page, "</svg>");
+        end_figure(s, p, "");
+    }
+    free_layers(&l);
+    return status;
+}
+
+/* --- maps ------------------------------------------------------------------------------------- */
+
+static void put_bar(wu_page *page, double least, double most)
+{
+    wu_page_put(page, "<div class=bar><span>%.4g</span><i style=\"background:linear-gradient(to right", least);
+    for (int i = 0; i < COLOUR_STOPS; i++) {
+        const wu_rgb c = wu_colour_map(most > least ? i / (COLOUR_STOPS - 1.0) : 0.5);
+        wu_page_put(page, ",#%02x%02x%02x", c.r, c.g, c.b);
+    }
+    wu_page_put(page, ")\"></i><span>%.4g</span></div>\n", most);
+}
+
+/* The map's colours where it has values, else the picture's greys. */
+static void colour(shown *s, const panel *p, const float *values, double least, double most)
+{
+    for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
+        const uint32_t x = (uint32_t)(i % s->sx) * s->step + s->step / 2, y = (uint32_t)(i / s->sx) * s->step + s->step / 2;
+        const double value = (double)values[((size_t)p->z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx
+                                            + (x < s->nx ? x : s->nx - 1)];
+        const uint8_t grey = grey_of(s, p, i);
+        const wu_rgb c = !isfinite(value) ? (wu_rgb){ grey, grey, grey }
+                                          : wu_colour_map(most > least ? (value - least) / (most - least) : 0.5);
+        s->bytes[3 * i] = c.r;
+        s->bytes[3 * i + 1] = c.g;
+        s->bytes[3 * i + 2] = c.b;
+    }
+}
+
+static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
+{
+    double least = INFINITY, most = -INFINITY;
+    void *data = NULL;
+    size_t index;
+    tc_status status = wu_find_declared(s->r->file, d, s->r->file->item_names[s->item], &index, err);
+    if (status == TC_OK)
+        status = wu_npz_load(s->r->file->npz, index, &data, err);
+    for (size_t i = 0; status == TC_OK && i < (size_t)s->nx * s->ny * s->nz; i++) {
+        const double value = (double)((const float *)data)[i];
+        least = isfinite(value) && value < least ? value : least;
+        most = isfinite(value) && value > most ? value : most;
+    }
+    for (size_t k = 0; status == TC_OK && k < s->n_panels; k++) {
+        if (s->panels[k].projected)
+            continue;
+        begin_figure(s, d->title != NULL ? d->title : d->name);
+        colour(s, &s->panels[k], data, least, most);
+        status = put_image(s, "map", 3, err);
+        put_scale(s);
+        wu_page_put(&s->r->page, "</svg>");
+        if (least <= most)
+            put_bar(&s->r->page, least, most);
+        end_figure(s, &s->panels[k], d->title != NULL ? d->title : d->name);
+    }
+    free(data);
+    return status;
+}
+
+tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
+{
+    shown s;
+    tc_status status = begin(r, item, &s, err);
+    if (status == TC_OK && s.n_panels > 0) {
+        if (s.head != NULL)
+            status = load_panels(&s, err);
+        if (status == TC_OK && s.head != NULL)
+            choose_greys(&s);
+        wu_page_put(&r->page, "<div class=figures>\n");
+        if (status == TC_OK)
+            status = put_panels(&s, err);
+        for (size_t i = 0; status == TC_OK && i < r->file->n_declared; i++)
+            if (r->file->declared[i].role == WU_MAP)
+                status = put_map(&s, &r->file->declared[i], err);
+        wu_page_put(&r->page, "</div>\n");
+    }
+    end(&s);
+    return status;
+}
