@@ -27,9 +27,7 @@ void progress_show(progress *p, double fraction, const char *name, size_t item);
 /* A line, in place of the bar: "texcell: WHAT: DETAIL". */
 void progress_say(const progress *p, const char *what, const char *detail);
 /* The same where not even the bar was wanted, unless quiet. printf style. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+TC_FORMAT(2, 3)
 void progress_note(const progress *p, const char *format, ...);
 /* Takes the bar away. */
 void progress_clear(const progress *p);

@@ -79,7 +79,7 @@ size_t ocl_group_size(const ocl_device *device, size_t most);
  * the worker), none where that is NULL. floats, and format of the defines: see
  * ocl_program_build. */
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names, size_t n,
-                    tc_err *err, const char *format, ...) __attribute__((format(printf, 7, 8)));
+                    tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 
 /* --- buffers ------------------------------------------------------------------- */
 

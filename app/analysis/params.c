@@ -10,9 +10,7 @@
 
 /* --- words ------------------------------------------------------------------------- */
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+TC_FORMAT(2, 3)
 static void add(an_text *t, const char *format, ...)
 {
     const size_t used = strlen(t->text);

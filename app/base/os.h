@@ -47,8 +47,10 @@ bool os_same_file(const char *a, const char *b);
 bool os_still_named(const char *path, int fd);
 
 typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
-/* What is there under this name; a link is a thing of its own. */
+/* What is there under this name; a folder's may end in a separator. */
 os_kind os_kind_of(const char *path);
+/* The same where a link is a thing of its own. */
+os_kind os_kind_of_link(const char *path);
 
 /* --- names and folders ------------------------------------------------------------------ */
 

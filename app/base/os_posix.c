@@ -93,13 +93,23 @@ bool os_still_named(const char *path, int fd)
     return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 && is_same(&named, &opened);
 }
 
+static os_kind kind_of(mode_t mode)
+{
+    return S_ISREG(mode) ? OS_FILE : S_ISDIR(mode) ? OS_FOLDER : OS_OTHER;
+}
+
 os_kind os_kind_of(const char *path)
 {
     struct stat info;
 
-    if (lstat(path, &info) != 0)
-        return OS_NOTHING;
-    return S_ISREG(info.st_mode) ? OS_FILE : S_ISDIR(info.st_mode) ? OS_FOLDER : OS_OTHER;
+    return stat(path, &info) == 0 ? kind_of(info.st_mode) : OS_NOTHING;
+}
+
+os_kind os_kind_of_link(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) == 0 ? kind_of(info.st_mode) : OS_NOTHING;
 }
 
 /* --- names and folders ------------------------------------------------------------------ */

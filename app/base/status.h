@@ -39,11 +39,16 @@ const char *tc_status_string(tc_status status);
 /* The process exit code that belongs to a status. */
 int tc_exit_code(tc_status status);
 
+/* The compiler checks a format, argument number `text`, against those from `first` on. TC_PRINTF
+ * is its name for C's printf, where that is not the system's (configure). */
+#ifndef TC_PRINTF
+#define TC_PRINTF printf
+#endif
+#define TC_FORMAT(text, first) __attribute__((format(TC_PRINTF, text, first)))
+
 /* Writes the message (printf style) into err, if there is one, and returns
  * status, so that a failure is one line: return tc_fail(err, TC_IO, ...). */
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
+TC_FORMAT(3, 4)
 tc_status tc_fail(tc_err *err, tc_status status, const char *format, ...);
 
 /* tc_fail for an allocation of "what" that failed. */

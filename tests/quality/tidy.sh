@@ -18,12 +18,20 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 99' INT TERM HUP
 export tidy src build folder
 
+# What is for Windows needs its headers.
+export windows=/usr/share/mingw-w64/include
+
 # Each file's warnings go to a file of their own.
 find app opencl wrapper workunits validator -name '*.c' | sort > "$folder/files"
 # shellcheck disable=SC2016
 xargs -n 1 -P "$jobs" sh -c '
     log=$folder/$(echo "$1" | tr / _).log
-    "$tidy" --quiet "$1" -- -std=gnu11 -DBW_WITH_BOINC -I"$src" -I"$build" > "$log" 2> "$log.more"
+    file=$1
+    shift
+    case $file in
+        *_windows.c) set -- --target=x86_64-w64-mingw32 -D_WIN32_WINNT=0x0A00 -isystem "$windows" ;;
+    esac
+    "$tidy" --quiet "$file" -- -std=gnu11 -DBW_WITH_BOINC -I"$src" -I"$build" "$@" > "$log" 2> "$log.more"
     echo $? > "$log.status"
 ' sh < "$folder/files"
 

@@ -488,9 +488,7 @@ long wu_archive_find(const wu_archive *a, const char *name)
 
 /* --- reading members -------------------------------------------------------------- */
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
+TC_FORMAT(3, 4)
 static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
 {
     char why[160];

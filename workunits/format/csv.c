@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "app/base/os.h"
 
@@ -18,10 +17,9 @@ char *wu_path_in(const char *folder, const char *name, const char *end)
 
 tc_status wu_make_folder(const char *folder, tc_err *err)
 {
-    struct stat st;
     if (!os_make_folder(folder) && errno != EEXIST)
         return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(errno));
-    if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+    if (os_kind_of(folder) != OS_FOLDER)
         return tc_fail(err, TC_IO, "%s: is not a folder", folder);
     return TC_OK;
 }

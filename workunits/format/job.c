@@ -67,9 +67,7 @@ static job_place place_in(size_t item, const char *key, size_t element)
     return p;
 }
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
+TC_FORMAT(3, 4)
 static tc_status job_fail(const job_reader *r, const char *place, const char *format, ...)
 {
     char text[512];

@@ -89,7 +89,7 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, name);
-    if (os_kind_of(path) != OS_NOTHING)
+    if (os_kind_of_link(path) != OS_NOTHING)
         status = tc_fail(err, TC_BAD_INPUT, "%s: is there, and %s/" LIST " does not list it; remove it, or give "
                          "another folder", path, folder);
     else
@@ -110,7 +110,7 @@ static tc_status remove_listed(const char *folder, char *line, tc_err *err)
     if (path == NULL)
         return tc_no_memory(err, line);
     tc_status status = TC_OK;
-    if (os_kind_of(path) == OS_FILE && unlink(path) != 0)
+    if (os_kind_of_link(path) == OS_FILE && unlink(path) != 0)
         status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
     free(path);
     return status;

@@ -23,9 +23,7 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 
 /* Markup as it stands (printf style): of this program's own words and numbers alone. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
 /* Anybody's text: what HTML would take for markup is written as characters, and what is not
  * UTF-8 or controls text as '?'. Good between tags and between double quotes. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "app/base/files.h"
 #include "app/base/os.h"
@@ -257,10 +256,8 @@ static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
 /* 1 a folder, 0 something else, -1 not there. */
 static int is_folder(const char *path)
 {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return -1;
-    return S_ISDIR(st.st_mode) ? 1 : 0;
+    const os_kind kind = os_kind_of(path);
+    return kind == OS_NOTHING ? -1 : kind == OS_FOLDER;
 }
 
 /* What is in a folder, hidden files aside, each in natural order. */
@@ -292,7 +289,7 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     wu_pages *list = &l->out->others;
     if (is_picture_name(name))
         list = &l->out->pictures;
-    else if (may_be_folder && path != NULL && os_kind_of(path) == OS_FOLDER)     /* links may lead around */
+    else if (may_be_folder && path != NULL && os_kind_of_link(path) == OS_FOLDER)     /* links may lead around */
         list = &l->out->folders;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;

@@ -24,9 +24,7 @@ extern const char wu_analyse_help[];
 extern const char wu_parameters_help[];
 
 /* "texcell-wu: note: ..." on stderr. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 1, 2)))
-#endif
+TC_FORMAT(1, 2)
 void wu_note(const char *format, ...);
 
 /* For a verb that packs, and goes on with the work unit. */

@@ -1,0 +1,568 @@
+/*
+ * Windows 10 and later, by MinGW-w64. The programs' manifest (windows.rc) makes UTF-8 the code page of
+ * all functions for char, those of the C library too.
+ */
+#include "app/base/os.h"
+
+#include <direct.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <io.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ntsecapi.h needs the first. */
+#include <windows.h>
+
+#include <ntsecapi.h>
+
+/* --- errors ------------------------------------------------------------------------------- */
+
+/* errno for what Windows says; its answer is handed through. */
+static bool fail(DWORD error)
+{
+    static const struct {
+        DWORD from;
+        int to;
+    } table[] = {
+        { ERROR_FILE_NOT_FOUND, ENOENT }, { ERROR_PATH_NOT_FOUND, ENOENT }, { ERROR_BAD_NETPATH, ENOENT },
+        { ERROR_INVALID_NAME, EINVAL }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG }, { ERROR_FILE_EXISTS, EEXIST },
+        { ERROR_ALREADY_EXISTS, EEXIST }, { ERROR_DISK_FULL, ENOSPC }, { ERROR_HANDLE_DISK_FULL, ENOSPC },
+        { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_NOT_ENOUGH_MEMORY, ENOMEM }, { ERROR_OUTOFMEMORY, ENOMEM },
+        { ERROR_DIRECTORY, ENOTDIR }, { ERROR_ACCESS_DENIED, EACCES }, { ERROR_SHARING_VIOLATION, EACCES },
+        { ERROR_LOCK_VIOLATION, EACCES }, { ERROR_WRITE_PROTECT, EROFS }
+    };
+
+    errno = EIO;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].from == error)
+            errno = table[i].to;
+    return false;
+}
+
+static HANDLE handle_of(int fd)
+{
+    return (HANDLE)_get_osfhandle(fd); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+/* Everybody may read, write, rename and remove it meanwhile. */
+enum { SHARE_ALL = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE };
+
+int os_open(const char *path, os_access access)
+{
+    static const struct {
+        DWORD access, how;
+        int flags;
+    } modes[] = {
+        [OS_READ] = { GENERIC_READ, OPEN_EXISTING, _O_RDONLY },
+        [OS_NEW] = { GENERIC_WRITE, CREATE_NEW, _O_WRONLY },
+        [OS_OVER] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+        [OS_KEEP] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
+        [OS_APPEND] = { FILE_APPEND_DATA | FILE_READ_ATTRIBUTES, OPEN_ALWAYS, _O_WRONLY | _O_APPEND }
+    };
+    const HANDLE file = CreateFileA(path, modes[access].access, SHARE_ALL, NULL, modes[access].how,
+                                    FILE_ATTRIBUTE_NORMAL, NULL);
+    int fd;
+
+    if (file == INVALID_HANDLE_VALUE) {
+        const DWORD error = GetLastError();
+
+        fail(error);
+        if (error == ERROR_ACCESS_DENIED && os_kind_of(path) == OS_FOLDER)
+            errno = EISDIR;
+        return -1;
+    }
+    fd = _open_osfhandle((intptr_t)file, modes[access].flags | _O_BINARY | _O_NOINHERIT);
+    if (fd < 0)
+        CloseHandle(file);
+    return fd;
+}
+
+static OVERLAPPED offset(uint64_t at)
+{
+    return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
+}
+
+/* One call's worth. */
+static DWORD at_most(size_t n)
+{
+    return n < 1 << 30 ? (DWORD)n : 1 << 30;
+}
+
+ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
+{
+    OVERLAPPED where = offset(at);
+    DWORD done = 0;
+
+    if (ReadFile(handle_of(fd), data, at_most(n), &done, &where) || GetLastError() == ERROR_HANDLE_EOF)
+        return (ptrdiff_t)done;
+    fail(GetLastError());
+    return -1;
+}
+
+ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at)
+{
+    OVERLAPPED where = offset(at);
+    DWORD done = 0;
+
+    if (WriteFile(handle_of(fd), data, at_most(n), &done, &where))
+        return (ptrdiff_t)done;
+    fail(GetLastError());
+    return -1;
+}
+
+bool os_sync(int fd)
+{
+    return FlushFileBuffers(handle_of(fd)) || fail(GetLastError());
+}
+
+bool os_lock(int fd)
+{
+    /* Who reads meanwhile is stopped by a lock of the bytes that are there. */
+    OVERLAPPED where = offset((uint64_t)1 << 62);
+
+    return LockFileEx(handle_of(fd), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
+        || (GetLastError() != ERROR_LOCK_VIOLATION && GetLastError() != ERROR_IO_PENDING);
+}
+
+/* FILE_RENAME_INFO as of Windows 10 1607, for FileRenameInfoEx: takes the name from a file that somebody
+ * has open, as rename does elsewhere. The headers have neither. */
+typedef struct rename_info {
+    DWORD flags;
+    HANDLE root;
+    DWORD length;                    /* of the name, in bytes */
+    WCHAR name[32768];
+} rename_info;
+enum { RENAME_INFO_EX = 22, RENAME_REPLACE = 1, RENAME_POSIX = 2 };
+
+static bool replace_open_file(const char *from, const char *to)
+{
+    rename_info *const info = calloc(1, sizeof *info);
+    WCHAR *const wide = calloc(32768, sizeof *wide);
+    bool done = false;
+
+    if (info != NULL && wide != NULL && MultiByteToWideChar(CP_UTF8, 0, to, -1, wide, 32768) > 0) {
+        const DWORD n = GetFullPathNameW(wide, 32768, info->name, NULL);
+        const HANDLE file = CreateFileA(from, DELETE | SYNCHRONIZE, SHARE_ALL, NULL, OPEN_EXISTING, 0, NULL);
+
+        info->flags = RENAME_REPLACE | RENAME_POSIX;
+        info->length = n * (DWORD)sizeof(WCHAR);
+        done = n > 0 && n < 32768 && file != INVALID_HANDLE_VALUE
+            && SetFileInformationByHandle(file, (FILE_INFO_BY_HANDLE_CLASS)RENAME_INFO_EX, info, sizeof *info);
+        if (file != INVALID_HANDLE_VALUE)
+            CloseHandle(file);
+    }
+    free(info);
+    free(wide);
+    return done;
+}
+
+/* Virus scanners and indexers open what is new for a moment, and not all of them let others
+ * rename it: tries again for five seconds. */
+bool os_replace(const char *from, const char *to)
+{
+    for (unsigned tries = 0;; tries++) {
+        DWORD error;
+
+        if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+            return true;
+        error = GetLastError();
+        if (error != ERROR_ACCESS_DENIED && error != ERROR_SHARING_VIOLATION)
+            return fail(error);
+        if (replace_open_file(from, to))
+            return true;
+        if (tries == 50)
+            return fail(error);
+        Sleep(100);
+    }
+}
+
+/* What tells a file from all others; false: it is not there. */
+static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
+{
+    return file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, info);
+}
+
+static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMATION *info)
+{
+    const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING, flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    const bool found = identify(file, info);
+
+    if (file != INVALID_HANDLE_VALUE)
+        CloseHandle(file);
+    return found;
+}
+
+static bool is_same(const BY_HANDLE_FILE_INFORMATION *a, const BY_HANDLE_FILE_INFORMATION *b)
+{
+    return a->dwVolumeSerialNumber == b->dwVolumeSerialNumber && a->nFileIndexHigh == b->nFileIndexHigh
+        && a->nFileIndexLow == b->nFileIndexLow;
+}
+
+bool os_same_file(const char *a, const char *b)
+{
+    BY_HANDLE_FILE_INFORMATION ia, ib;
+
+    return identify_path(a, 0, &ia) && identify_path(b, 0, &ib) && is_same(&ia, &ib);
+}
+
+bool os_still_named(const char *path, int fd)
+{
+    BY_HANDLE_FILE_INFORMATION named, opened;
+
+    return identify_path(path, FILE_FLAG_OPEN_REPARSE_POINT, &named) && identify(handle_of(fd), &opened)
+        && is_same(&named, &opened);
+}
+
+os_kind os_kind_of(const char *path)
+{
+    const DWORD attributes = GetFileAttributesA(path);
+
+    if (attributes == INVALID_FILE_ATTRIBUTES) {
+        fail(GetLastError());
+        return OS_NOTHING;
+    }
+    return attributes & FILE_ATTRIBUTE_DEVICE ? OS_OTHER : attributes & FILE_ATTRIBUTE_DIRECTORY ? OS_FOLDER : OS_FILE;
+}
+
+os_kind os_kind_of_link(const char *path)
+{
+    const DWORD attributes = GetFileAttributesA(path);
+    const bool is_link = attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_REPARSE_POINT) != 0;
+
+    return is_link ? OS_OTHER : os_kind_of(path);
+}
+
+/* --- names and folders ------------------------------------------------------------------ */
+
+bool os_is_separator(char c)
+{
+    return c == '/' || c == '\\';
+}
+
+const char *os_last_part(const char *path)
+{
+    const char *part = path;
+
+    for (const char *c = path; *c != '\0'; c++)
+        if (os_is_separator(*c) || (*c == ':' && c == path + 1))
+            part = c + 1;
+    return part;
+}
+
+char *os_full_path(const char *path)
+{
+    return _fullpath(NULL, path, 0);
+}
+
+bool os_make_folder(const char *path)
+{
+    return _mkdir(path) == 0;
+}
+
+bool os_folder_takes_files(const char *path)
+{
+    const bool good = os_kind_of(path) != OS_NOTHING;
+
+    if (!good)
+        errno = ENOENT;
+    return good;               /* access lists are not asked: opening the first file tells */
+}
+
+int os_list(const char *folder, os_entry *each, void *user)
+{
+    DIR *const dir = opendir(folder);
+    int answer = 0, error;
+
+    if (dir == NULL)
+        return -1;
+    while (each != NULL && answer == 0) {
+        const struct dirent *const entry = (errno = 0, readdir(dir));
+
+        if (entry == NULL) {
+            answer = errno == 0 ? 0 : -1;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            answer = each(user, entry->d_name, true);
+    }
+    error = errno;
+    closedir(dir);
+    errno = error;
+    return answer;
+}
+
+/* --- the process ---------------------------------------------------------------------------- */
+
+void os_begin(void)
+{
+    DWORD mode;
+    const HANDLE errors = GetStdHandle(STD_ERROR_HANDLE);
+
+    for (int fd = 0; fd <= 2; fd++) {
+        if (_get_osfhandle(fd) < 0)
+            (void)_open("NUL", fd == 0 ? _O_RDONLY : _O_WRONLY);
+        (void)_setmode(fd, _O_BINARY);
+    }
+    /* No box that waits for a person when a driver crashes or a disk is not there. */
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
+    if (GetConsoleMode(errors, &mode)) {
+        SetConsoleOutputCP(CP_UTF8);
+        SetConsoleMode(errors, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+    }
+}
+
+void os_exit_now(int code)
+{
+    /* ExitProcess would call the libraries, and a driver's may hang. */
+    TerminateProcess(GetCurrentProcess(), (UINT)code);
+    for (;;)
+        Sleep(INFINITE);
+}
+
+static void (*on_stop)(int number);
+
+/* In a thread of its own. The system kills the process when this returns from what is not the
+ * keyboard's, and after some seconds in any case. */
+static BOOL WINAPI stopped(DWORD event)
+{
+    static LONG times;
+
+    if (InterlockedIncrement(&times) > 1)
+        return FALSE;
+    on_stop(SIGINT);
+    if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
+        Sleep(INFINITE);
+    return TRUE;
+}
+
+void os_on_stop(void (*stop)(int number))
+{
+    on_stop = stop;
+    SetConsoleCtrlHandler(stopped, TRUE);
+}
+
+/* To a BOINC client any exit code but 0 is an error of the task. */
+void os_end_as_stopped(int number)
+{
+    (void)number;
+}
+
+static const char *restart_variable;
+
+bool os_keep_start(char **argv, const char *variable)
+{
+    (void)argv;
+    restart_variable = variable;
+    return true;
+}
+
+/* There is no exec: this process waits for the new one and ends as it does. */
+void os_restart(const char *value)
+{
+    enum { DESCRIPTORS = 512 };
+    static char program[32768];
+    STARTUPINFOA start = { .cb = sizeof start };
+    PROCESS_INFORMATION made;
+    DWORD code = 0;
+
+    SetEnvironmentVariableA(restart_variable, value);
+    /* Our files, for their locks. */
+    for (int fd = 3; fd < DESCRIPTORS; fd++)
+        if (_get_osfhandle(fd) >= 0)
+            CloseHandle(handle_of(fd));
+    if (GetModuleFileNameA(NULL, program, sizeof program) == 0
+        || !CreateProcessA(program, GetCommandLineA(), NULL, NULL, TRUE, 0, NULL, NULL, &start, &made))
+        return;
+    SetConsoleCtrlHandler(NULL, TRUE);   /* Ctrl-C is for the new one */
+    WaitForSingleObject(made.hProcess, INFINITE);
+    GetExitCodeProcess(made.hProcess, &code);
+    os_exit_now((int)code);
+}
+
+int os_run_apart(int (*work)(void *user), void *user, int *ended_by)
+{
+    *ended_by = 0;
+    return work(user);
+}
+
+/* Appends a word to a command line, as the C library's start takes it apart again: quoted, and
+ * backslashes doubled before a quote. */
+static void add_word(char *line, size_t size, const char *word)
+{
+    size_t n = strlen(line);
+
+    if (n + 2 * strlen(word) + 4 > size)
+        return;
+    if (n > 0)
+        line[n++] = ' ';
+    line[n++] = '"';
+    for (; *word != '\0'; word++) {
+        const char behind = word[strspn(word, "\\")];
+
+        if (*word == '"' || (*word == '\\' && (behind == '"' || behind == '\0')))
+            line[n++] = '\\';
+        line[n++] = *word;
+    }
+    line[n++] = '"';
+    line[n] = '\0';
+}
+
+int os_run_beside(char *const *words, int *ended_by)
+{
+    enum { LINE = 32768 };
+    STARTUPINFOA start = { .cb = sizeof start };
+    PROCESS_INFORMATION made;
+    DWORD code = 0;
+    char *const line = calloc(1, LINE), *const path = calloc(1, LINE);
+    bool good = line != NULL && path != NULL;
+
+    *ended_by = 0;
+    if (good) {
+        size_t at;
+
+        GetModuleFileNameA(NULL, path, LINE - 1);
+        at = (size_t)(os_last_part(path) - path);
+        snprintf(path + at, LINE - at, "%s.exe", words[0]);
+        for (size_t i = 0; words[i] != NULL; i++)
+            add_word(line, LINE, words[i]);
+        fflush(stdout);
+        good = CreateProcessA(os_kind_of(path) == OS_FILE ? path : NULL, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &made)
+            || fail(GetLastError());
+    }
+    free(line);
+    free(path);
+    if (!good)
+        return -1;
+    SetConsoleCtrlHandler(NULL, TRUE);   /* Ctrl-C is for that one */
+    WaitForSingleObject(made.hProcess, INFINITE);
+    GetExitCodeProcess(made.hProcess, &code);
+    SetConsoleCtrlHandler(NULL, FALSE);
+    CloseHandle(made.hProcess);
+    CloseHandle(made.hThread);
+    return (int)code;
+}
+
+const char *os_signal_name(int number)
+{
+    (void)number;
+    return "a fault";
+}
+
+static void (*on_fault)(int number);
+
+/* What nobody has handled; what a driver throws and catches itself does not come here. */
+static LONG WINAPI fault(EXCEPTION_POINTERS *what)
+{
+    switch (what->ExceptionRecord->ExceptionCode) {
+    case EXCEPTION_ILLEGAL_INSTRUCTION:
+    case EXCEPTION_PRIV_INSTRUCTION: on_fault(SIGILL); break;
+    case EXCEPTION_INT_DIVIDE_BY_ZERO: on_fault(SIGFPE); break;
+    default: on_fault(SIGSEGV); break;
+    }
+    return EXCEPTION_EXECUTE_HANDLER;    /* the end, without a box */
+}
+
+static void aborted(int number)
+{
+    on_fault(number);
+}
+
+void os_catch_faults(void (*caught)(int number))
+{
+    on_fault = caught;
+    SetUnhandledExceptionFilter(fault);
+    signal(SIGABRT, aborted);
+}
+
+void os_let_faults_in(void)
+{
+}
+
+bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
+{
+    return pthread_create(thread, NULL, work, user) == 0;
+}
+
+/* --- the machine ---------------------------------------------------------------------------- */
+
+/* Sleep() has a grain of 15.6 ms. */
+void os_sleep(double seconds)
+{
+    enum { HIGH_RESOLUTION = 2 };    /* of Windows 10 1803; not in the headers */
+    const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) };
+    HANDLE timer;
+
+    if (seconds <= 0)
+        return;
+    timer = CreateWaitableTimerExW(NULL, NULL, HIGH_RESOLUTION, TIMER_MODIFY_STATE | SYNCHRONIZE);
+    if (timer != NULL && SetWaitableTimer(timer, &time, 0, NULL, NULL, FALSE))
+        WaitForSingleObject(timer, INFINITE);
+    else
+        Sleep((DWORD)(seconds * 1e3) + 1);
+    if (timer != NULL)
+        CloseHandle(timer);
+}
+
+unsigned os_processors(void)
+{
+    const DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+
+    return n < 1 ? 1 : (unsigned)n;
+}
+
+bool os_random(void *out, size_t n)
+{
+    return RtlGenRandom(out, (ULONG)n);
+}
+
+size_t os_terminal_columns(void)
+{
+    CONSOLE_SCREEN_BUFFER_INFO info;
+
+    return GetConsoleScreenBufferInfo(GetStdHandle(STD_ERROR_HANDLE), &info)
+         ? (size_t)(info.srWindow.Right - info.srWindow.Left + 1) : 0;
+}
+
+void *os_zeroed(size_t bytes)
+{
+    return calloc(1, bytes);
+}
+
+void *os_aligned(size_t bytes)
+{
+    void *const memory = _aligned_malloc(bytes > 0 ? bytes : 1, 64);
+
+    return memory == NULL ? NULL : memset(memory, 0, bytes);
+}
+
+void os_aligned_free(void *memory)
+{
+    _aligned_free(memory);
+}
+
+/* --- libraries ------------------------------------------------------------------------------ */
+
+const char os_opencl[] = "OpenCL.dll";
+
+/* By its name alone a library is not looked for beside the program or in the folder that the
+ * program runs in: strangers may have put one there. */
+void *os_library(const char *name)
+{
+    if (name == NULL)
+        return GetModuleHandleA(NULL);
+    return LoadLibraryExA(name, NULL, *os_last_part(name) != '\0' && os_last_part(name) != name
+                                    ? LOAD_WITH_ALTERED_SEARCH_PATH : LOAD_LIBRARY_SEARCH_SYSTEM32);
+}
+
+os_function os_library_function(void *library, const char *name)
+{
+    return (os_function)GetProcAddress(library, name);
+}

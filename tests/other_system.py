@@ -1,0 +1,122 @@
+"""What a test of a build for another system needs: that build, made by .ci/platform.sh, how its
+programs are started, and the points that all such builds have in common. One that cannot be
+made is a failure; only without its compiler the test is passed over."""
+import os
+import shutil
+import subprocess
+import time
+
+import analyses
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+class Platform:
+    """start: what stands before a program on the command line; suffix: of its name."""
+
+    def __init__(self, name, compiler, start, suffix=""):
+        self.start, self.suffix = start, suffix
+        self.env = dict(os.environ, WINEDEBUG="-all")
+        if shutil.which(compiler) is None or shutil.which(start[0]) is None:
+            tap.skip(name, "no %s or %s; ./bootstrap %s installs them" % (compiler, start[0], name))
+            tap.done()
+        self.folder = os.path.join(os.path.abspath(tap.SRC), "build", name, "texcell")
+        made = tap.run(["sh", os.path.join(tap.SRC, ".ci", "platform.sh"), name], timeout=1800)
+        if not tap.ok(made.returncode == 0, "every program compiles for %s, without a warning" % name,
+                      made.stdout + made.stderr):
+            tap.done()
+
+    def argv(self, program, *args):
+        return self.start + [os.path.join(self.folder, program + self.suffix), *args]
+
+    def run(self, program, *args, **kw):
+        r = subprocess.run(self.argv(program, *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=FOLDER,
+                           env=self.env, timeout=600, **kw)
+        r.stdout, r.stderr = r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
+        return r
+
+
+def read(name):
+    with open(path(name), "rb") as f:
+        return f.read()
+
+
+def here(program, *args):
+    """The same program of the ordinary build."""
+    return tap.run([program, *args], cwd=FOLDER)
+
+
+def compute_here(unit, result):
+    r = here(tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet")
+    if r.returncode != 0:
+        tap.bail(r.stderr)
+    return read(result)
+
+
+def known_answers(p):
+    r = p.run("texcell", "selftest", "--device", "cpu")
+    names = analyses.names()
+    tap.ok(r.returncode == 0 and r.stdout.splitlines() == [n + ": the CPU is right" for n in names],
+           "the known answers of every analysis", r.stdout + r.stderr)
+
+
+def units(first=False):
+    """(title, path) of the small jobs of every analysis, or of the first of each."""
+    for name, module in analyses.each():
+        for title, (parameters, items) in list(module.JOBS.items())[:1 if first else None]:
+            unit = "%s_%s.zip" % (name, title.replace(" ", "_"))
+            workunit.write(path(unit), name, parameters, items)
+            yield "%s, %s" % (name, title), unit
+
+
+def same_bytes(p, first=False):
+    for title, unit in units(first):
+        expected = compute_here(unit, "here.npz")
+        r = p.run("texcell", "run", unit, "-o", "there.npz", "--device", "cpu", "--threads", "2", "--quiet")
+        tap.ok(r.returncode == 0 and read("there.npz") == expected, title + ": the same bytes as here",
+               "exit %d\n%s" % (r.returncode, r.stderr))
+        checked = p.run("texcell-validate", "check", unit, "here.npz")
+        tap.ok(checked.returncode == 0, title + ": its texcell-validate takes them", checked.stdout + checked.stderr)
+
+
+def stamp(name):
+    """Which file has the name now."""
+    try:
+        info = os.stat(path(name))
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns
+
+
+def kills(p, parameters, items, analysis, times):
+    """Killed so often, it goes on each time, and the result is the undisturbed run's."""
+    workunit.write(path("long.zip"), analysis, parameters, items)
+    expected = compute_here("long.zip", "here.npz")
+    argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads", "2",
+                  "--checkpoint-every", "0.02")
+    killed = went_on = 0
+    while killed < times:
+        before = stamp("there.npz.checkpoint")
+        with open(path("log"), "wb") as log:
+            process = subprocess.Popen(argv, cwd=FOLDER, env=p.env, stderr=log)
+        while process.poll() is None and stamp("there.npz.checkpoint") == before:
+            time.sleep(0.01)
+        time.sleep(0.003 * (killed % 7))         # not always at the same place
+        process.kill()
+        process.wait()
+        went_on += b"going on from the checkpoint" in read("log")
+        if process.returncode == 0:
+            break
+        killed += 1
+    r = p.run("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
+    tap.ok(killed == times and went_on == times - 1 and r.returncode == 0 and read("there.npz") == expected,
+           "killed %d times, it gives the same bytes" % times,
+           "%d kills, went on %d times, exit %d\n%s" % (killed, went_on, r.returncode, r.stderr))
+    left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
+    tap.ok(not left, "and leaves nothing beside the result", left)

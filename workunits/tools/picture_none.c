@@ -1,0 +1,22 @@
+/* In place of the formats that this build has no library for. */
+#include "config.h"
+#include "workunits/tools/picture_format.h"
+
+#if !defined HAVE_JPEG || !defined HAVE_TIFF
+static tc_status refuse(wu_picture *picture, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: this build of texcell-wu cannot read %s; convert it to PNG", picture->path,
+                   picture->decoder->name);
+}
+
+static void nothing(wu_picture *picture)
+{
+    (void)picture;
+}
+#endif
+#ifndef HAVE_JPEG
+const wu_picture_decoder wu_picture_jpeg = { .name = "JPEG", .open = refuse, .close = nothing };
+#endif
+#ifndef HAVE_TIFF
+const wu_picture_decoder wu_picture_tiff = { .name = "TIFF", .open = refuse, .close = nothing };
+#endif
