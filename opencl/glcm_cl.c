@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/base/pool.h"
 #include "opencl/backends.h"
 #include "app/analysis/glcm/layout.h"
 #include "opencl/worker.h"
@@ -23,7 +24,8 @@ _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
 enum {
     MAX_BATCH = 4096,           /* portions of a step */
     MAX_GROUP = 64,             /* work-items of a sliding group */
-    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS
+    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
+    FIRST_PIXELS = 1 << 22      /* that are counted in the first launch */
 };
 
 enum {
@@ -59,14 +61,15 @@ typedef struct cl_worker {
 
     unsigned char *state;       /* all but the maps: what steps add to */
     uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
-    ocl_pace pace;
+    ocl_pace pace;              /* of portions; of a whole ROI rows of them */
     uint64_t most;              /* portions that the buffers have room for */
     glcm_work *host_work;       /* [most] */
     uint32_t *host_portions;    /* [most] by level */
     glcm_moments *host_partials;
     uint32_t *host_counts;
     uint32_t groups_per_portion;
-    uint64_t portion_windows;   /* the most of any portion */
+    uint64_t portion_windows;   /* the most of any portion, and the most of each alone */
+    size_t portion_rows, portion_columns;
 } cl_worker;
 
 static bool whole_roi(const cl_worker *w)
@@ -137,54 +140,93 @@ static void make_crops(cl_worker *w)
                   w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
-/* Copies a plane [ny][nx] of grey levels or of the ROI into a crop, column by column.
- * What is outside the picture becomes GLCM_OUTSIDE, or 0. */
-static void fill_crop(const cl_worker *w, size_t turn, const uint8_t *plane, uint16_t *grey, uint8_t *roi)
+/* A slice's planes as the device wants them, made by the pool's threads. */
+typedef struct loading {
+    const cl_worker *w;
+    const wu_pixels *px;
+    uint32_t slice;
+    const uint8_t *quantiser;   /* glcm_quantiser */
+    uint16_t *grey;             /* [n_levels][2][crop_pixels] */
+    uint8_t *roi;               /* [2][crop_pixels] */
+    uint8_t *rows;              /* [threads][nx] */
+} loading;
+
+/* A row of the picture into a crop, which stands column by column; turn 1: it is a column there. */
+static void put_grey(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint16_t *to)
 {
     const crop *const c = &w->crop[turn];
+    const int64_t from = turn ? c->y0 : c->x0, n = turn ? c->rows : c->columns;
+    uint16_t *const out = to + (turn ? (y - c->x0) * c->rows : y - c->y0);
+    const size_t step = turn ? 1 : (size_t)c->rows;
 
-    for (int64_t x = 0; x < c->columns; x++)
-        for (int64_t y = 0; y < c->rows; y++) {
-            const int64_t px = turn ? c->y0 + y : c->x0 + x, py = turn ? c->x0 + x : c->y0 + y;
-            const bool in = px >= 0 && px < w->g.nx && py >= 0 && py < w->g.ny;
+    for (int64_t i = from < 0 ? -from : 0; i < n && from + i < w->g.nx; i++)
+        out[(size_t)i * step] = row[from + i];
+}
 
-            if (grey != NULL)
-                grey[x * c->rows + y] = in ? plane[py * w->g.nx + px] : GLCM_OUTSIDE;
-            else
-                roi[x * c->rows + y] = in ? plane[py * w->g.nx + px] : 0;
+static void put_roi(const cl_worker *w, size_t turn, int64_t y, const uint8_t *row, uint8_t *to)
+{
+    const crop *const c = &w->crop[turn];
+    const int64_t from = turn ? c->y0 : c->x0, n = turn ? c->rows : c->columns;
+    uint8_t *const out = to + (turn ? (y - c->x0) * c->rows : y - c->y0);
+    const size_t step = turn ? 1 : (size_t)c->rows;
+
+    for (int64_t i = from < 0 ? -from : 0; i < n && from + i < w->g.nx; i++)
+        out[(size_t)i * step] = row[from + i];
+}
+
+/* Rows of the crop: what is outside the picture has been filled in. */
+enum { LOAD_ROWS = 64 };
+
+static void load_rows(void *user, unsigned thread, size_t part)
+{
+    const loading *const l = user;
+    const cl_worker *const w = l->w;
+    const size_t n = w->crop_pixels, values = (size_t)1 << l->px->bits;
+    const int64_t first = w->crop[0].y0 > 0 ? w->crop[0].y0 : 0, last = w->crop[0].y0 + w->crop[0].rows;
+    uint8_t *const row = l->rows + (size_t)thread * w->g.nx;
+
+    for (int64_t y = first + (int64_t)part * LOAD_ROWS; y < first + ((int64_t)part + 1) * LOAD_ROWS; y++) {
+        if (y >= last || y >= w->g.ny)
+            return;
+        for (size_t i = 0; i < w->params->n_levels; i++) {
+            glcm_quantise_row(l->px, l->slice, (uint32_t)y, l->quantiser + i * values, row);
+            for (size_t turn = 0; turn < 2; turn++)
+                put_grey(w, turn, y, row, l->grey + (2 * i + turn) * n);
         }
+        glcm_roi_row(&w->g, l->slice, (uint32_t)y, row);
+        for (size_t turn = 0; turn < 2; turn++)
+            put_roi(w, turn, y, row, l->roi + turn * n);
+    }
 }
 
 /* Brings a slice's planes to the device. */
 static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
 {
-    const size_t plane = (size_t)w->g.nx * w->g.ny, n = w->crop_pixels, levels = w->params->n_levels;
-    uint8_t *const full = malloc(plane);
-    uint16_t *const grey = malloc(2 * levels * n * sizeof *grey);
-    uint8_t *const roi = malloc(2 * n);
-    tc_status st = TC_OK;
+    const an_work *const work = w->ocl.work;
+    const size_t n = w->crop_pixels, words = 2 * w->params->n_levels * n;
+    uint8_t *const quantiser = glcm_quantiser(&w->g, work->pixels->bits);
+    loading l = { .w = w, .px = work->pixels, .slice = slice, .quantiser = quantiser,
+                  .grey = malloc(words * sizeof *l.grey), .roi = calloc(2, n), .rows = malloc((size_t)work->threads * w->g.nx) };
+    an_pool *pool = NULL;
+    tc_status st = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
+                 ? tc_no_memory(err, "glcm") : an_pool_create(work->threads, &pool, err);
 
-    if (full == NULL || grey == NULL || roi == NULL) {
-        st = tc_no_memory(err, "glcm");
-        goto end;
-    }
-    for (size_t i = 0; i < 2 * levels; i++) {
-        if (i % 2 == 0)
-            glcm_quantise(&w->g, w->ocl.work->pixels, slice, w->params->levels[i / 2], full);
-        fill_crop(w, i % 2, full, grey + i * n, NULL);
-    }
-    glcm_roi_plane(&w->g, slice, full);
-    fill_crop(w, 0, full, NULL, roi);
-    fill_crop(w, 1, full, NULL, roi + n);
-    st = ocl_put(&w->ocl, PLANES, 0, grey, 2 * levels * n * sizeof *grey, err);
+    for (size_t i = 0, end; st == TC_OK && i < words; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, words); i < end; i++)
+            l.grey[i] = GLCM_OUTSIDE;
     if (st == TC_OK)
-        st = ocl_put(&w->ocl, ROI, 0, roi, 2 * n, err);
+        st = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1, work->poll, err);
+    if (st == TC_OK)
+        st = ocl_put(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
+    if (st == TC_OK)
+        st = ocl_put(&w->ocl, ROI, 0, l.roi, 2 * n, err);
     if (st == TC_OK)
         w->slice = slice;
-end:
-    free(full);
-    free(grey);
-    free(roi);
+    an_pool_destroy(&pool);
+    free(quantiser);
+    free(l.grey);
+    free(l.roi);
+    free(l.rows);
     return st;
 }
 
@@ -242,14 +284,15 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s", single);
 }
 
+static size_t segments_of(const cl_worker *w)
+{
+    return (w->portion_columns + GLCM_SEGMENT - 1) / GLCM_SEGMENT;
+}
+
 /* Work-items of one portion's launch with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
-    const glcm_view *const v = &w->g.view[0];
-    const uint64_t side = (uint64_t)(v->x1 - v->x0 > v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0);
-    const uint64_t segments = (side + GLCM_SEGMENT - 1) / GLCM_SEGMENT;
-
-    return ocl_round_up(side, w->group[level]) * segments;
+    return ocl_round_up(w->portion_rows, w->group[level]) * segments_of(w);
 }
 
 /* Most bytes that a portion takes in the buffers of a batch. */
@@ -274,13 +317,13 @@ static void measure_portions(cl_worker *w)
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &w->g.view[turn];
 
-        for (uint32_t band = 0; band < w->g.bands; band++) {
-            int64_t y0, y1;
-            uint64_t windows;
+        for (uint32_t i = 0; i < w->g.bands * w->g.strips; i++) {
+            const glcm_tile tile = glcm_tile_at(&w->g, v, i);
+            const size_t columns = (size_t)(tile.x1 - tile.x0), rows = (size_t)(tile.y1 - tile.y0);
 
-            glcm_band_rows(&w->g, v, band, &y0, &y1);
-            windows = (uint64_t)(v->x1 - v->x0) * (uint64_t)(y1 - y0);
-            w->portion_windows = windows > w->portion_windows ? windows : w->portion_windows;
+            w->portion_columns = columns > w->portion_columns ? columns : w->portion_columns;
+            w->portion_rows = rows > w->portion_rows ? rows : w->portion_rows;
+            w->portion_windows = columns * rows > w->portion_windows ? columns * rows : w->portion_windows;
         }
     }
     w->groups_per_portion = (uint32_t)((w->portion_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
@@ -391,41 +434,38 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
 {
     glcm_work *const work = &w->host_work[place];
     const glcm_lens *lens;
-    const glcm_view *v;
+    glcm_tile tile;
     const crop *c;
-    int64_t y0, y1, at;
+    int64_t at;
 
     glcm_portion_at(&w->g, index, portion);
     lens = &w->lenses[portion->offset];
-    v = &w->g.view[lens->transposed];
+    tile = glcm_tile_at(&w->g, &w->g.view[lens->transposed], portion->tile);
     c = &w->crop[lens->transposed];
-    glcm_band_rows(&w->g, v, portion->band, &y0, &y1);
-    at = (v->x0 - c->x0) * c->rows + (y0 - c->y0);
+    at = (tile.x0 - c->x0) * c->rows + (tile.y0 - c->y0);
     *work = (glcm_work){
         .plane = (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
         .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
         .words = (tc_i64)(place * w->portion_windows * GLCM_WORDS),
         .stride = (tc_i32)c->rows,
         .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
-        .columns = (tc_i32)(v->x1 - v->x0),
-        .rows = (tc_i32)(y1 - y0),
+        .columns = (tc_i32)(tile.x1 - tile.x0),
+        .rows = (tc_i32)(tile.y1 - tile.y0),
         .first_move = (tc_i32)w->first_move[portion->offset],
         .moves = lens->rows,
         .levels = w->params->levels[portion->level],
         .partial = (tc_i32)(place * w->groups_per_portion),
         .transposed = lens->transposed,
         .interior = w->interior,
-        .map_x0 = (tc_i32)(lens->transposed ? y0 : v->x0),
-        .map_y0 = (tc_i32)(lens->transposed ? v->x0 : y0)
+        .map_x0 = (tc_i32)(lens->transposed ? tile.y0 : tile.x0),
+        .map_y0 = (tc_i32)(lens->transposed ? tile.x0 : tile.y0)
     };
     find_maps(w, portion, work);
 }
 
 static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const glcm_view *const v = &w->g.view[0];
-    const size_t side = (size_t)(v->x1 - v->x0 > v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0);
-    const size_t segments = (side + GLCM_SEGMENT - 1) / GLCM_SEGMENT;
+    const size_t segments = segments_of(w);
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
     tc_status st;
@@ -546,17 +586,34 @@ static void add_matrix(const cl_worker *w, const glcm_portion *portion, const ui
         glcm_stat_add(&glcm_state_stats(w->state)[portion->level * w->params->n_offsets + portion->offset], feature);
 }
 
+/* Rows of so many matrices: of several a launch takes all. */
+static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
+{
+    const size_t rows = (size_t)w->host_work[0].rows, columns = (size_t)w->host_work[0].columns;
+    tc_status st = TC_OK;
+
+    for (size_t row = 0, some; st == TC_OK && row < rows; row += some) {
+        some = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
+        const ocl_grid grid = { .global = { some, columns, (size_t)n }, .start = { row } };
+
+        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
+                       OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
+        /* Whole matrices are as many as the pace allows: it may grow. */
+        st = ocl_end_launch(&w->ocl, st, &w->pace, n > 1 && some * (n + 1) > w->pace.now ? w->pace.now : some * n, err);
+        if (st == TC_OK)
+            st = tc_ask(w->ocl.work->poll, err);
+    }
+    return st;
+}
+
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    const ocl_grid grid = { .global = { (size_t)w->host_work[0].rows, (size_t)w->host_work[0].columns, (size_t)n } };
     uint64_t *const matrix = malloc(MATRIX * sizeof *matrix);
     tc_status st = matrix == NULL ? tc_no_memory(err, "glcm")
                                   : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err);
 
     if (st == TC_OK)
-        st = OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
-                       OCL_HELD(w, MATRICES), OCL_UINT(MATRIX));
-    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
+        st = count_rows(w, n, err);
     if (st == TC_OK)
         st = ocl_get(&w->ocl, MATRICES, 0, w->host_counts, (size_t)n * MATRIX * sizeof *w->host_counts, err);
     for (uint64_t i = 0; st == TC_OK && i < n; i++) {
@@ -611,7 +668,10 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st != TC_OK)
         return st;
     w->most = choose_most(w);
-    ocl_pace_init(&w->pace, work->launch_ms, least(w->most, 8 * p->n_levels), w->most);
+    if (whole_roi(w))
+        ocl_pace_init(&w->pace, work->launch_ms, (FIRST_PIXELS / w->portion_columns) + 1, w->most * w->portion_rows);
+    else
+        ocl_pace_init(&w->pace, work->launch_ms, least(w->most, 8 * p->n_levels), w->most);
     st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }
@@ -636,7 +696,12 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     *portions_done = done;
     if (done >= w->g.portions)
         return TC_OK;
-    n = ocl_pace_next(&w->pace, per_slice - done % per_slice);
+    n = per_slice - done % per_slice;
+    if (whole_roi(w))
+        n = ocl_pace_next(&w->pace, least(n, w->most) * w->portion_rows) / w->portion_rows;
+    else
+        n = ocl_pace_next(&w->pace, n);
+    n = n > 0 ? n : 1;
     for (uint64_t i = 0; i < n; i++)
         describe_portion(w, done + i, i, &portion);
     if (portion.slice != w->slice)

@@ -69,7 +69,7 @@ static tc_status step_tiles(cl_worker *w, size_t first, size_t groups, cl_uint l
                             tc_err *err)
 {
     const size_t across = quotient_up(w->size.nx, w->tile[0]), down = quotient_up(w->size.ny, w->tile[1]);
-    const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 }, { w->tile[0], w->tile[1], 1 } };
+    const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 }, { w->tile[0], w->tile[1], 1 }, { 0 } };
 
     return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA), OCL_HELD(w, B_STOP),
                      OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across),
@@ -122,7 +122,7 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
  * nothing moves, and all blocks are looked at. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
-    const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 }, { LS_BX, LS_BY, 1 } };
+    const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 }, { LS_BX, LS_BY, 1 }, { 0 } };
     const tc_status st = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
                                    OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w),
                                    OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl),

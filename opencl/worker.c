@@ -141,7 +141,7 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
 {
-    return (ocl_grid){ { ocl_round_up(x, group), y, z }, { group, 1, 1 } };
+    return (ocl_grid){ { ocl_round_up(x, group), y, z }, { group, 1, 1 }, { 0 } };
 }
 
 /* Notes what an argument is set to; false: it was that already. Local memory has no
@@ -176,7 +176,7 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
         st = set_arg(w, kernel, i, &args[i], err);
     if (st != TC_OK)
         return st;
-    return ocl_launch(w->device, &w->kernel[kernel], 3, NULL, grid.global, grid.local[0] > 0 ? grid.local : NULL,
+    return ocl_launch(w->device, &w->kernel[kernel], 3, grid.start, grid.global, grid.local[0] > 0 ? grid.local : NULL,
                       &w->batch, err);
 }
 

@@ -112,9 +112,9 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 
 /* --- launches ------------------------------------------------------------------- */
 
-/* Work-items in all, and of a group; local[0] == 0: the driver's choice. */
+/* Work-items in all, and of a group; local[0] == 0: the driver's choice; the number of the first. */
 typedef struct ocl_grid {
-    size_t global[3], local[3];
+    size_t global[3], local[3], start[3];
 } ocl_grid;
 /* x * y * z work-items in groups of `group` along x, which is rounded up. */
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);

@@ -14,11 +14,16 @@ JOBS = {
                "roi": {"type": "disc", "r": 9}}, pictures()),
     "masked": ({"levels": [16], "distances": [1], "window": {"shape": "roi"}, "roi": {"type": "mask"}},
                [dict(it, masks=[np.indices(it["slices"][0].shape)[0] > 12]) for it in pictures()]),
+    # Wider than a tile; a whole ROI that all threads count together.
+    "wide": ({"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2}, "maps": [
+        {"feature": "asm", "levels": 16, "offset": [0, 1]}]}, [item("w", [np.tile(GREY[0][:18], (1, 400))])]),
+    "large": ({"levels": [32], "distances": [1, 3], "window": {"shape": "roi"}, "roi": {"type": "disc", "r": 540}},
+              [item("l", [np.tile(GREY[0], (36, 26))])]),
     "stack": ({"levels": [8], "distances": [1, 2], "window": {"shape": "disc", "radius": 2}}, stacks()),
 }
 
 
-KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "stack": "48228ccf"}
+KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "stack": "48228ccf"}
 
 
 def random_job(rng):

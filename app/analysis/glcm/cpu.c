@@ -10,6 +10,9 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/base/pool.h"
 
+/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one. */
+enum { LARGE_ROI = 1 << 20 };
+
 /* --- histograms of one window ---------------------------------------------------
  *
  * A count of the 2-D histogram starts at 0 off the diagonal, at `diagonal` on
@@ -61,8 +64,11 @@ typedef struct cpu_worker {
     uint32_t slice;          /* UINT32_MAX: none yet */
     uint8_t *grey[2];        /* [n_levels][pixels] */
     uint8_t *roi[2];         /* [pixels] */
+    uint8_t *quantiser;      /* grey values to levels */
+    uint32_t loading;        /* the slice whose planes are being made */
     /* the current step */
     uint64_t first;
+    glcm_portion whole;      /* of a large ROI */
     uint64_t batch;          /* portions a step takes now */
     glcm_stat *results;      /* [batch] */
     size_t results_size;
@@ -255,6 +261,7 @@ typedef struct portion_work {
     const glcm_view *view;
     const uint8_t *roi;
     glcm_lens lens;
+    glcm_tile tile;
     code_plane plane;
     move right, left, down;
     sliding *window;
@@ -359,7 +366,7 @@ static void do_row(portion_work *u, int64_t y, int64_t x0, int64_t x1)
     }
 }
 
-static bool make_plane(portion_work *u, scratch *s, int64_t y0, int64_t y1)
+static bool make_plane(portion_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
     int lo = 0, hi = 0;
@@ -369,10 +376,10 @@ static bool make_plane(portion_work *u, scratch *s, int64_t y0, int64_t y1)
         lo = l->lo[i] < lo ? l->lo[i] : lo;
         hi = l->hi[i] > hi ? l->hi[i] : hi;
     }
-    u->plane.x0 = u->view->x0 + lo - 1;
-    u->plane.x1 = u->view->x1 + hi + 1;
-    u->plane.y0 = y0 + l->row[0];
-    u->plane.y1 = y1 + l->row[l->rows - 1] + 1;
+    u->plane.x0 = u->tile.x0 + lo - 1;
+    u->plane.x1 = u->tile.x1 + hi + 1;
+    u->plane.y0 = u->tile.y0 + l->row[0];
+    u->plane.y1 = u->tile.y1 + l->row[l->rows - 1] + 1;
     u->plane.stride = (ptrdiff_t)(u->plane.x1 - u->plane.x0);
     size = (size_t)u->plane.stride * (size_t)(u->plane.y1 - u->plane.y0);
     if (size > s->pairs_size) {
@@ -397,11 +404,10 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
     }
 }
 
-/* Windows of one (offset, levels, slice, band) into *stat. */
+/* Windows of one (offset, levels, slice, tile) into *stat. */
 static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
 {
     portion_work u = { .worker = w, .tables = &w->levels[portion->level], .window = s->window, .stat = stat };
-    int64_t y0, y1;
     int turn;
 
     glcm_lens_init(w->params, &w->params->offsets[portion->offset], &u.lens);
@@ -410,8 +416,8 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
     turn = u.lens.transposed;
     u.view = &w->g.view[turn];
     u.roi = w->roi[turn];
-    glcm_band_rows(&w->g, u.view, portion->band, &y0, &y1);
-    if (!make_plane(&u, s, y0, y1))
+    u.tile = glcm_tile_at(&w->g, u.view, portion->tile);
+    if (!make_plane(&u, s))
         return TC_NO_MEMORY;
     fill_codes(&u.plane, u.view, &u.lens,
                w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny, u.tables->levels);
@@ -419,36 +425,84 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
     move_down(&u.lens, u.plane.stride, &u.down);
     find_maps(&u, portion);
     clear_totals(&u.totals);
-    for (int64_t y = y0; y < y1; y++)
-        do_row(&u, y, u.view->x0, u.view->x1);
+    for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
+        do_row(&u, y, u.tile.x0, u.tile.x1);
     flush_totals(&u.totals, stat);
     return TC_OK;
+}
+
+/* Adds pairs whose first ends are in rows [y0, y1) to the matrix of the ROI. */
+static void count_rows(const cpu_worker *w, const glcm_portion *portion, int64_t y0, int64_t y1, uint64_t *counts)
+{
+    const glcm_offset *const o = &w->params->offsets[portion->offset];
+    const unsigned levels = w->params->levels[portion->level];
+    const int64_t nx = w->g.nx, ny = w->g.ny, end = y1 < ny - o->dy ? y1 : ny - o->dy;
+    const uint8_t *const grey = w->grey[0] + portion->level * (size_t)nx * (size_t)ny;
+    const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
+
+    for (int64_t y = y0; y < end; y++) {
+        const ptrdiff_t p = (ptrdiff_t)(y * nx), q = (ptrdiff_t)((y + o->dy) * nx + o->dx);
+
+        for (int64_t x = x0; x < x1; x++) {
+            if (w->roi[0][p + x] && w->roi[0][q + x]) {
+                counts[grey[p + x] * levels + grey[q + x]]++;
+                counts[grey[q + x] * levels + grey[p + x]]++;
+            }
+        }
+    }
+}
+
+static void clear_counts(const cpu_worker *w, const glcm_portion *portion, scratch *s)
+{
+    memset(s->counts, 0, (size_t)w->params->levels[portion->level] * w->params->levels[portion->level] * sizeof *s->counts);
+}
+
+static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s, glcm_stat *stat)
+{
+    int64_t feature[GLCM_FEATURES];
+
+    if (glcm_matrix_features(s->counts, w->params->levels[portion->level], &w->tables, feature))
+        glcm_stat_add(stat, feature);
 }
 
 /* The one matrix of the ROI. */
 static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
 {
-    const glcm_offset *const o = &w->params->offsets[portion->offset];
-    const unsigned levels = w->params->levels[portion->level];
-    const int64_t nx = w->g.nx, ny = w->g.ny;
-    const uint8_t *const grey = w->grey[0] + portion->level * (size_t)nx * (size_t)ny;
-    const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
-    int64_t feature[GLCM_FEATURES];
-
-    memset(s->counts, 0, (size_t)levels * levels * sizeof *s->counts);
-    for (int64_t y = 0; y + o->dy < ny; y++) {
-        const ptrdiff_t p = (ptrdiff_t)(y * nx), q = (ptrdiff_t)((y + o->dy) * nx + o->dx);
-
-        for (int64_t x = x0; x < x1; x++) {
-            if (w->roi[0][p + x] && w->roi[0][q + x]) {
-                s->counts[grey[p + x] * levels + grey[q + x]]++;
-                s->counts[grey[q + x] * levels + grey[p + x]]++;
-            }
-        }
-    }
-    if (glcm_matrix_features(s->counts, levels, &w->tables, feature))
-        glcm_stat_add(stat, feature);
+    clear_counts(w, portion, s);
+    count_rows(w, portion, 0, w->g.ny, s->counts);
+    take_matrix(w, portion, s, stat);
     return TC_OK;
+}
+
+static bool is_large_roi(const cpu_worker *w)
+{
+    return w->params->window == GLCM_WHOLE_ROI && (size_t)w->g.nx * w->g.ny > LARGE_ROI;
+}
+
+static void count_band(void *user, unsigned thread, size_t band)
+{
+    const cpu_worker *const w = user;
+    const int64_t rows = LARGE_ROI / w->g.nx + 1;
+
+    count_rows(w, &w->whole, (int64_t)band * rows, ((int64_t)band + 1) * rows, w->scratch[thread].counts);
+}
+
+/* That of a large ROI, by all threads together, each with a matrix of its own. */
+static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
+{
+    const unsigned levels = w->params->levels[w->whole.level];
+    const size_t rows = LARGE_ROI / (size_t)w->g.nx + 1;
+    tc_status st;
+
+    glcm_stat_clear(stat);
+    for (unsigned t = 0; t < w->work->threads; t++)
+        clear_counts(w, &w->whole, &w->scratch[t]);
+    st = an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
+    for (unsigned t = 1; t < w->work->threads; t++)
+        for (size_t i = 0; i < (size_t)levels * levels; i++)
+            w->scratch[0].counts[i] += w->scratch[t].counts[i];
+    take_matrix(w, &w->whole, &w->scratch[0], stat);
+    return st;
 }
 
 static void run_portion(void *user, unsigned thread, size_t part)
@@ -468,30 +522,46 @@ static void run_portion(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ------------------------------------------------------------------ */
 
-static void transpose(const uint8_t *in, uint32_t nx, uint32_t ny, uint8_t *out)
-{
-    enum { TILE = 64 };
+enum { TILE = 64 };
 
-    for (size_t y0 = 0; y0 < ny; y0 += TILE)
-        for (size_t x0 = 0; x0 < nx; x0 += TILE)
-            for (size_t x = x0; x < x0 + TILE && x < nx; x++)
-                for (size_t y = y0; y < y0 + TILE && y < ny; y++)
-                    out[x * ny + y] = in[y * nx + x];
+/* TILE rows of a plane into the columns of the transposed one. */
+static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, uint8_t *out)
+{
+    for (size_t x0 = 0; x0 < nx; x0 += TILE)
+        for (size_t x = x0; x < x0 + TILE && x < nx; x++)
+            for (size_t y = y0; y < y0 + TILE && y < ny; y++)
+                out[x * ny + y] = in[y * nx + x];
 }
 
-static void load_slice(cpu_worker *w, uint32_t slice)
+static void load_rows(void *user, unsigned thread, size_t part)
 {
-    const size_t plane = (size_t)w->g.nx * w->g.ny;
+    const cpu_worker *const w = user;
+    const size_t nx = w->g.nx, ny = w->g.ny, plane = nx * ny, values = (size_t)1 << w->work->pixels->bits;
+    const uint32_t y0 = (uint32_t)part * TILE, y1 = ny - y0 < TILE ? (uint32_t)ny : y0 + TILE;
+
+    (void)thread;
+    for (size_t i = 0; i < w->params->n_levels; i++) {
+        for (uint32_t y = y0; y < y1; y++)
+            glcm_quantise_row(w->work->pixels, w->loading, y, w->quantiser + i * values, w->grey[0] + i * plane + y * nx);
+        transpose_rows(w->grey[0] + i * plane, nx, ny, y0, w->grey[1] + i * plane);
+    }
+    for (uint32_t y = y0; y < y1; y++)
+        glcm_roi_row(&w->g, w->loading, y, w->roi[0] + y * nx);
+    transpose_rows(w->roi[0], nx, ny, y0, w->roi[1]);
+}
+
+static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
+{
+    tc_status st;
 
     if (w->slice == slice)
-        return;
-    for (size_t i = 0; i < w->params->n_levels; i++) {
-        glcm_quantise(&w->g, w->work->pixels, slice, w->params->levels[i], w->grey[0] + i * plane);
-        transpose(w->grey[0] + i * plane, w->g.nx, w->g.ny, w->grey[1] + i * plane);
-    }
-    glcm_roi_plane(&w->g, slice, w->roi[0]);
-    transpose(w->roi[0], w->g.nx, w->g.ny, w->roi[1]);
-    w->slice = slice;
+        return TC_OK;
+    w->loading = slice;
+    w->slice = UINT32_MAX;
+    st = an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err);
+    if (st == TC_OK)
+        w->slice = slice;
+    return st;
 }
 
 /* --- tables -------------------------------------------------------------------------------- */
@@ -531,6 +601,7 @@ static void cpu_close(void **worker)
     free(w->grey[1]);
     free(w->roi[0]);
     free(w->roi[1]);
+    free(w->quantiser);
     free(w->results);
     glcm_tables_free(&w->tables);
     free(w);
@@ -540,6 +611,9 @@ static bool make_planes(cpu_worker *w)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
 
+    w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
+    if (w->quantiser == NULL)
+        return false;
     for (int i = 0; i < 2; i++) {
         w->grey[i] = malloc(plane * w->params->n_levels);
         w->roi[i] = malloc(plane);
@@ -608,6 +682,8 @@ static uint64_t step_portions(const cpu_worker *w, uint64_t done)
     const uint64_t per_slice = w->g.portions / w->g.nz;
     const uint64_t left = per_slice - done % per_slice;
 
+    if (is_large_roi(w))
+        return 1;
     return left < w->batch ? left : w->batch;
 }
 
@@ -619,6 +695,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     const double start = tc_seconds();
     glcm_portion portion;
     uint64_t n;
+    tc_status st;
 
     *portions_done = done;
     if (done >= w->g.portions)
@@ -632,10 +709,16 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             return tc_no_memory(err, "glcm");
     }
     glcm_portion_at(&w->g, done, &portion);
-    load_slice(w, portion.slice);
+    st = load_slice(w, portion.slice, err);
     w->first = done;
     w->maps = (unsigned char *)state + glcm_state_maps_at(w->params);
-    an_pool_run(w->pool, run_portion, w, n);
+    w->whole = portion;
+    if (st == TC_OK && is_large_roi(w))
+        st = large_portion(w, &w->results[0], err);
+    else if (st == TC_OK)
+        an_pool_run(w->pool, run_portion, w, n);
+    if (st != TC_OK)
+        return st;
     for (unsigned i = 0; i < w->work->threads; i++)
         if (w->scratch[i].status != TC_OK)
             return tc_no_memory(err, "glcm");

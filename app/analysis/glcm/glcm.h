@@ -107,11 +107,11 @@ typedef struct glcm_lens {
     uint32_t pairs;
 } glcm_lens;
 
-/* Work is cut into portions: for each offset, each slice, each band of the ROI,
+/* Work is cut into portions: for each offset, each slice, each tile of the ROI,
  * each entry of levels (fastest). */
 typedef struct glcm_portion {
     size_t offset, level;
-    uint32_t slice, band;
+    uint32_t slice, tile;
 } glcm_portion;
 
 typedef struct glcm_geometry {
@@ -121,7 +121,7 @@ typedef struct glcm_geometry {
     int64_t cx, cy;             /* centre of a disc */
     glcm_view view[2];          /* as it is; transposed */
     const uint8_t *slice_mask;  /* the item's mask [nz][ny][nx], or NULL */
-    uint32_t bands;
+    uint32_t bands, strips;     /* of rows, and of a band: tiles */
     uint64_t portions;
     uint32_t max_pairs;         /* bound on the pairs of a window */
     int fbits;                  /* fraction bits of the tables of k log2 k */
@@ -135,14 +135,19 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
 void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion);
 /* The pairs of an offset, in the cheaper orientation. */
 void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *lens);
-/* Rows [*y0, *y1) of the view that a band covers. */
-void glcm_band_rows(const glcm_geometry *g, const glcm_view *view, uint32_t band,
-                    int64_t *y0, int64_t *y1);
-/* The slice in `levels` grey levels: q = clamp((v-lo)*levels/(hi-lo+1)), [ny][nx]. */
-void glcm_quantise(const glcm_geometry *g, const wu_pixels *px, uint32_t slice,
-                   unsigned levels, uint8_t *out);
-/* 1 where a window is centred, [ny][nx]. */
-void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out);
+/* The pixels of the view that a tile covers, half-open. */
+typedef struct glcm_tile {
+    int64_t x0, y0, x1, y1;
+} glcm_tile;
+glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *view, uint32_t tile);
+
+/* Grey values to levels, for each entry of params->levels: q = clamp((v-lo)*levels/(hi-lo+1)).
+ * [n_levels][2^bits], the caller's; NULL without memory. */
+uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits);
+/* Row y of a slice in the grey levels of a row of the quantiser. */
+void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels, uint8_t *out);
+/* Row y of the ROI: 1 where a window is centred. */
+void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *out);
 
 /* --- tables ------------------------------------------------------------------- */
 

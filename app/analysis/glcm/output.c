@@ -178,6 +178,8 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     tc_status st = glcm_expect(p, item, out, err);
 
     (void)item_index;
+    for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
+        wu_output_lend(&out->arrays[out->n - p->n_maps + i], planes + i * bytes);
     if (st == TC_OK)
         st = wu_output_allocate(out, 0, err);
     if (st != TC_OK)
@@ -185,8 +187,6 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     fill_features(p, stats, wu_output_data(out, "features"));
     if (p->per_offset)
         fill_offset_features(p, stats, wu_output_data(out, "offset_features"));
-    for (size_t i = 0; i < p->n_maps; i++)
-        memcpy(out->arrays[out->n - p->n_maps + i].data, planes + i * bytes, bytes);
     return TC_OK;
 }
 

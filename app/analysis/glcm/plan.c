@@ -99,7 +99,10 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
     if (bands < 1 || p->window == GLCM_WHOLE_ROI)
         bands = 1;
     g->bands = (uint32_t)bands;
-    g->portions = (uint64_t)g->nz * p->n_offsets * g->bands * p->n_levels;
+    g->strips = (uint32_t)(((v->x1 - v->x0) * (v->y1 - v->y0) / bands + PORTION_WINDOWS - 1) / PORTION_WINDOWS);
+    if (g->strips < 1 || p->window == GLCM_WHOLE_ROI)
+        g->strips = 1;
+    g->portions = (uint64_t)g->nz * p->n_offsets * g->bands * g->strips * p->n_levels;
     if (p->window != GLCM_WHOLE_ROI)
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long: fewer pairs than pixels. */
@@ -112,18 +115,22 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
 }
 
 /* Smallest and largest value of all pixels of the item. */
-static void value_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
+static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc_err *err)
 {
+    const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
+    tc_status st = TC_OK;
 
     *lo = UINT32_MAX;
     *hi = 0;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned v = px->bits == 8 ? px->u8[i] : px->u16[i];
+    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++) {
+            const unsigned v = px->bits == 8 ? px->u8[i] : px->u16[i];
 
-        *lo = v < *lo ? v : *lo;
-        *hi = v > *hi ? v : *hi;
-    }
+            *lo = v < *lo ? v : *lo;
+            *hi = v > *hi ? v : *hi;
+        }
+    return st;
 }
 
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
@@ -144,59 +151,71 @@ tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err)
         g->lo = 0;
         g->hi = px->bits == 8 ? 255 : 65535;
     } else if (p->range == GLCM_RANGE_IMAGE) {
-        value_range(px, &g->lo, &g->hi);
+        st = value_range(work, &g->lo, &g->hi, err);
     }
-    return TC_OK;
+    return st;
 }
 
 void glcm_portion_at(const glcm_geometry *g, uint64_t index, glcm_portion *portion)
 {
     portion->level = (size_t)(index % g->params->n_levels);
     index /= g->params->n_levels;
-    portion->band = (uint32_t)(index % g->bands);
-    index /= g->bands;
+    portion->tile = (uint32_t)(index % ((uint64_t)g->bands * g->strips));
+    index /= (uint64_t)g->bands * g->strips;
     portion->offset = (size_t)(index % g->params->n_offsets);
     portion->slice = (uint32_t)(index / g->params->n_offsets);
 }
 
-void glcm_band_rows(const glcm_geometry *g, const glcm_view *view, uint32_t band, int64_t *y0, int64_t *y1)
+glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *v, uint32_t tile)
 {
-    const int64_t rows = view->y1 - view->y0;
+    const int64_t rows = v->y1 - v->y0, columns = v->x1 - v->x0, band = tile / g->strips, strip = tile % g->strips;
 
-    *y0 = view->y0 + rows * band / g->bands;
-    *y1 = view->y0 + rows * (band + 1) / g->bands;
+    return (glcm_tile){
+        .x0 = v->x0 + columns * strip / g->strips, .x1 = v->x0 + columns * (strip + 1) / g->strips,
+        .y0 = v->y0 + rows * band / g->bands, .y1 = v->y0 + rows * (band + 1) / g->bands
+    };
 }
 
-void glcm_quantise(const glcm_geometry *g, const wu_pixels *px, uint32_t slice, unsigned levels, uint8_t *out)
+uint8_t *glcm_quantiser(const glcm_geometry *g, unsigned bits)
 {
-    const size_t plane = (size_t)g->nx * g->ny;
-    const int64_t width = (int64_t)g->hi - g->lo + 1;
-    const size_t at = plane * slice;
+    const int64_t values = (int64_t)1 << bits, width = (int64_t)g->hi - g->lo + 1;
+    uint8_t *const table = malloc((size_t)values * g->params->n_levels);
 
-    for (size_t i = 0; i < plane; i++) {
-        const int64_t v = px->bits == 8 ? px->u8[at + i] : px->u16[at + i];
-        int64_t q = (v - g->lo) * levels / width;
+    for (size_t i = 0; table != NULL && i < g->params->n_levels; i++) {
+        const int64_t levels = g->params->levels[i];
 
-        q = q < 0 ? 0 : q;
-        out[i] = (uint8_t)(q >= levels ? levels - 1 : q);
+        for (int64_t v = 0; v < values; v++) {
+            const int64_t q = v < g->lo ? 0 : (v - g->lo) * levels / width;
+
+            table[(int64_t)i * values + v] = (uint8_t)(q >= levels ? levels - 1 : q);
+        }
     }
+    return table;
 }
 
-void glcm_roi_plane(const glcm_geometry *g, uint32_t slice, uint8_t *out)
+void glcm_quantise_row(const wu_pixels *px, uint32_t slice, uint32_t y, const uint8_t *levels, uint8_t *out)
 {
-    const size_t plane = (size_t)g->nx * g->ny;
-    const int64_t r2 = g->params->roi_r * g->params->roi_r;
+    const size_t at = ((size_t)slice * px->ny + y) * px->nx;
 
-    if (g->params->roi == GLCM_ROI_ALL) {
-        memset(out, 1, plane);
-    } else if (g->params->roi == GLCM_ROI_MASK) {
-        memcpy(out, g->slice_mask + plane * slice, plane);
-    } else {
-        for (int64_t y = 0; y < g->ny; y++)
-            for (int64_t x = 0; x < g->nx; x++)
-                out[(size_t)y * g->nx + (size_t)x] =
-                    (x - g->cx) * (x - g->cx) + (y - g->cy) * (y - g->cy) <= r2;
-    }
+    if (px->bits == 8)
+        for (size_t x = 0; x < px->nx; x++)
+            out[x] = levels[px->u8[at + x]];
+    else
+        for (size_t x = 0; x < px->nx; x++)
+            out[x] = levels[px->u16[at + x]];
+}
+
+void glcm_roi_row(const glcm_geometry *g, uint32_t slice, uint32_t y, uint8_t *out)
+{
+    const int64_t dy = y - g->cy, rest = g->params->roi_r * g->params->roi_r - dy * dy;
+
+    if (g->params->roi == GLCM_ROI_ALL)
+        memset(out, 1, g->nx);
+    else if (g->params->roi == GLCM_ROI_MASK)
+        memcpy(out, g->slice_mask + ((size_t)slice * g->ny + y) * g->nx, g->nx);
+    else
+        for (int64_t x = 0; x < g->nx; x++)
+            out[x] = (x - g->cx) * (x - g->cx) <= rest;
 }
 
 /* --- the analysis ------------------------------------------------------------------ */
@@ -258,13 +277,14 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     glcm_stat *const stats = glcm_state_stats(state);
     float *const maps = (float *)(void *)((unsigned char *)state + glcm_state_maps_at(p));
     const size_t n = (work->plan.state_bytes - glcm_state_maps_at(p)) / sizeof(float);
+    tc_status st = TC_OK;
 
-    (void)err;
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
-    for (size_t i = 0; i < n; i++)
-        maps[i] = __builtin_nanf("");
-    return TC_OK;
+    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++)
+            maps[i] = __builtin_nanf("");
+    return st;
 }
 
 /* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
