@@ -1,5 +1,6 @@
 """Made-up pictures and items for work units, the same ones in every run."""
 import numpy as np
+import skimage.data
 
 from oracle.workunit import item
 
@@ -21,6 +22,14 @@ def pictures(sizes=((40, 44), (40, 44), (33, 51), (48, 30))):
 def stacks():
     return [item("stack_%d" % i, [blobs(24, 28, 10 * i + z, 3) for z in range(9)], spacing=[0.5, 0.25, 0.25])
             for i in range(2)]
+
+
+def coins():
+    return skimage.data.coins()
+
+
+def gravel():
+    return skimage.data.gravel()[:300, :300]
 
 
 def noise(*shape):

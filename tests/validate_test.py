@@ -69,7 +69,9 @@ def command_line(unit, result):
                  ["verify", "--fraction", "1", "--bogus", "0", unit, result],
                  ["verify", "--workunits", ".", "--fraction", "1", unit, result], ["script-init"],
                  ["script-init", result, result], ["script-init", "--workunits"], ["script-init", ""],
-                 ["script-init", "--seed", "1", result], ["script-compare"], ["script-compare", result],
+                 ["script-init", "--seed", "x", result],
+                 ["script-init", "--chance", "0.5", result], ["script-init", "--chance", "2", "--fraction", "1", result],
+                 ["check", "--chance", "0.5", unit, result], ["script-compare"], ["script-compare", result],
                  ["script-compare", result, result, result], ["script-compare", "--workunits", ".", result, result]):
         expect("bad usage: %s" % " ".join(a if "/" not in a else "FILE" for a in args), 1, validate(*args), "^$",
                "^texcell-validate: error: .*\n$")
@@ -145,6 +147,11 @@ def scripts(unit, result):
            script("script-init", "--workunits", path("project/download/3f"), one), "^valid\n$")
     expect("script-init with verification", 0, script("script-init", "--fraction", "0.5", one),
            "^computing [0-9]+ of [0-9]+ items again, chosen by --seed [0-9]+\n(.*\n)*valid\n$")
+
+    runs = [script("script-init", "--fraction", "0.5", "--chance", "0.2", "--seed", str(seed), one) for seed in range(150)]
+    chosen = sum(r.stdout.startswith("computing") for r in runs)
+    tap.ok(all(r.returncode == 0 for r in runs) and abs(chosen - 30) < 4 * math.sqrt(150 * 0.2 * 0.8),
+           "script-init --chance 0.2: items of %d of 150 results are computed" % chosen)
 
     later = "^texcell-validate: error: .*\n$"
     expect("no work unit: try later", 3, script("script-init", up + "drops_2_0_r1_0"), "^$", "drops_2.zip is not there")
@@ -229,7 +236,7 @@ def cheaters():
     for share, forged in ((0.1, 1), (0.1, 2), (0.1, 10), (0.25, 1), (0.25, 4), (0.5, 1)):
         who = sorted(rng.choice(n, forged, replace=False).tolist())
         forge_items(honest, result, who)
-        codes = [validate("verify", "--fraction", str(share), "--seed", str(seed), unit, result).returncode
+        codes = [validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(seed), unit, result).returncode
                  for seed in range(runs)]
         p = float(stated(n, math.ceil(share * n), forged))
         caught, bound = codes.count(4), 4 * math.sqrt(runs * p * (1 - p))
@@ -237,12 +244,12 @@ def cheaters():
                "%d of %d forged, %g computed again: caught %d times of %d, stated %.1f" % (forged, n, share, caught, runs,
                                                                                     runs * p), set(codes))
     forge_items(honest, result, range(n))
-    run = validate("verify", "--fraction", "0.01", unit, result)
+    run = validate("verify", "--no-pixels", "--fraction", "0.01", unit, result)
     expect("everything forged: caught by one item", 4, run, r"(?m)^region_mean\[i\d+, row 0\]: \S+ and \S+$")
     seed = re.search("--seed ([0-9]+)", run.stdout)
-    again = validate("verify", "--fraction", "0.01", "--seed", seed.group(1), unit, result)
+    again = validate("verify", "--no-pixels", "--fraction", "0.01", "--seed", seed.group(1), unit, result)
     tap.ok(again.stdout == run.stdout and again.returncode == 4, "a rejection can be repeated", again.stdout)
-    seeds = {re.search("--seed ([0-9]+)", validate("verify", "--fraction", "0.1", unit, result).stdout).group(1)
+    seeds = {re.search("--seed ([0-9]+)", validate("verify", "--no-pixels", "--fraction", "0.1", unit, result).stdout).group(1)
              for _ in range(8)}
     tap.ok(len(seeds) == 8, "every run chooses by another seed", seeds)
     chosen = {i for i in range(n) for seed in range(1) if chosen_item(honest, unit, result, i)}
@@ -252,7 +259,7 @@ def cheaters():
 def chosen_item(honest, unit, result, i):
     """Whether some seed of 120 chooses item i as the only one: (19/20)^120 is 0.002."""
     forge_items(honest, result, [i])
-    return any(validate("verify", "--fraction", "0.05", "--seed", str(seed), unit, result).returncode == 4
+    return any(validate("verify", "--no-pixels", "--fraction", "0.05", "--seed", str(seed), unit, result).returncode == 4
                for seed in range(1000, 1120))
 
 

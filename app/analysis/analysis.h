@@ -124,6 +124,12 @@ typedef struct an_analysis {
      * values within their bounds, sums that agree, all that can be told without
      * computing it again. TC_BAD_INPUT with the first fault (check.h). */
     tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+    /* Whether the item's pixels can have given these arrays, which check_result has passed: as
+     * much as a small part of the work tells. What is looked at is chosen by *random
+     * (app/base/random.h), so that nobody knows it beforehand. TC_BAD_INPUT: they cannot;
+     * TC_NO_MATCH: they hardly can, which only computing the item again can tell. NULL:
+     * nothing is looked at. */
+    tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
     bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */

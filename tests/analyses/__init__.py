@@ -17,6 +17,9 @@ SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
 ESTIMATES      [(["KEY=VALUE", ...], pixels)]: jobs of usual size, some tenths of a second,
                whose time, and size of the result, the plan must estimate
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
+and this where the analysis looks at pixels (check_pixels):
+BLANK          {title: (parameters, slices, slices of another picture)}: real pictures, whose result
+               must not be taken for that of a blank one
 """
 import importlib
 import json

@@ -3,7 +3,7 @@ import numpy as np
 
 from forge import column_of, exchange_items, set_at
 from oracle.workunit import item
-from pictures import CELLS, SMOOTH, TINY, chequered, noise, one_of, pictures, random_items
+from pictures import CELLS, SMOOTH, TINY, chequered, coins, gravel, noise, one_of, pictures, random_items
 
 
 JOBS = {
@@ -45,6 +45,12 @@ DATA_SET = {
     "cells": ({"labels": True, "fill_holes": True},
               [item("c%d" % i, [c], source="healthy/\u00fcber c %d.png" % i if i < 2 else None) for i, c in enumerate(CELLS)]),
     "count": ({"min_area": 10}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
+}
+
+BLANK = {
+    "plain": ({}, [coins()], [gravel()]),
+    "left out": ({"polarity": "bright", "min_area": 20, "exclude_border": True, "labels": True}, [coins()], [gravel()]),
+    "split": ({"polarity": "bright", "fill_holes": True, "split": "distance", "min_area": 50}, [coins()], [gravel()]),
 }
 
 

@@ -3,7 +3,7 @@ import numpy as np
 
 from forge import flip_bit, set_at, swap_rows
 from oracle.workunit import item
-from pictures import DEEP, GREY, SMOOTH, TINY, TINY_STACK, noise, one_of, pictures, random_items, some_of, stacks
+from pictures import DEEP, GREY, SMOOTH, TINY, TINY_STACK, coins, gravel, noise, one_of, pictures, random_items, some_of, stacks
 
 
 JOBS = {
@@ -73,6 +73,11 @@ DATA_SET = {
 
 
 STATISTICS = {"mean": 0, "range": 1, "sd": 2, "min": 3, "max": 4}
+
+BLANK = {
+    "windows": ({"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, [gravel()], [coins()]),
+    "one matrix": ({"levels": [32], "distances": [1, 2], "window": {"shape": "roi"}}, [gravel()], [coins()]),
+}
 
 
 def forgeries():

@@ -3,7 +3,7 @@ import numpy as np
 
 from forge import set_at
 from oracle.workunit import item
-from pictures import DEEP, GREY, SMOOTH, TINY, TINY_STACK, noise, one_of, pictures, random_items, stacks
+from pictures import DEEP, GREY, SMOOTH, TINY, TINY_STACK, coins, gravel, noise, one_of, pictures, random_items, stacks
 
 
 JOBS = {
@@ -54,6 +54,13 @@ DATA_SET = {
               [item("t%d" % i, [g]) for i, g in enumerate(GREY)]),
     "level3": ({"target": 100, "epsilon": 40, "iterations": 20, "init": dict(SMALL_BOX, z0=1, z1=4)},
                [item("s", DEEP, spacing=[1.5, 1, 1])]),
+}
+
+BLANK = {
+    "picture": ({"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 400, "init": {"type": "ball", "cx": 66, "cy": 65, "r": 12}},
+                [coins()[:160, :160]], [gravel()]),
+    "stack": ({"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 150, "init": {"type": "ball", "cx": 50, "cy": 48, "cz": 10, "r": 7}},
+              [coins()[16:112, 16:112]] * 20, [gravel()] * 20),
 }
 
 

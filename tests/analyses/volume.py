@@ -3,7 +3,7 @@ import numpy as np
 
 from forge import column_of, set_at
 from oracle.workunit import item
-from pictures import DEEP, SMOOTH_STACK, TINY_STACK, noise, one_of, random_items
+from pictures import DEEP, SMOOTH_STACK, TINY_STACK, coins, gravel, noise, one_of, random_items
 
 
 def shells():
@@ -52,6 +52,12 @@ ESTIMATES = [
 
 DATA_SET = {
     "volume": ({"membrane": 128, "labels": True}, [item("s", DEEP, spacing=[1.5, 1, 1])]),
+}
+
+BLANK = {
+    "3d": ({"membrane": 110}, [coins()] * 9, [gravel()] * 9),
+    "slices": ({"membrane": 110, "mode": "slices", "min_voxels": 5, "labels": True}, [coins()] * 3, [gravel()] * 3),
+    "repair": ({"membrane": 110, "repair": {"sigma": 1}}, [coins()] * 5, [gravel()] * 5),
 }
 
 

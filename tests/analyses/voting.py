@@ -3,7 +3,7 @@ import numpy as np
 
 from forge import column_of, exchange_items, set_at
 from oracle.workunit import item
-from pictures import CELLS, DEEP, SMOOTH, TINY, TINY_STACK, noise, one_of, pictures, random_items, stacks
+from pictures import CELLS, DEEP, SMOOTH, TINY, TINY_STACK, coins, gravel, noise, one_of, pictures, random_items, stacks
 
 
 JOBS = {
@@ -38,6 +38,11 @@ ESTIMATES = [(["radius=12"], SMOOTH)]
 DATA_SET = {
     "votes": ({"radius": 4, "polarity": "dark"}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
     "votes3": ({"radius": 4}, [item("s", DEEP, spacing=[1.5, 1, 1])]),
+}
+
+BLANK = {
+    "picture": ({"radius": 20}, [coins()], [gravel()]),
+    "stack": ({"radius": 6, "polarity": "dark"}, [c[:128, :128] for c in [coins()] * 16], [gravel()] * 16),
 }
 
 

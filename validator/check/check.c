@@ -3,7 +3,7 @@
 #include "validator/check/items.h"
 #include "validator/check/verify.h"
 
-/* One item: whether its values are possible, and, if it is chosen, right. */
+/* One item: whether its values are possible, for its pixels too. */
 static tc_status check_item(const an_unit *unit, const char *path, val_items *items, size_t index,
                             const val_verifier *verifier, tc_err *err)
 {
@@ -18,7 +18,7 @@ static tc_status check_item(const an_unit *unit, const char *path, val_items *it
             tc_fail(err, st, "%.400s: item \"%s\": %.400s", path, item->name, why.message);
     }
     if (st == TC_OK && verifier->chosen != NULL) {
-        st = val_verify_item(verifier, index, &claimed, path, &why);
+        st = val_check_pixels(verifier, index, &claimed, path, &why);
         if (st != TC_OK)
             tc_fail(err, st, "%.400s: %.600s", path, why.message);
     }

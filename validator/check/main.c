@@ -14,18 +14,21 @@
 enum { MAX_THREADS = 1024, MAX_SECONDS = 1000000000, MAX_MIB = 1 << 24 };
 
 static const char usage[] =
-    "usage: texcell-validate check WU.zip RESULT.npz\n"
+    "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
     "       texcell-validate compare A.npz B.npz\n"
     "       texcell-validate verify --fraction F [OPTION]... WU.zip RESULT.npz\n"
-    "       texcell-validate script-init [--workunits DIR] [--fraction F [OPTION]...] RESULT\n"
+    "       texcell-validate script-init [--workunits DIR] [--fraction F] [OPTION]... RESULT\n"
     "       texcell-validate script-compare RESULT RESULT\n"
     "       texcell-validate --help | --version\n"
     "\n"
-    "check    is the result well-formed, of this work unit, and possible?\n"
+    "check    is the result well-formed, of this work unit, and possible? Looks at some pixels\n"
+    "         of each item, and computes an item again that is in doubt.\n"
     "compare  have two results the same content? If not: the first differences.\n"
     "verify   check, and compute the share F of the items (above 0, up to 1; at least one)\n"
     "         again: are they the same? Says how likely that catches a forger.\n"
-    "  --seed N          choose the items as it was done when N was printed (default: chance)\n"
+    "  --no-pixels       look at no pixels but those of items to compute: saves reading pictures\n"
+    "  --seed N          choose items and pixels as it was done when N was printed (default:\n"
+    "                    chance)\n"
     "  --threads N       compute with N threads (default 1)\n"
     "  --max-seconds S   exit with 3 when computing takes longer\n"
     "  --max-memory MIB  exit with 3 when an item needs more\n"
@@ -34,6 +37,7 @@ static const char usage[] =
     "script_validator. RESULT is the path of an upload, named WORKUNIT_0_r123_0. Its work unit\n"
     "is WORKUNIT.zip in DIR or in a folder of DIR (BOINC's fan-out), as it was staged for\n"
     "create_work --wu_name WORKUNIT.\n"
+    "  --chance P       compute items of this share of the results alone (with --fraction)\n"
     "  --workunits DIR  " WORKUNITS " unless given: script_validator runs in PROJECT/tmp_HOST\n"
     "\n"
     "Exit codes: 0 yes, 1 bad usage (also no file, or one too many), 2 not a valid result (or\n"
@@ -58,7 +62,6 @@ typedef struct command {
     verb verb;
     const char *workunits;
     val_verification verification;
-    bool verifies;             /* an option of verification was given */
     char **files;
 } command;
 
@@ -68,17 +71,21 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 {
     val_verification *const v = &c->verification;
     uint64_t threads = 1, mib = 0;
+    bool by_chance = false;
     const tc_option options[] = {
         { "workunits", 0, TC_TEXT, .to = &c->workunits },
-        { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1, .given = &c->verifies },
+        { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance },
+        { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 },
+        { "no-pixels", 0, TC_FLAG, .to = &v->blind },
         { "seed", 0, TC_COUNT, .to = &v->seed, .most = UINT64_MAX, .given = &v->seeded },
-        { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS, .given = &c->verifies },
-        { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS, .given = &c->verifies },
-        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB, .given = &c->verifies },
+        { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS },
+        { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS },
+        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB },
         { .name = NULL }
     };
     const tc_option none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 1 : &none;
+    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 2
+                               : c->verb == CHECK ? options + 3 : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
@@ -90,7 +97,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     if (n_files != verbs[c->verb].n_files)
         return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", name, verbs[c->verb].n_files,
                        verbs[c->verb].n_files == 1 ? "" : "s", n_files);
-    if ((c->verifies || v->seeded || c->verb == VERIFY) && v->fraction == 0)
+    if ((c->verb == VERIFY || by_chance) && v->fraction == 0)
         return tc_fail(err, TC_USAGE, "%s: --fraction is missing", name);
     c->files = argv + 1;
     return TC_OK;
@@ -104,19 +111,23 @@ static tc_status check(const command *c, tc_err *err)
     tc_status st = an_unit_read(c->files[0], &unit, err);
 
     if (st == TC_OK)
-        st = val_check(&unit, c->files[1], c->verifies ? &c->verification : NULL, err);
+        st = val_check(&unit, c->files[1], &c->verification, err);
     an_unit_free(&unit);
     return st;
 }
 
-static tc_status do_command(const command *c, tc_err *err)
+static tc_status do_command(command *c, tc_err *err)
 {
+    const tc_status st = val_seed(&c->verification, err);
+
+    if (st != TC_OK)
+        return st;
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check(c, err);
     case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT:
-        return val_script_init(c->workunits, c->files[0], c->verifies ? &c->verification : NULL, err);
+        return val_script_init(c->workunits, c->files[0], &c->verification, err);
     case SCRIPT_COMPARE: return val_script_compare(c->files[0], c->files[1], err);
     case VERBS: break;
     }
@@ -124,7 +135,7 @@ static tc_status do_command(const command *c, tc_err *err)
 }
 
 /* Does it and prints the answer. */
-static tc_status answer(const command *c, tc_err *err)
+static tc_status answer(command *c, tc_err *err)
 {
     const tc_status st = wu_json_verdict(do_command(c, err), err);
 
@@ -148,7 +159,7 @@ static int answer_apart(void *user)
 
 static tc_status run(int argc, char **argv, tc_err *err)
 {
-    command c = { .workunits = WORKUNITS };
+    command c = { .workunits = WORKUNITS, .verification = { .chance = 1 } };
     int code, ended_by;
     tc_status st;
 

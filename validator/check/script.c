@@ -179,8 +179,10 @@ tc_status val_script_init(const char *workunits, const char *result, const val_v
                           tc_err *err)
 {
     const tc_status st = check_upload(workunits, result, verification, err);
+    val_verification same = *verification;
 
-    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(workunits, result, NULL, NULL), err) : st;
+    same.fraction = 0;         /* a fault of that kind is not computed */
+    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(workunits, result, &same, NULL), err) : st;
 }
 
 static tc_status compare_uploads(const char *a, const char *b, bool quiet, tc_err *err)

@@ -8,22 +8,28 @@
 
 #include "app/analysis/analysis.h"
 
-/* Doing some of the items again on this machine. */
+/* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
 typedef struct val_verification {
-    double fraction;           /* of the items, above 0 up to 1; at least one item */
-    bool seeded;               /* `seed` chooses them; otherwise the system's randomness */
-    uint64_t seed;
+    bool blind;                /* pixels are not looked at */
+    double fraction;           /* of the items: is computed again, at least one. 0: only what is in doubt */
+    double chance;             /* that this is done to a result at all, above 0 up to 1 */
+    bool seeded;               /* the seed is given; else val_seed draws it */
+    uint64_t seed;             /* which items and pixels */
     unsigned threads;          /* >= 1 */
-    double max_seconds;        /* for all of them; 0: any time. TC_TRY_LATER when it is over */
+    double max_seconds;        /* for computing; 0: any time. TC_TRY_LATER when it is over */
     uint64_t max_memory;       /* bytes for one item; 0: any. TC_NO_MEMORY if one needs more */
 } val_verification;
+
+/* Draws the seed from the system's randomness, unless it is given: when the result is there,
+ * so that nobody can know it before. */
+tc_status val_seed(val_verification *options, tc_err *err);
 
 /* Whether `result` is a result of the work unit as texcell writes them: its
  * identity, analysis, parameters, items, the arrays that the analysis gives and
  * nothing else, with values that the items can give. TC_BAD_INPUT with the first
- * fault. With `verification` (or NULL) some items are computed again besides:
- * TC_NO_MATCH if one gives something else. Prints seed, items and the
- * probability of catching a forger to stdout. Memory: one item's. */
+ * fault. With `verification` (or NULL) the items' pixels are looked at besides, and some items
+ * computed again: TC_NO_MATCH if one gives something else. Prints seed, items and the
+ * probability of catching a forger to stdout, where a fraction is given. Memory: one item's. */
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err);
 
 /* The form alone, whatever the values are: for a work unit of which the sizes of

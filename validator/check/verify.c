@@ -8,32 +8,13 @@
 #include <string.h>
 
 #include "app/base/os.h"
+#include "app/base/random.h"
 #include "validator/check/difference.h"
 
 /* --- choosing ---------------------------------------------------------------------- */
 
-/* SplitMix64 (Steele, Lea, Flood 2014): every seed gives another sequence. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-/* 0 to n - 1, each as likely as any other: the incomplete last round of the
- * 2^64 numbers is thrown away. */
-static uint64_t random_below(uint64_t n, uint64_t *state)
-{
-    const uint64_t rest = (UINT64_MAX % n + 1) % n;
-    uint64_t r;
-
-    do
-        r = next_random(state);
-    while (r > UINT64_MAX - rest);
-    return r % n;
-}
+/* Makes of the seed another one, for the question whether anything is chosen. */
+#define CHANCE 0x6368616e6365u
 
 /* Takes n_chosen of n items, every such set as likely as any other: in turn, each
  * with the share that is still wanted of those that are left. */
@@ -43,7 +24,7 @@ static void choose(val_verifier *v, size_t n)
     size_t wanted = v->n_chosen;
 
     for (size_t i = 0; i < n; i++) {
-        v->chosen[i] = random_below(n - i, &state) < wanted;
+        v->chosen[i] = tc_random_below(n - i, &state) < wanted;
         wanted -= v->chosen[i];
     }
 }
@@ -74,22 +55,31 @@ static void report(const val_verifier *v, size_t n)
     }
 }
 
+tc_status val_seed(val_verification *options, tc_err *err)
+{
+    if (!options->seeded && !os_random(&options->seed, sizeof options->seed))
+        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+    return TC_OK;
+}
+
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err)
 {
     const size_t n = unit->job->n_items;
     /* A product that rounding has lifted above a whole number is that number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
 
+    uint64_t chance = options->seed ^ CHANCE;
+
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
-    v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    if (!options->seeded && !os_random(&v->seed, sizeof v->seed))
-        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+    if (options->max_seconds > 0)
+        v->deadline = tc_seconds() + options->max_seconds;
     v->chosen = calloc(n, sizeof *v->chosen);
     if (v->chosen == NULL)
         return tc_no_memory(err, "the items");
+    if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
+        return TC_OK;
+    v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
     choose(v, n);
-    if (options->max_seconds > 0)
-        v->deadline = tc_seconds() + options->max_seconds;
     report(v, n);
     return TC_OK;
 }
@@ -119,25 +109,6 @@ static tc_status compute(const val_verifier *v, const an_work *work, size_t inde
     return st;
 }
 
-/* The arrays that the item gives on this machine. */
-static tc_status compute_item(const val_verifier *v, size_t index, wu_output *out, tc_err *err)
-{
-    const wu_item *const item = &v->unit->job->items[index];
-    wu_pixels pixels = { .nx = 0 };
-    an_work work = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
-    tc_status st = v->unit->analysis->plan(v->unit->params, item, &work.plan, err);
-
-    if (st == TC_OK && v->options->max_memory > 0 && work.plan.memory_bytes > v->options->max_memory)
-        st = tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
-                     item->name, (work.plan.memory_bytes >> 20) + 1);
-    if (st == TC_OK)
-        st = wu_item_load(v->unit->job, index, &pixels, err);
-    if (st == TC_OK)
-        st = compute(v, &work, index, out, err);
-    wu_pixels_free(&pixels);
-    return st;
-}
-
 /* --- comparing ------------------------------------------------------------------------ */
 
 static bool same_shape(const wu_array_info *a, const wu_array_info *b)
@@ -164,22 +135,57 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
             val_show_difference(names, info, index, i, a + i * size, b + i * size);
 }
 
-tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, const char *path, tc_err *err)
+/* Whether the item gives `claimed` when it is computed here. path: the result's. */
+static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work, const wu_output *claimed,
+                             const char *path, tc_err *err)
 {
     wu_output right = { 0, NULL };
     val_names names = { .path = path };
-    tc_status st;
+    tc_status st = TC_OK;
 
-    if (!v->chosen[index])
-        return TC_OK;
-    st = compute_item(v, index, &right, err);
+    if (v->options->max_memory > 0 && work->plan.memory_bytes > v->options->max_memory)
+        return tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
+                       work->item->name, (work->plan.memory_bytes >> 20) + 1);
+    st = compute(v, work, index, &right, err);
     /* Both have the arrays that the analysis expects. */
     for (size_t i = 0; st == TC_OK && i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
     if (st == TC_OK && names.shown > 0)
         st = tc_fail(err, TC_NO_MATCH, "item \"%s\" gives other values when it is computed again (--seed %" PRIu64 ")",
-                     v->unit->job->items[index].name, v->seed);
+                     work->item->name, v->seed);
     val_names_free(&names);
     wu_output_free(&right);
+    return st;
+}
+
+/* --- pixels --------------------------------------------------------------------------- */
+
+tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed, const char *path, tc_err *err)
+{
+    const an_analysis *const a = v->unit->analysis;
+    const wu_item *const item = &v->unit->job->items[index];
+    wu_pixels pixels = { .nx = 0 };
+    an_work work = { .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads };
+    uint64_t random = ~(v->seed + index);      /* the same whatever else is looked at */
+    bool again = v->chosen[index];
+    tc_err why = { "" };
+    tc_status st;
+
+    if (!again && (v->options->blind || a->check_pixels == NULL))
+        return TC_OK;
+    st = a->plan(v->unit->params, item, &work.plan, err);
+    if (st == TC_OK)
+        st = wu_item_load(v->unit->job, index, &pixels, err);
+    if (st == TC_OK && !again) {
+        st = a->check_pixels(&work, claimed, &random, &why);
+        again = st == TC_NO_MATCH;
+        if (again)
+            printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name, why.message, v->seed);
+        else if (st != TC_OK)
+            tc_fail(err, st, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name, why.message, v->seed);
+    }
+    if (again)
+        st = verify_item(v, index, &work, claimed, path, err);
+    wu_pixels_free(&pixels);
     return st;
 }

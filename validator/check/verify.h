@@ -1,5 +1,6 @@
 /*
- * Computing a random share of the items of a result again.
+ * What the pixels of a work unit say of a result: a random share of the items is computed
+ * again, the others are looked at as the analysis does (check_pixels).
  */
 #ifndef VAL_VERIFY_H
 #define VAL_VERIFY_H
@@ -15,12 +16,12 @@ typedef struct val_verifier {
     double deadline;           /* in tc_seconds; 0: none */
 } val_verifier;
 
-/* Chooses the items; prints which seed did and how likely a forger is caught.
+/* Chooses the items; prints which seed did and how likely a forger is caught, if any is chosen.
  * val_verifier_free also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options, tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* If the item is one of the chosen: whether it gives `claimed`. path: the result's, for names. */
-tc_status val_verify_item(const val_verifier *v, size_t index, const wu_output *claimed, const char *path,
-                          tc_err *err);
+/* Whether the item's pixels give `claimed`, as far as can be told: computed again if it is
+ * one of the chosen, or if a look at the pixels leaves a doubt. path: the result's, for names. */
+tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output *claimed, const char *path, tc_err *err);
 
 #endif

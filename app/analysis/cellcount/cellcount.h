@@ -110,6 +110,8 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
 /* cellcount_check.c */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+/* pixels.c */
+tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 /* Measuring the regions of a label plane: begin, every band once, end. */
 typedef struct cc_measure {

@@ -102,6 +102,7 @@ const an_analysis an_cellcount = {
     .note_result = cc_note_result,
     .expect = cc_expect,
     .check_result = cc_check_result,
+    .check_pixels = cc_check_pixels,
     .cpu = &cc_cpu,
     .selftests = selftests
 };

@@ -317,6 +317,7 @@ const an_analysis an_glcm = {
     .constants = glcm_constants,
     .expect = glcm_expect,
     .check_result = glcm_check_result,
+    .check_pixels = glcm_check_pixels,
     .cpu = &glcm_cpu,
     .selftests = selftests
 };

@@ -228,6 +228,7 @@ const an_analysis an_levelset = {
     .note_result = ls_note_result,
     .expect = ls_expect,
     .check_result = ls_check_result,
+    .check_pixels = ls_check_pixels,
     .cpu = &ls_cpu,
     .uses_floats = true,
     .selftests = selftests

@@ -68,6 +68,7 @@ const an_analysis an_volume = {
     .constants = vol_constants,
     .expect = vol_expect,
     .check_result = vol_check_result,
+    .check_pixels = vol_check_pixels,
     .cpu = &vol_cpu,
     .selftests = selftests
 };

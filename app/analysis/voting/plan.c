@@ -410,6 +410,7 @@ const an_analysis an_voting = {
     .finish = voting_finish,
     .expect = voting_expect,
     .check_result = voting_check_result,
+    .check_pixels = voting_check_pixels,
     .cpu = &voting_cpu,
     .one_kind = true,
     .selftests = selftests

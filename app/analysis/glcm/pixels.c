@@ -1,0 +1,174 @@
+/*
+ * glcm: whether an item's pixels can have given these arrays: some windows, at one number of
+ * levels and one distance, are computed again, all chosen by chance when the result is there.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/glcm/glcm.h"
+#include "app/base/random.h"
+
+/* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
+ * by side, and there are 13 features and half a dozen statistics to make little things of. */
+enum { LEAST_WINDOWS = 64, SHARE = 2048 };
+
+/* The job with one number of levels and one distance. */
+typedef struct sample {
+    size_t level, distance;    /* indices */
+    glcm_params params;        /* offsets: owned */
+    wu_pixels pixels;          /* the item's, with the sample as its mask (owned) */
+    uint64_t windows;          /* in the sample */
+    bool is_all;               /* there are no others */
+} sample;
+
+static tc_status take_levels_and_distance(const glcm_params *p, const glcm_geometry *g, uint64_t *random, sample *s,
+                                          tc_err *err)
+{
+    glcm_offset *const offsets = malloc(p->n_offsets * sizeof *offsets);
+
+    s->level = (size_t)tc_random_below(p->n_levels, random);
+    s->distance = (size_t)tc_random_below(p->n_distances, random);
+    s->params = *p;
+    s->params.n_levels = s->params.n_distances = 1;
+    s->params.levels[0] = p->levels[s->level];
+    s->params.distances[0] = p->distances[s->distance];
+    s->params.range = GLCM_RANGE_FIXED;
+    s->params.range_ends[0] = g->lo;
+    s->params.range_ends[1] = g->hi;
+    s->params.per_offset = false;
+    s->params.n_maps = s->params.n_offsets = 0;
+    s->params.offsets = offsets;
+    if (offsets == NULL)
+        return tc_no_memory(err, "glcm");
+    for (size_t o = 0; o < p->n_offsets; o++)
+        if (p->offsets[o].distance == s->distance)
+            offsets[s->params.n_offsets++] = (glcm_offset){ p->offsets[o].dx, p->offsets[o].dy, 0 };
+    return TC_OK;
+}
+
+/* A mask of as many windows as are to be computed: of n in the ROI one by chance out of each
+ * run of them. roi: [voxels], becomes the mask. */
+static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n, uint64_t *random, sample *s)
+{
+    const uint64_t wanted = n / SHARE * p->n_levels * p->n_distances + LEAST_WINDOWS;
+    uint64_t taken = 0, seen = 0, next = 0, run_end = 0;
+
+    s->is_all = wanted >= n;
+    s->windows = s->is_all ? n : wanted;
+    s->params.roi = GLCM_ROI_MASK;
+    s->pixels.mask = roi;
+    for (size_t i = 0; i < voxels && !s->is_all; i++) {
+        if (roi[i] == 0)
+            continue;
+        if (seen == run_end) {
+            run_end = ++taken * n / wanted;
+            next = seen + tc_random_below(run_end - seen, random);
+        }
+        roi[i] = seen++ == next;
+    }
+}
+
+static tc_status choose(const an_work *work, uint64_t *random, sample *s, tc_err *err)
+{
+    const glcm_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const size_t voxels = (size_t)px->nx * px->ny * px->nz;
+    glcm_geometry g;
+    uint64_t n = 0;
+    uint8_t *roi;
+    tc_status st = glcm_geometry_init(work, &g, err);
+
+    s->pixels = *px;
+    s->is_all = true;
+    if (st == TC_OK)
+        st = take_levels_and_distance(p, &g, random, s, err);
+    if (st != TC_OK || p->window == GLCM_WHOLE_ROI)
+        return st;
+    roi = malloc(voxels);
+    if (roi == NULL)
+        return tc_no_memory(err, "the windows");
+    for (size_t row = 0; row < (size_t)px->ny * px->nz; row++)
+        glcm_roi_row(&g, (uint32_t)(row / px->ny), (uint32_t)(row % px->ny), roi + row * px->nx);
+    for (size_t i = 0; i < voxels; i++)
+        n += roi[i];
+    take_windows(p, roi, voxels, n, random, s);
+    return TC_OK;
+}
+
+/* The statistics of the sample's windows, as a result has them. */
+static tc_status compute(const an_work *work, const sample *s, wu_output *out, tc_err *err)
+{
+    an_work part = { .params = &s->params, .item = work->item, .pixels = &s->pixels, .threads = work->threads };
+    void *state = NULL;
+    tc_status st = an_glcm.plan(&s->params, work->item, &part.plan, err);
+
+    if (st == TC_OK) {
+        state = calloc(1, part.plan.state_bytes);
+        st = state == NULL ? tc_no_memory(err, "glcm") : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err);
+    }
+    if (st == TC_OK)
+        st = glcm_finish(&part, 0, state, out, err);
+    free(state);
+    return st;
+}
+
+/* What is wrong with the five statistics of a feature, given those of n of its windows. The
+ * mean of n windows of variance sd^2 is hardly ever further off than 6 sd / sqrt(n). */
+static const char *fault_of(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS], double n,
+                            tc_status *st)
+{
+    const double range = claimed[GLCM_MAX] - claimed[GLCM_MIN];
+
+    *st = TC_BAD_INPUT;
+    if (isnan(found[GLCM_MEAN]))
+        return NULL;
+    if (!(found[GLCM_MIN] >= claimed[GLCM_MIN] && found[GLCM_MAX] <= claimed[GLCM_MAX]))
+        return "a window that was computed again is outside minimum and maximum";
+    *st = TC_NO_MATCH;
+    if (fabs(found[GLCM_MEAN] - claimed[GLCM_MEAN]) > 6 * claimed[GLCM_SD] / sqrt(n) + 12 * range / n + 1e-9)
+        return "windows that were computed again have another mean";
+    return NULL;
+}
+
+static bool same_bits(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
+static tc_status compare(const glcm_params *p, const sample *s, const double *claimed, const double *found, tc_err *err)
+{
+    for (size_t f = 0; f < GLCM_FEATURES; f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
+        tc_status st = TC_BAD_INPUT;
+        const char *fault = NULL;
+
+        if (!s->is_all)
+            fault = fault_of(claimed, found, (double)s->windows, &st);
+        else if (!same_bits(claimed, found, GLCM_STATISTICS * sizeof *found))
+            fault = "not what the windows give when they are computed again";
+        if (fault != NULL)
+            return tc_fail(err, st, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
+                           p->distances[s->distance], glcm_feature_names[f], fault);
+    }
+    return TC_OK;
+}
+
+tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    const glcm_params *const p = work->params;
+    sample s = { .level = 0 };
+    wu_output found = { 0, NULL };
+    tc_status st = choose(work, random, &s, err);
+
+    if (st == TC_OK)
+        st = compute(work, &s, &found, err);
+    if (st == TC_OK)
+        st = compare(p, &s, (const double *)wu_output_data(out, "features") +
+                     (s.level * p->n_distances + s.distance) * GLCM_FEATURES * GLCM_STATISTICS,
+                     wu_output_data(&found, "features"), err);
+    wu_output_free(&found);
+    if (s.pixels.mask != work->pixels->mask)
+        free(s.pixels.mask);
+    free(s.params.offsets);
+    return st;
+}

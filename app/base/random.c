@@ -1,0 +1,23 @@
+#include "app/base/random.h"
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+uint64_t tc_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* The incomplete last round of the 2^64 numbers is thrown away. */
+uint64_t tc_random_below(uint64_t n, uint64_t *state)
+{
+    const uint64_t rest = (UINT64_MAX % n + 1) % n;
+    uint64_t r;
+
+    do
+        r = tc_random(state);
+    while (r > UINT64_MAX - rest);
+    return r % n;
+}

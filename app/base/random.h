@@ -1,0 +1,14 @@
+/*
+ * Chance that can be had again: every seed gives a sequence of its own.
+ */
+#ifndef TC_RANDOM_H
+#define TC_RANDOM_H
+
+#include <stdint.h>
+
+/* The next of 2^64 numbers; *state is the seed at first. */
+uint64_t tc_random(uint64_t *state);
+/* 0 to n - 1, each as likely as any other; n > 0. */
+uint64_t tc_random_below(uint64_t n, uint64_t *state);
+
+#endif

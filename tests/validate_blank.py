@@ -1,0 +1,70 @@
+"""Credit for nothing: the result of a blank picture, of a grey one or of another
+picture of the same size, made to look like that of the work unit, is refused by
+texcell-validate check, whatever it looks at; the honest one is accepted, and not in
+doubt. For every analysis that has BLANK."""
+import os
+
+import numpy as np
+
+import analyses
+import forge
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+SEEDS = range(4)
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def compute(name, analysis, parameters, slices):
+    unit = workunit.write(path(name + ".zip"), analysis, parameters, [workunit.item("one", slices)])
+    result = path(name + ".npz")
+    if os.path.exists(result):
+        os.remove(result)
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    return unit, result if run.returncode == 0 else tap.note(run.stderr)
+
+
+def check(unit, result, *options):
+    return [tap.run([tap.TEXCELL_VALIDATE, "check", *options, "--seed", str(seed), unit, result]) for seed in SEEDS]
+
+
+def shown(runs):
+    return "\n".join("exit %d: %s%s" % (r.returncode, r.stdout, r.stderr) for r in runs)
+
+
+def lies(slices, others):
+    """What a host could compute instead."""
+    yield "black", [s * 0 for s in slices]
+    yield "grey", [np.full_like(s, 77) for s in slices]
+    yield "another picture", [np.resize(o, s.shape).astype(s.dtype) for s, o in zip(slices, others)]
+
+
+def main():
+    for analysis, of in analyses.each():
+        blank = getattr(of, "BLANK", {})
+        for title, (parameters, slices, others) in blank.items():
+            name = "%s, %s" % (analysis, title)
+            unit, result = compute("honest", analysis, parameters, slices)
+            runs = check(unit, result)
+            tap.ok(all(r.returncode == 0 and r.stdout == "valid\n" for r in runs), name + ": the honest one is accepted",
+                   shown(runs))
+            honest = forge.Result(result)
+            for what, instead in lies(slices, others):
+                lie = forge.Result(compute("lie", analysis, parameters, instead)[1])
+                lie.json["workunit"] = honest.json["workunit"]
+                with open(path("forged.npz"), "wb") as f:
+                    f.write(lie.bytes())
+                runs = check(unit, path("forged.npz"), "--no-pixels")
+                tap.ok(all(r.returncode == 0 for r in runs), "%s: %s: nothing is wrong with it by itself" % (name, what),
+                       shown(runs))
+                runs = check(unit, path("forged.npz"))
+                tap.ok(all(r.returncode in (2, 4) for r in runs), "%s: %s: refused" % (name, what), shown(runs))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
