@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/base/os.h"
+#include "app/base/pool.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/png_io.h"
@@ -13,7 +14,9 @@
 #include "workunits/tools/tools.h"
 
 enum { MAX_MEMBER = 256,       /* bytes of a member's name; an item's has up to 128 */
-       DEFLATE_LEVEL = 9 };
+       DEFLATE_LEVEL = 9,      /* of job.json */
+       MAX_THREADS = 16,
+       BATCH_BYTES = 256 << 20 /* of pixels that wait, about */ };
 
 /* The members of an item; the page's number has four digits or, in a stack of
  * more than 10,000 slices, five, so that any order of names is that of z. */
@@ -105,22 +108,99 @@ static size_t real_precision(const wu_unit *unit)
     return precision;
 }
 
-/* --- the archive ---------------------------------------------------------------------- */
+/* --- pages --------------------------------------------------------------------------------- */
+
+/* A page on its way to the archive. */
+typedef struct encoded {
+    wu_page_buffer page;
+    wu_picture_info info;
+    char name[MAX_MEMBER];
+    unsigned char *png;        /* n bytes of it, room for more */
+    size_t n, room;
+    tc_status status;
+    tc_err err;
+} encoded;
 
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
-    wu_page_buffer page;
+    an_pool *pool;
+    encoded *batch;            /* pages are compressed side by side, and written in their order */
+    size_t most, n;            /* room for pages; pages that wait */
+    uint64_t bytes;            /* of their pixels */
     tc_err *err;
-    tc_status status;        /* of the last write for libpng */
 } unit_writer;
 
-static int write_bytes(void *user, const void *data, size_t n)
+static int keep_bytes(void *user, const void *data, size_t n)
 {
-    unit_writer *w = user;
-    w->status = wu_zip_write(w->zip, data, n, w->err);
-    return w->status == TC_OK ? 0 : -1;
+    encoded *const e = user;
+    if (n > e->room - e->n) {
+        const size_t room = e->n + n + e->room / 2 + 4096;
+        unsigned char *const more = realloc(e->png, room);
+        if (more == NULL)
+            return -1;
+        e->png = more;
+        e->room = room;
+    }
+    memcpy(e->png + e->n, data, n);
+    e->n += n;
+    return 0;
 }
+
+static void encode(void *user, unsigned thread, size_t part)
+{
+    const unit_writer *const w = user;
+    encoded *const e = &w->batch[part];
+    const wu_png_info png = { e->info.nx, e->info.ny, e->info.bits, e->info.channels };
+    (void)thread;
+    e->n = 0;
+    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &png, e->page.data, &e->err);
+}
+
+static tc_status write_encoded(unit_writer *w, const encoded *e)
+{
+    tc_status status = e->status == TC_OK ? wu_zip_begin(w->zip, e->name, false, e->n, w->err)
+                                          : tc_fail(w->err, e->status == TC_IO ? TC_NO_MEMORY : e->status, "%s", e->err.message);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, e->png, e->n, w->err);
+    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
+}
+
+/* Compresses and writes the pages that wait. */
+static tc_status write_batch(unit_writer *w)
+{
+    tc_status status = TC_OK;
+    an_pool_run(w->pool, encode, w, w->n);
+    for (size_t i = 0; status == TC_OK && i < w->n; i++)
+        status = write_encoded(w, &w->batch[i]);
+    w->n = 0;
+    w->bytes = 0;
+    return status;
+}
+
+static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask, uint32_t z, wu_page_reader *reader)
+{
+    encoded *const e = &w->batch[w->n];
+    const tc_status status = wu_page_next(reader, &e->page, &e->info, w->err);
+    if (status != TC_OK)
+        return status;
+    member_name(e->name, item, is_mask, z);
+    w->n++;
+    w->bytes += wu_picture_page_bytes(&e->info);
+    return w->n == w->most || w->bytes >= BATCH_BYTES ? write_batch(w) : TC_OK;
+}
+
+static tc_status write_pages(unit_writer *w, wu_source *item, bool is_mask)
+{
+    wu_page_reader reader = { .item = item, .is_mask = is_mask };
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++)
+        status = write_page(w, item, is_mask, z, &reader);
+    wu_page_reader_close(&reader);
+    return status;
+}
+
+/* --- the archive ---------------------------------------------------------------------- */
 
 static tc_status write_job(unit_writer *w)
 {
@@ -145,36 +225,6 @@ static tc_status write_job(unit_writer *w)
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
-static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask, uint32_t z,
-                            wu_page_reader *reader)
-{
-    wu_picture_info info;
-    tc_status status = wu_page_next(reader, &w->page, &info, w->err);
-    if (status != TC_OK)
-        return status;
-    char name[MAX_MEMBER];
-    member_name(name, item, is_mask, z);
-    const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
-    tc_err png_err = { "" };
-    w->status = TC_OK;
-    status = wu_zip_begin(w->zip, name, false, (uint64_t)info.nx * info.ny * info.channels * (info.bits / 8), w->err);
-    if (status == TC_OK)
-        status = wu_png_write(write_bytes, w, w->unit->shown, &png, w->page.data, &png_err);
-    if (status != TC_OK)
-        return w->status != TC_OK ? w->status : tc_fail(w->err, status, "%s", png_err.message);
-    return wu_zip_end(w->zip, w->err);
-}
-
-static tc_status write_pages(unit_writer *w, wu_source *item, bool is_mask)
-{
-    wu_page_reader reader = { .item = item, .is_mask = is_mask };
-    tc_status status = TC_OK;
-    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++)
-        status = write_page(w, item, is_mask, z, &reader);
-    wu_page_reader_close(&reader);
-    return status;
-}
-
 static tc_status write_members(unit_writer *w)
 {
     tc_status status = write_job(w);
@@ -186,7 +236,25 @@ static tc_status write_members(unit_writer *w)
         if (status == TC_OK)
             status = w->unit->check(w->unit->user, item, w->err);
     }
-    return status;
+    return status == TC_OK ? write_batch(w) : status;
+}
+
+static tc_status make_batch(unit_writer *w)
+{
+    const unsigned processors = os_processors(), threads = processors < MAX_THREADS ? processors : MAX_THREADS;
+    w->most = threads;
+    w->batch = calloc(w->most, sizeof *w->batch);
+    return w->batch == NULL ? tc_no_memory(w->err, "the pages of a work unit") : an_pool_create(threads, &w->pool, w->err);
+}
+
+static void free_batch(unit_writer *w)
+{
+    for (size_t i = 0; w->batch != NULL && i < w->most; i++) {
+        free(w->batch[i].page.data);
+        free(w->batch[i].png);
+    }
+    free(w->batch);
+    an_pool_destroy(&w->pool);
 }
 
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
@@ -197,11 +265,13 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
+        status = make_batch(&w);
+    if (status == TC_OK)
         status = write_members(&w);
     if (status == TC_OK)
         status = wu_zip_finish(w.zip, err);
     wu_zip_free(&w.zip);
     close(fd);
-    free(w.page.data);
+    free_batch(&w);
     return status;
 }
