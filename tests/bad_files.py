@@ -341,6 +341,19 @@ def bad_items():
     yield "a mask of another size", item(image="images/x.png", mask="s/wide.png"), "items[0].mask: the mask has 17 x 12"
     yield "a colour mask", item(image="images/x.png", mask="s/rgb.png"), "items[0].mask: a mask must be grey"
 
+    def labelled(**keys):
+        text = job(version=2, items=[dict(x, **keys)])
+        return unit(text, [(name, png(17, 12) if "wide" in name else png()) for name in ("s/0.png", "s/wide.png") if name in text])
+    yield "labels in version 1", item(image="images/x.png", labels="s/0.png", objects=1), 'unknown key "labels"'
+    yield "labels without objects", labelled(labels="s/0.png"), "items[0].objects: missing: how many different labels"
+    yield "objects without labels", labelled(objects=1), "items[0].objects: only labels have objects"
+    for n in (-1, 1 << 24, 1.5, "1", None, [1]):
+        yield "%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n), "items[0].objects: must be an integer from 0 to 16777215"
+    yield "labels that are a list", labelled(labels=["s/0.png"], objects=1), "items[0].labels: the labels of an image must be a string"
+    yield "labels that are missing", labelled(labels="m.png", objects=1), 'items[0].labels: no member "m.png"'
+    yield "labels of another size", labelled(labels="s/wide.png", objects=1), "items[0].labels: the label picture has 17 x 12"
+    yield "labels for who takes none", labelled(labels="s/0.png", objects=1), "has labels; glcm takes none"
+
 
 def bad_pictures():
     whole = png()

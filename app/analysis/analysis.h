@@ -90,7 +90,7 @@ typedef struct an_analysis {
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
     /* Frees what the struct owns; NULL: nothing. */
     void (*clear_params)(void *params);
-    /* Whether this item suits the parameters (size, mask present, ...). */
+    /* Whether this item suits the parameters (size, mask present, ...): ask an_check_item. */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where, tc_err *err);
     /* What a scientist should be told of an item that does suit: a sentence with a
      * remedy. False: nothing. NULL: there never is anything. */
@@ -131,6 +131,7 @@ typedef struct an_analysis {
      * nothing is looked at. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
+    bool takes_labels;         /* its items have label pictures; those of others have none */
     bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */
     const an_selftest *selftests;   /* ended by an entry without parameters (selftest.h) */
@@ -148,6 +149,10 @@ tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *
 void an_params_free(const an_analysis *analysis, void **params);
 /* As JSON, complete, defaults included, presets resolved. The caller's. */
 json_t *an_params_as_run(const void *params);
+
+/* Whether the analysis takes an item. `where` begins messages. */
+tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item, const char *where,
+                        tc_err *err);
 
 /* A work unit and what its analysis says of it. */
 typedef struct an_unit {

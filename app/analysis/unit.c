@@ -4,6 +4,16 @@
 
 #include "app/analysis/analysis.h"
 
+tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item, const char *where,
+                        tc_err *err)
+{
+    if (!analysis->takes_labels && item->n_labels > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has labels; %s takes none", where, analysis->name);
+    if (analysis->takes_labels && item->n_labels == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no labels, which say what %s measures", where, analysis->name);
+    return analysis->check_item(params, item, where, err);
+}
+
 /* Whether the analysis takes every item, one by one and together. */
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
@@ -14,7 +24,7 @@ static tc_status check_items(const an_unit *u, tc_err *err)
         char where[TC_ERR_MAX];
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
-        st = u->analysis->check_item(u->params, &job->items[i], where, err);
+        st = an_check_item(u->analysis, u->params, &job->items[i], where, err);
         if (st == TC_OK && u->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
             st = tc_fail(err, TC_BAD_INPUT, "%s: %s takes images or stacks, not both in one job", where,
                          u->analysis->name);

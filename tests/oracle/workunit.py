@@ -28,10 +28,18 @@ def mask_png(mask):
     return png(np.where(np.asarray(mask) != 0, 255, 0).astype(np.uint8))
 
 
-def item(name, slices, masks=None, stack=None, spacing=None, source=None):
+def label_png(labels, largest):
+    """Labels as a work unit has them: grey, or R + 256 G + 65536 B."""
+    labels = np.asarray(labels).astype(np.uint32)
+    if largest < 65536:
+        return png(labels.astype(np.uint8 if largest < 256 else np.uint16))
+    return png(np.stack([labels & 255, labels >> 8 & 255, labels >> 16], -1).astype(np.uint8))
+
+
+def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels=None):
     """An item from a list of pictures; a stack when there are several (or
     stack=True)."""
-    return {"name": name, "slices": slices, "masks": masks,
+    return {"name": name, "slices": slices, "masks": masks, "labels": labels,
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
 
@@ -49,6 +57,10 @@ def write(path, analysis, parameters, items):
         for z, mask in enumerate(it["masks"] or []):
             masks.append("masks/%s_%04d.png" % (name, z))
             members.append((masks[-1], mask_png(mask)))
+        labels = []
+        for z, plane in enumerate(it["labels"] or []):
+            labels.append("labels/%s_%04d.png" % (name, z))
+            members.append((labels[-1], label_png(plane, max(int(np.max(p)) for p in it["labels"]))))
         if it["stack"]:
             entry["stack"] = files
             entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
@@ -58,8 +70,11 @@ def write(path, analysis, parameters, items):
             entry["source"] = it["source"]
         if masks:
             entry["mask"] = masks if it["stack"] else masks[0]
+        if labels:
+            entry["labels"] = labels if it["stack"] else labels[0]
+            entry["objects"] = len(np.setdiff1d(np.unique(np.stack(it["labels"])), [0]))
         described.append(entry)
-    job = {"format": "texcell-workunit", "version": 2 if any("source" in e for e in described) else 1,
+    job = {"format": "texcell-workunit", "version": 2 if any("source" in e or "labels" in e for e in described) else 1,
            "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:

@@ -73,7 +73,7 @@ static tc_status open_fails(const fixture *f, const char *word)
 {
     tc_err err = { "" };
     wu_picture *picture = NULL;
-    const tc_status status = wu_picture_open(f->path, &picture, &err);
+    const tc_status status = wu_picture_open(f->path, false, &picture, &err);
     assert_null(picture);
     assert_int_equal(strncmp(err.message, f->path, strlen(f->path)), 0);
     if (strstr(err.message, word) == NULL)
@@ -92,7 +92,7 @@ static void test_png(void **state)
 
     wu_picture *picture = NULL;
     tc_err err = { "" };
-    assert_int_equal(wu_picture_open(f->path, &picture, &err), TC_OK);
+    assert_int_equal(wu_picture_open(f->path, false, &picture, &err), TC_OK);
     const wu_picture_info *seen = wu_picture_get_info(picture);
     assert_string_equal(wu_picture_format(picture), "PNG");
     assert_int_equal(seen->nx, NX);
@@ -127,7 +127,7 @@ static void test_tiff_pages(void **state)
     uint16_t got[NX * NY];
     const uint16_t first[PAGES] = { 2000, 65535 - 3000, 5000 };
     const int step[PAGES] = { 1, -1, 1 };
-    assert_int_equal(wu_picture_open(f->path, &picture, &err), TC_OK);
+    assert_int_equal(wu_picture_open(f->path, false, &picture, &err), TC_OK);
     assert_int_equal(wu_picture_get_info(picture)->nz, PAGES);
     for (size_t page = 0; page < PAGES; page++) {
         assert_int_equal(wu_picture_next(picture, got, &err), TC_OK);
@@ -158,7 +158,7 @@ static void test_tiff_cut(void **state)
         wu_picture *picture = NULL;
         uint16_t got[NX * NY];
         write_file(f->path, bytes, n);
-        tc_status status = wu_picture_open(f->path, &picture, &err);
+        tc_status status = wu_picture_open(f->path, false, &picture, &err);
         if (status == TC_OK)
             status = wu_picture_next(picture, got, &err);
         wu_picture_close(&picture);
@@ -201,7 +201,7 @@ static void test_limits(void **state)
         TIFFClose(tiff);
         wu_picture *picture = NULL;
         tc_err err = { "" };
-        const tc_status status = wu_picture_open(f->path, &picture, &err);
+        const tc_status status = wu_picture_open(f->path, false, &picture, &err);
         wu_picture_close(&picture);
         if (status != cases[i].expected)
             fail_msg("%u x %u: %s %s", cases[i].nx, cases[i].ny, tc_status_string(status), err.message);

@@ -274,35 +274,70 @@ static tc_status read_stack(job_reader *r, wu_item *item, const json_t *list, si
     return check_size(r, item, place.text);
 }
 
-static tc_status read_mask(job_reader *r, wu_item *item, const json_t *mask, size_t index)
+/* Pictures that go with those of an item, pixel by pixel: its mask, or its labels. */
+typedef struct beside {
+    const char *key, *one, *many;   /* "mask", "a mask", "masks" */
+    bool colour;                    /* RGB is taken as well */
+} beside;
+
+static const beside mask_pictures = { "mask", "a mask", "masks", false },
+                    label_pictures = { "labels", "a label picture", "label pictures", true };
+
+static tc_status check_beside(const job_reader *r, const wu_item *item, const beside *what, const wu_png_info *head,
+                              const char *place)
 {
-    const job_place place = place_of(index, "mask");
-    if (!item->is_stack && !json_is_string(mask))
-        return job_fail(r, place.text, "the mask of an image must be a string, not %s", type_name(mask));
-    if (item->is_stack && !json_is_array(mask))
-        return job_fail(r, place.text, "the mask of a stack must be a list, not %s", type_name(mask));
-    if (item->is_stack && json_array_size(mask) != item->n_images)
-        return job_fail(r, place.text, "%zu masks for a stack of %zu slices", json_array_size(mask),
+    if (head->channels != 1 && !what->colour)
+        return job_fail(r, place, "%s must be grey, this one is RGB", what->one);
+    if (head->width != item->nx || head->height != item->ny)
+        return job_fail(r, place, "the %s %u x %u pixels, its image %u x %u",
+                        what->colour ? "label picture has" : "mask has", (unsigned)head->width,
+                        (unsigned)head->height, (unsigned)item->nx, (unsigned)item->ny);
+    return TC_OK;
+}
+
+/* *members: the list is the item's, even on failure; *n counts what is in it. */
+static tc_status read_beside(job_reader *r, const wu_item *item, const beside *what, const json_t *value, size_t index,
+                             char ***members, size_t *n)
+{
+    const job_place place = place_of(index, what->key);
+    if (!item->is_stack && !json_is_string(value))
+        return job_fail(r, place.text, "the %s of an image must be a string, not %s", what->key, type_name(value));
+    if (item->is_stack && !json_is_array(value))
+        return job_fail(r, place.text, "the %s of a stack must be a list, not %s", what->key, type_name(value));
+    if (item->is_stack && json_array_size(value) != item->n_images)
+        return job_fail(r, place.text, "%zu %s for a stack of %zu slices", json_array_size(value), what->many,
                         item->n_images);
-    item->masks = calloc(item->n_images, sizeof *item->masks);
-    if (item->masks == NULL)
+    *members = calloc(item->n_images, sizeof **members);
+    if (*members == NULL)
         return tc_no_memory(r->err, "a work unit");
     for (size_t z = 0; z < item->n_images; z++) {
-        const job_place slice = item->is_stack ? place_in(index, "mask", z) : place;
+        const job_place slice = item->is_stack ? place_in(index, what->key, z) : place;
         wu_png_info head;
-        const tc_status st = find_picture(r, item->is_stack ? json_array_get(mask, z) : mask, slice.text,
-                                          &item->masks[z], &head);
+        tc_status st = find_picture(r, item->is_stack ? json_array_get(value, z) : value, slice.text,
+                                    &(*members)[z], &head);
+        if (st == TC_OK)
+            st = check_beside(r, item, what, &head, slice.text);
         if (st != TC_OK)
             return st;
-        if (head.channels != 1)
-            return job_fail(r, slice.text, "a mask must be grey, this one is RGB");
-        if (head.width != item->nx || head.height != item->ny)
-            return job_fail(r, slice.text, "the mask has %u x %u pixels, its image %u x %u",
-                            (unsigned)head.width, (unsigned)head.height, (unsigned)item->nx,
-                            (unsigned)item->ny);
-        item->n_masks++;
+        ++*n;
     }
     return TC_OK;
+}
+
+static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, size_t index)
+{
+    const json_t *labels = json_object_get(json, "labels"), *objects = json_object_get(json, "objects");
+    const job_place place = place_of(index, "objects");
+    const json_int_t n = json_integer_value(objects);
+    if ((labels == NULL) != (objects == NULL))
+        return job_fail(r, place.text, labels == NULL ? "only labels have objects" :
+                        "missing: how many different labels there are beside 0");
+    if (labels == NULL)
+        return TC_OK;
+    if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)
+        return job_fail(r, place.text, "must be an integer from 0 to %u", WU_MAX_LABEL);
+    item->n_objects = (uint32_t)n;
+    return read_beside(r, item, &label_pictures, labels, index, &item->labels, &item->n_labels);
 }
 
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
@@ -344,7 +379,7 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
 
 static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t index)
 {
-    static const char *const keys[] = { "name", "image", "stack", "spacing", "mask", "source", NULL };
+    static const char *const keys[] = { "name", "image", "stack", "spacing", "mask", "labels", "objects", "source", NULL };
     static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
@@ -373,8 +408,8 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     if (st == TC_OK)
         st = read_spacing(r, item, json_object_get(json, "spacing"), index);
     if (st == TC_OK && mask != NULL)
-        st = read_mask(r, item, mask, index);
-    return st;
+        st = read_beside(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
+    return st == TC_OK ? read_labels(r, item, json, index) : st;
 }
 
 static int compare_strings(const void *a, const void *b)
@@ -549,6 +584,7 @@ void wu_job_destroy(wu_job **job)
         free(j->items[i].source);
         free(j->items[i].images);
         free(j->items[i].masks);
+        free(j->items[i].labels);
     }
     free(j->items);
     free(j->path);
@@ -627,18 +663,20 @@ static tc_status load_images(const item_loader *l, wu_pixels *out)
     return TC_OK;
 }
 
-/* A mask may have 8 or 16 bits, whatever its image has, so its header is read
- * once more. */
-static tc_status mask_head(const item_loader *l, const char *member, wu_png_info *head)
+/* A mask or a label picture may have another depth than its image, so its header is
+ * read once more; the samples, 4 bytes a pixel at most, come with it. */
+static tc_status decode_beside(const item_loader *l, const beside *what, const char *member, wu_png_info *head,
+                               void *samples)
 {
     const wu_archive *a = l->job->archive;
     const long index = wu_archive_find(a, member);
     if (index < 0)
         return tc_fail(l->err, TC_INTERNAL, "%s: no member \"%s\"", a->path, member);
     const tc_status st = read_head(a, l->zip, (size_t)index, head, l->err);
-    if (st == TC_OK && (head->width != l->item->nx || head->height != l->item->ny || head->channels != 1))
+    if (st == TC_OK && (head->width != l->item->nx || head->height != l->item->ny ||
+                        (head->channels != 1 && !what->colour)))
         return tc_fail(l->err, TC_BAD_INPUT, "%s: %s: the PNG's header has changed", a->path, member);
-    return st;
+    return st == TC_OK ? decode(l, member, head, samples) : st;
 }
 
 /* Samples to 0 and 1. */
@@ -662,20 +700,86 @@ static tc_status load_masks(const item_loader *l, wu_pixels *out)
     tc_status st = TC_OK;
     uint16_t *samples = malloc(slice * sizeof *samples);
     out->mask = malloc(slice * item->nz);
-    if (samples == NULL || out->mask == NULL) {
+    if (samples == NULL || out->mask == NULL)
         st = tc_no_memory(l->err, "the mask of an item");
-        goto cleanup;
-    }
     for (size_t z = 0; z < item->n_masks && st == TC_OK; z++) {
         wu_png_info head;
-        st = mask_head(l, item->masks[z], &head);
-        if (st == TC_OK)
-            st = decode(l, item->masks[z], &head, samples);
+        st = decode_beside(l, &mask_pictures, item->masks[z], &head, samples);
         if (st == TC_OK)
             st = threshold_mask(l, samples, head.bits, slice, out->mask + z * slice);
     }
-cleanup:
     free(samples);
+    return st;
+}
+
+/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample lies
+ * behind what it becomes. RGB: R + 256 G + 65536 B. */
+static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
+{
+    const uint8_t *const bytes = (const uint8_t *)labels;
+    const size_t size = head->channels * (head->bits / 8);
+    for (size_t i = to; i-- > from;) {
+        const uint8_t *const at = bytes + size * i;
+        uint16_t deep = at[0];
+        if (size == 2)
+            memcpy(&deep, at, sizeof deep);
+        labels[i] = size == 3 ? at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 : deep;
+    }
+}
+
+/* What is known of an item's labels. */
+typedef struct label_count {
+    uint64_t *seen;          /* a bit for each */
+    uint32_t n, largest, last;
+} label_count;
+
+static void count_labels(const uint32_t *labels, size_t n, label_count *c)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bit = (uint64_t)1 << labels[i] % 64;
+        if (labels[i] == c->last || labels[i] == 0)
+            continue;
+        c->last = labels[i];
+        c->n += (c->seen[c->last / 64] & bit) == 0;
+        c->seen[c->last / 64] |= bit;
+        c->largest = c->last > c->largest ? c->last : c->largest;
+    }
+}
+
+static tc_status take_labels(const item_loader *l, uint32_t *labels, size_t n, const wu_png_info *head, label_count *c)
+{
+    tc_status st = TC_OK;
+    for (size_t to = n; st == TC_OK && to > 0;) {
+        const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
+        widen_labels(labels, from, to, head);
+        count_labels(labels + from, to - from, c);
+        to = from;
+        st = tc_ask(l->job->archive->poll, l->err);
+    }
+    return st;
+}
+
+static tc_status load_labels(const item_loader *l, wu_pixels *out)
+{
+    const wu_item *item = l->item;
+    const size_t slice = (size_t)item->nx * item->ny;
+    label_count count = { .seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *count.seen) };
+    tc_status st = TC_OK;
+    out->labels = malloc(slice * item->nz * sizeof *out->labels);
+    if (out->labels == NULL || count.seen == NULL)
+        st = tc_no_memory(l->err, "the labels of an item");
+    for (size_t z = 0; z < item->n_labels && st == TC_OK; z++) {
+        uint32_t *const plane = out->labels + z * slice;
+        wu_png_info head;
+        st = decode_beside(l, &label_pictures, item->labels[z], &head, plane);
+        if (st == TC_OK)
+            st = take_labels(l, plane, slice, &head, &count);
+    }
+    out->largest_label = count.largest;
+    if (st == TC_OK && count.n != item->n_objects)
+        st = tc_fail(l->err, TC_BAD_INPUT, "%s: " JOB_JSON ": item \"%s\" has %u different labels, not %u objects",
+                     l->job->path, item->name, (unsigned)count.n, (unsigned)item->n_objects);
+    free(count.seen);
     return st;
 }
 
@@ -695,6 +799,8 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
         st = load_images(&l, out);
     if (st == TC_OK && l.item->n_masks > 0)
         st = load_masks(&l, out);
+    if (st == TC_OK && l.item->n_labels > 0)
+        st = load_labels(&l, out);
     wu_unzip_close(&l.zip);
     if (st != TC_OK)
         wu_pixels_free(out);
@@ -718,5 +824,6 @@ void wu_pixels_free(wu_pixels *pixels)
     free(pixels->u8);
     free(pixels->u16);
     free(pixels->mask);
+    free(pixels->labels);
     memset(pixels, 0, sizeof *pixels);
 }

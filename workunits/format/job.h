@@ -29,6 +29,7 @@
 #define WU_MAX_NAME 128u                        /* bytes of an item's name */
 #define WU_MAX_SOURCE 1024u                     /* of its source; all sources together: */
 #define WU_MAX_SOURCES ((size_t)8 << 20)
+#define WU_MAX_LABEL 16777215u                  /* largest label of an object: 24 bits */
 
 typedef struct wu_item {
     char *name;              /* unique; letters, digits, '.', '_', '-' */
@@ -38,6 +39,9 @@ typedef struct wu_item {
     char **images;           /* members of the archive, z ascending; the list is */
     size_t n_masks;          /*   owned, the names are the archive's. 0 (no mask) or n_images */
     char **masks;
+    size_t n_labels;         /* 0 (no labels) or n_images */
+    char **labels;           /* as masks */
+    uint32_t n_objects;      /* how many different labels there are, 0 aside */
     bool has_spacing;
     double spacing[3];       /* of a stack: z, y, x in micrometres; 1,1,1 when absent */
     bool has_pixel;
@@ -66,6 +70,8 @@ typedef struct wu_pixels {
     uint8_t *u8;             /* nx*ny*nz, or NULL */
     uint16_t *u16;           /* nx*ny*nz, or NULL */
     uint8_t *mask;           /* nx*ny*nz of 0 or 1, or NULL without a mask */
+    uint32_t *labels;        /* nx*ny*nz of 0 (no object) to WU_MAX_LABEL, or NULL without labels */
+    uint32_t largest_label;
 } wu_pixels;
 
 /* Reads and checks a work unit. On success *out is the caller's, to be freed

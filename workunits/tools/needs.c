@@ -43,7 +43,7 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
                           wu_needs *out, tc_err *err)
 {
     an_plan plan = { 0 };
-    tc_status status = analysis->check_item(params, item, item->name, err);
+    tc_status status = an_check_item(analysis, params, item, item->name, err);
     if (status == TC_OK)
         status = analysis->plan(params, item, &plan, err);
     if (status != TC_OK)

@@ -15,8 +15,8 @@
 #include "workunits/format/csv.h"
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
+#include "workunits/tools/labels.h"
 #include "workunits/tools/pack_about.h"
-#include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
 
@@ -43,6 +43,8 @@ const char wu_pack_help[] =
     "                       TIFF; else a folder with a picture of the same name (without\n"
     "                       extension) for each item, or for a stack a folder of slices of\n"
     "                       its name. For a single stack the folder may hold the slices.\n"
+    "  --labels FILE|FOLDER which object each pixel is of, 0: none. Pictures, found as masks are\n"
+    "                       (TIFF of 32 bits too), or a RESULT.npz with labels_<item>\n"
     "  --stack              a folder is a stack of slices\n"
     "  --recursive          take the folders in a folder as well (with --stack one stack each);\n"
     "                       masks are looked for in folders of the same names\n"
@@ -63,7 +65,7 @@ typedef struct pack_options {
     json_t *parameters;        /* owned */
     const char *params_file;
     double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
-    const char *mask;
+    const char *mask, *labels;
     bool stacks, recursive, skip_bad;
     uint64_t split;            /* 0: one work unit */
     const char *output;
@@ -162,6 +164,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "param", 0, TC_TAKE, .to = o, .take = take_param },
         { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
         { "mask", 0, TC_TEXT, .to = &o->mask },
+        { "labels", 0, TC_TEXT, .to = &o->labels },
         { "stack", 0, TC_FLAG, .to = &o->stacks },
         { "recursive", 0, TC_FLAG, .to = &o->recursive },
         { "skip-bad", 0, TC_FLAG, .to = &o->skip_bad },
@@ -200,6 +203,7 @@ static wu_item describe(const wu_source *source)
     wu_item item = {
         .name = source->name, .is_stack = source->is_stack, .n_images = info->nz,
         .n_masks = source->mask.n_files > 0 ? info->nz : 0,
+        .n_labels = source->labels.n_files > 0 ? info->nz : 0, .n_objects = source->n_objects,
         .has_spacing = source->is_stack && source->um[2] > 0, .spacing = { 1, 1, 1 },
         .nx = info->nx, .ny = info->ny, .nz = info->nz, .bits = info->bits,
         .channels = source->is_stack ? 1 : info->channels,
@@ -219,7 +223,7 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
         if (source->fault != NULL)
             continue;
         const wu_item item = describe(source);
-        status = wu_source_keep_fault(source, analysis->check_item(params, &item, source->pages.files[0], err), err);
+        status = wu_source_keep_fault(source, an_check_item(analysis, params, &item, source->pages.files[0], err), err);
         if (status != TC_OK || source->fault != NULL)
             continue;
         first = first == NULL ? source : first;
@@ -348,7 +352,8 @@ static bool is_input(const char *file, const pack_options *o, const wu_sources *
 {
     bool is = o->params_file != NULL && os_same_file(file, o->params_file);
     for (size_t i = 0; !is && i < sources->n + sources->n_left_out; i++)
-        is = is_one_of(file, &sources->items[i].pages) || is_one_of(file, &sources->items[i].mask);
+        is = is_one_of(file, &sources->items[i].pages) || is_one_of(file, &sources->items[i].mask) ||
+             is_one_of(file, &sources->items[i].labels);
     return is;
 }
 
@@ -384,7 +389,7 @@ static tc_status check_written(const char *path, const char *temporary, const wu
         const wu_item *a = &job->items[i];
         const wu_picture_info *b = &unit->items[i].pages.info;
         same = strcmp(a->name, unit->items[i].name) == 0 && strcmp(a->source, unit->items[i].source) == 0 && a->nx == b->nx && a->ny == b->ny
-            && a->nz == b->nz && a->bits == b->bits;
+            && a->nz == b->nz && a->bits == b->bits && a->n_objects == unit->items[i].n_objects;
     }
     if (!same)
         status = tc_fail(err, TC_INTERNAL, "%s: does not read back as it was written: %s", path,
@@ -482,6 +487,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
+    if (status == TC_OK && o.labels != NULL)
+        status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
     if (status == TC_OK)

@@ -57,7 +57,7 @@ static void survey_greys(const void *data, const wu_picture_info *info, an_surve
 
 static const wu_pages *pages_of(const wu_page_reader *reader)
 {
-    return reader->is_mask ? &reader->item->mask : &reader->item->pages;
+    return wu_pages_of(reader->item, reader->kind);
 }
 
 static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
@@ -65,12 +65,12 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     const wu_pages *pages = pages_of(reader);
     if (reader->next_file >= pages->n_files)
         return tc_fail(err, TC_INTERNAL, "%s: has no more pages", pages->files[0]);
-    if (reader->next_file == 0 && reader->is_mask)
+    if (reader->next_file == 0 && reader->kind == WU_KIND_MASK)
         reader->item->survey.inside = 0;
-    else if (reader->next_file == 0)
+    else if (reader->next_file == 0 && reader->kind == WU_KIND_IMAGE)
         reader->item->survey = (an_survey){ .lo = UINT32_MAX };
     const char *path = pages->files[reader->next_file++];
-    const tc_status status = wu_picture_open(path, &reader->picture, err);
+    const tc_status status = wu_picture_open(path, pages->labels, &reader->picture, err);
     if (status != TC_OK)
         return status;
     const wu_picture_info *now = wu_picture_get_info(reader->picture);
@@ -113,9 +113,9 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
 {
     const tc_status status = decode(reader, buffer, info, err);
-    if (status != TC_OK)
+    if (status != TC_OK || reader->kind == WU_KIND_LABELS)
         return status;
-    if (reader->is_mask) {
+    if (reader->kind == WU_KIND_MASK) {
         make_mask(buffer->data, info);
         survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
@@ -137,9 +137,9 @@ void wu_page_reader_close(wu_page_reader *reader)
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static tc_status decode_pages(wu_source *item, bool is_mask, wu_page_buffer *buffer, tc_err *err)
+static tc_status decode_pages(wu_source *item, wu_kind kind, wu_page_buffer *buffer, tc_err *err)
 {
-    wu_page_reader reader = { .item = item, .is_mask = is_mask, .quiet = true };
+    wu_page_reader reader = { .item = item, .kind = kind, .quiet = true };
     wu_picture_info info;
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < pages_of(&reader)->info.nz && status == TC_OK; z++)
@@ -156,9 +156,9 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
         wu_source *const item = &sources->items[i];
         if (item->fault != NULL)
             continue;
-        status = decode_pages(item, false, &buffer, err);
+        status = decode_pages(item, WU_KIND_IMAGE, &buffer, err);
         if (status == TC_OK && item->mask.n_files > 0)
-            status = decode_pages(item, true, &buffer, err);
+            status = decode_pages(item, WU_KIND_MASK, &buffer, err);
         if (status == TC_OK)
             status = check(user, item, err);
         status = wu_source_keep_fault(item, status, err);

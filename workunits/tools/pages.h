@@ -6,10 +6,10 @@
 
 #include "workunits/tools/sources.h"
 
-/* Reads the pages of an item, or of its mask, whatever files they are in. */
+/* Reads the pages of an item, of its mask or its labels, whatever files they are in. */
 typedef struct wu_page_reader {
     wu_source *item;
-    bool is_mask;
+    wu_kind kind;
     bool quiet;               /* no notes */
     size_t next_file;
     wu_picture *picture;      /* open file, or NULL */
@@ -23,8 +23,8 @@ typedef struct wu_page_buffer {
 } wu_page_buffer;
 
 /* Decodes the next page into the buffer and makes it what a work unit holds: colour slices
- * become grey, masks 0 and 255. *info tells what it is (nz is 1). Adds it to the item's
- * survey. Notes about a file go to stderr after its last page. */
+ * become grey, masks 0 and 255; labels are as they are in the file (labels.h). *info tells what it is
+ * (nz is 1). Adds it to the item's survey. Notes about a file go to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err);
 /* Closes what is open, and tells of colour slices. */
 void wu_page_reader_close(wu_page_reader *reader);

@@ -87,8 +87,8 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
 /* keys: those beside it. */
 static json_t *describe(const an_param *p, const an_param *keys)
 {
-    static const char *const types[] = { "boolean", "integer", "number", "choice", "integers", "object", "objects",
-                                         "preset" };
+    static const char *const types[] = { "boolean", "integer", "number", "choice", "integers", "words", "object",
+                                         "objects", "preset" };
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
     const bool has_default = p->initial != NULL && p->initial[0] != '\0';
     json_t *const o = json_object(), *const when = json_object();
@@ -98,6 +98,7 @@ static json_t *describe(const an_param *p, const an_param *keys)
         set(o, "minimum", bounded, json_real(p->min)) && set(o, "maximum", bounded, json_real(p->max)) &&
         set(o, "above_minimum", p->above_min, json_true()) &&
         set(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
+        set(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
         set(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
         set(o, "needed", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
         set(when, keys->key, true, describe_choices(keys->choices, p->when)) &&

@@ -59,12 +59,13 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err)
+tc_status wu_picture_open(const char *path, bool labels, wu_picture **out, tc_err *err)
 {
     *out = NULL;
     wu_picture *picture = calloc(1, sizeof *picture);
     if (picture == NULL)
         return tc_no_memory(err, path);
+    picture->labels = labels;
     picture->path = strdup(path);
     if (picture->path == NULL) {
         wu_picture_close(&picture);

@@ -17,6 +17,10 @@
  *         floating-point and 32-bit samples are refused, and so are files
  *         whose description says that channels or times are interleaved.
  *
+ * A label picture is one whose values are numbers of objects: TIFF of 32 bits a sample is
+ * taken as well, signed or floating-point too where all values are whole and not negative,
+ * and grey of 1, 2, 4 bits is not spread in TIFF.
+ *
  * RGB of 16 bits is refused, because a work unit could hold it only by
  * dropping half of every sample. Alpha is dropped; wu_picture_note tells
  * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
@@ -26,6 +30,7 @@
 #ifndef WU_PICTURE_H
 #define WU_PICTURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "app/base/status.h"
@@ -33,7 +38,7 @@
 typedef struct wu_picture_info {
     uint32_t nx, ny;     /* width and height: 1..WU_MAX_SIDE */
     uint32_t nz;         /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
-    unsigned bits;       /* 8 or 16 per sample */
+    unsigned bits;       /* 8 or 16 per sample; of labels also 32 */
     unsigned channels;   /* 1 grey, 3 RGB (8 bits only) */
 } wu_picture_info;
 
@@ -47,11 +52,11 @@ typedef struct wu_picture_about {
 
 typedef struct wu_picture wu_picture;
 
-/* Opens a picture and reads what its header says (of every page). Messages
+/* Opens a picture, or a label picture, and reads what its header says (of every page). Messages
  * begin with the path. TC_BAD_INPUT for a file that cannot be opened, is no
  * picture, or has a type that a work unit cannot hold. On success *out is the
  * caller's, to be freed with wu_picture_close. */
-tc_status wu_picture_open(const char *path, wu_picture **out, tc_err *err);
+tc_status wu_picture_open(const char *path, bool labels, wu_picture **out, tc_err *err);
 
 /* Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
@@ -63,7 +68,7 @@ const char *wu_picture_format(const wu_picture *picture);
 size_t wu_picture_page_bytes(const wu_picture_info *info);
 
 /* Decodes the next page, the first one at the first call, into `pixels`:
- * wu_picture_page_bytes of uint8_t or uint16_t (host order), rows from the top,
+ * wu_picture_page_bytes of uint8_t, uint16_t or uint32_t (host order), rows from the top,
  * channels interleaved. Reading past the last page is TC_INTERNAL. */
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
 

@@ -16,6 +16,7 @@ struct wu_picture {
     void *state;                             /* the decoder's own */
     wu_picture_info info;
     wu_picture_about about;                  /* set by open */
+    bool labels;                             /* it is a label picture */
     uint32_t pages_read;
     bool alpha_dropped;                      /* alpha that was not opaque */
     bool pages_skipped;                      /* thumbnails, masks */

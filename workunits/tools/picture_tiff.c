@@ -13,7 +13,8 @@
 /* How the samples of one page lie in the file. */
 typedef struct tiff_layout {
     wu_picture_info info;        /* nz unused */
-    unsigned bits;               /* 1, 2, 4, 8 or 16 in the file */
+    unsigned bits;               /* 1, 2, 4, 8, 16 or 32 in the file */
+    bool is_float;
     unsigned samples;            /* per pixel, alpha included */
     bool planar;                 /* one plane after the other */
     bool inverted;               /* min is white */
@@ -159,7 +160,7 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     layout->info.channels = 1;
     switch (photometric) {
     case PHOTOMETRIC_MINISWHITE:
-        layout->inverted = true;
+        layout->inverted = !picture->labels;
         break;
     case PHOTOMETRIC_MINISBLACK:
         break;
@@ -174,6 +175,8 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
             return wu_picture_refuse_rgb16(picture, err);
         break;
     case PHOTOMETRIC_PALETTE:
+        if (picture->labels)
+            break;
         if (layout->bits > 8)
             return refuse(picture, "with a palette of 16 bits", err);
         break;
@@ -186,7 +189,7 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     else if (layout->samples != file_channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; save one channel to a file "
                        "of its own", picture->path, layout->samples);
-    return photometric == PHOTOMETRIC_PALETTE ? read_palette(picture, layout, err) : TC_OK;
+    return photometric == PHOTOMETRIC_PALETTE && !picture->labels ? read_palette(picture, layout, err) : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
@@ -233,21 +236,23 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     layout->bits = tag16(tiff, TIFFTAG_BITSPERSAMPLE, 1);
     layout->samples = tag16(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
     const uint16_t sample_format = tag16(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
-    if (sample_format == SAMPLEFORMAT_IEEEFP)
+    const bool labels = picture->labels && layout->bits == 32 && layout->samples == 1;
+    layout->is_float = labels && sample_format == SAMPLEFORMAT_IEEEFP;
+    if (sample_format == SAMPLEFORMAT_IEEEFP && !labels)
         return refuse(picture, "of floating-point samples", err);
-    if (sample_format == SAMPLEFORMAT_INT)
+    if (sample_format == SAMPLEFORMAT_INT && !labels)
         return refuse(picture, "of signed samples", err);
-    if (sample_format != SAMPLEFORMAT_UINT && sample_format != SAMPLEFORMAT_VOID)
+    if (sample_format > SAMPLEFORMAT_VOID)
         return refuse(picture, "of complex samples", err);
-    if (layout->bits > 16)
+    if (layout->bits > 16 && !labels)
         return refuse(picture, "of more than 16 bits a sample", err);
     if (layout->bits != 1 && layout->bits != 2 && layout->bits != 4 && layout->bits != 8
-        && layout->bits != 16)
+        && layout->bits != 16 && !labels)
         return refuse(picture, "of an unusual number of bits a sample", err);
     uint32_t depth = 1;
     if (TIFFGetField(tiff, TIFFTAG_IMAGEDEPTH, &depth) == 1 && depth != 1)
         return refuse(picture, "with volumes as pages", err);
-    layout->info.bits = layout->bits == 16 ? 16 : 8;
+    layout->info.bits = layout->bits >= 16 ? layout->bits : 8;
     layout->planar = layout->samples > 1
         && tag16(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
     return read_colours(picture, layout, err);
@@ -402,7 +407,19 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
         if (layout->bits == 16)
             ((uint16_t *)page)[pixel * channels + sample] = (uint16_t)value;
         else
-            ((uint8_t *)page)[pixel * channels + sample] = (uint8_t)(value * (255 / max));
+            ((uint8_t *)page)[pixel * channels + sample] = (uint8_t)(picture->labels ? value : value * (255 / max));
+    }
+}
+
+/* n label samples of 32 bits. What is no label becomes more than any. */
+static void put_labels(const tiff_layout *layout, uint32_t *page, const uint8_t *row, size_t n)
+{
+    memcpy(page, row, n * sizeof *page);
+    for (size_t i = 0; i < n && layout->is_float; i++) {
+        float value;
+        memcpy(&value, &page[i], sizeof value);
+        page[i] = value >= 0 && value <= (float)WU_MAX_LABEL && value == (float)(uint32_t)value ? (uint32_t)value
+                                                                                                : UINT32_MAX;
     }
 }
 
@@ -413,6 +430,10 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
 {
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
+    if (layout->bits == 32) {
+        put_labels(layout, (uint32_t *)page + pixel, row, n);
+        return;
+    }
     if (layout->planar) {
         for (size_t i = 0; i < n; i++)
             put_sample(picture, page, pixel + i, sample, get_sample(row, layout->bits, i));

@@ -61,6 +61,8 @@ static void print_item(const wu_item *item, int width)
     printf("    %-*s  %-6s %-20s %s", width, item->name, item->is_stack ? "stack" : "image", size, type);
     if (item->n_masks > 0)
         printf(", mask");
+    if (item->n_labels > 0)
+        printf(", %u objects", item->n_objects);
     if (item->has_spacing)
         printf(", spacing %.6g, %.6g, %.6g um (z, y, x)", item->spacing[0], item->spacing[1],
                item->spacing[2]);

@@ -253,6 +253,16 @@ static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
     return TC_OK;
 }
 
+wu_pages *wu_pages_of(wu_source *item, wu_kind kind)
+{
+    return kind == WU_KIND_IMAGE ? &item->pages : kind == WU_KIND_MASK ? &item->mask : &item->labels;
+}
+
+tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err)
+{
+    return add_file(pages, strdup(path), err);
+}
+
 /* 1 a folder, 0 something else, -1 not there. */
 static int is_folder(const char *path)
 {
@@ -345,14 +355,19 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 
 /* --- what the headers say -------------------------------------------------------------- */
 
+static const char *word_for(wu_kind kind)
+{
+    return kind == WU_KIND_LABELS ? "label picture" : "mask";
+}
+
 /* Reads the header of each file and checks that they make one item. slices:
- * each file must have a single page. */
-static tc_status inspect(wu_pages *pages, bool slices, bool is_mask, tc_err *err)
+ * each file must have a single page; exact: a JPEG will not do. */
+static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
 {
     for (size_t i = 0; i < pages->n_files; i++) {
         const char *path = pages->files[i];
         wu_picture *picture = NULL;
-        tc_status status = wu_picture_open(path, &picture, err);
+        tc_status status = wu_picture_open(path, pages->labels, &picture, err);
         if (status != TC_OK)
             return status;
         const wu_picture_info page = *wu_picture_get_info(picture);
@@ -361,9 +376,9 @@ static tc_status inspect(wu_pages *pages, bool slices, bool is_mask, tc_err *err
         const bool lossy = strcmp(wu_picture_format(picture), "JPEG") == 0;
         wu_picture_close(&picture);
         wu_picture_info *all = &pages->info;
-        if (is_mask && lossy)
-            return tc_fail(err, TC_BAD_INPUT, "%s: a mask cannot be a JPEG, which changes values; "
-                           "use PNG or TIFF", path);
+        if (exact && lossy)
+            return tc_fail(err, TC_BAD_INPUT, "%s: a %s cannot be a JPEG, which changes values; "
+                           "use PNG or TIFF", path, word_for(pages->labels ? WU_KIND_LABELS : WU_KIND_MASK));
         if (slices && page.nz != 1)
             return tc_fail(err, TC_BAD_INPUT, "%s: has %u pages; each slice of a stack must be a "
                            "file of one", path, page.nz);
@@ -404,7 +419,8 @@ typedef struct finder {
 static tc_status add_item(finder *f, const char *path, char *key, bool folder, wu_source **item, tc_err *err)
 {
     wu_sources *out = f->out;
-    wu_source new = { .base = key, .path = strdup(path), .is_folder = folder, .is_stack = folder };
+    wu_source new = { .base = key, .path = strdup(path), .is_folder = folder, .is_stack = folder,
+                      .labels_array = -1 };
     tc_status status = new.base == NULL || new.path == NULL ? tc_no_memory(err, "an item") : TC_OK;
     if (status == TC_OK && out->n >= WU_MAX_ITEMS)
         status = tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
@@ -528,10 +544,11 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
     return added == TC_OK ? wu_source_keep_fault(item, status, err) : status;
 }
 
-/* --- masks ---------------------------------------------------------------------------------- */
+/* --- masks and labels ----------------------------------------------------------------------- */
 
 typedef struct mask_folder {
     const char *path;
+    wu_kind kind;
     wu_pages files;           /* the pictures in it; may be none */
     json_t *by_key;           /* make_key to index into files; -1: several have it */
 } mask_folder;
@@ -563,6 +580,7 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
+    wu_pages *const pages = wu_pages_of(item, masks->kind);
     char *sub = join_path(masks->path, item->base);
     if (sub == NULL)
         return tc_no_memory(err, masks->path);
@@ -571,38 +589,41 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     const json_t *found = json_object_get(masks->by_key, item->base);
     const json_int_t at = json_integer_value(found);
     if (item->is_stack && is_folder(sub) == 1) {
-        status = list_folder(sub, &item->mask, err);
+        status = list_folder(sub, pages, err);
     } else if (found != NULL && at < 0) {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: two masks are called %s", masks->path, item->base);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: two %ss are called %s", masks->path, word_for(masks->kind),
+                         item->base);
     } else if (found != NULL) {
         *slices = false;
-        status = add_file(&item->mask, strdup(masks->files.files[at]), err);
+        status = wu_pages_add(pages, masks->files.files[at], err);
     } else if (item->is_stack && only_item) {
-        status = list_folder(masks->path, &item->mask, err);
+        status = list_folder(masks->path, pages, err);
     } else {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no mask for %s: a picture%s called %s was looked "
-                         "for", masks->path, item->name, item->is_stack ? " or folder" : "",
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no %s for %s: a picture%s called %s was looked "
+                         "for", masks->path, word_for(masks->kind), item->name, item->is_stack ? " or folder" : "",
                          item->base);
     }
     free(sub);
     return status;
 }
 
-static tc_status check_mask(wu_source *item, bool slices, tc_err *err)
+static tc_status check_beside(wu_source *item, wu_kind kind, bool slices, tc_err *err)
 {
-    const tc_status status = inspect(&item->mask, slices, true, err);
+    wu_pages *const pages = wu_pages_of(item, kind);
+    pages->labels = kind == WU_KIND_LABELS;
+    const tc_status status = inspect(pages, slices, true, err);
     if (status != TC_OK)
         return status;
-    const wu_picture_info *a = &item->mask.info, *b = &item->pages.info;
+    const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the mask is %u x %u of %u page(s), but %s is %u x %u "
-                       "of %u", item->mask.files[0], a->nx, a->ny, a->nz, item->pages.files[0],
+        return tc_fail(err, TC_BAD_INPUT, "%s: the %s is %u x %u of %u page(s), but %s is %u x %u "
+                       "of %u", pages->files[0], word_for(kind), a->nx, a->ny, a->nz, item->pages.files[0],
                        b->nx, b->ny, b->nz);
     return TC_OK;
 }
 
-/* Masks are found by base names, so those must differ. */
-static tc_status check_bases(const wu_sources *all, tc_err *err)
+/* Masks and labels are found by base names, so those must differ. */
+static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
 {
     json_t *seen = json_object();
     tc_status status = seen == NULL ? tc_no_memory(err, "the list of names") : TC_OK;
@@ -611,8 +632,8 @@ static tc_status check_bases(const wu_sources *all, tc_err *err)
         if (all->items[i].fault != NULL)
             continue;
         if (json_object_get(seen, base) != NULL)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: another input is called %s too, so their masks "
-                             "cannot be told apart", all->items[i].pages.files[0], base);
+            status = tc_fail(err, TC_BAD_INPUT, "%s: another input is called %s too, so their %ss "
+                             "cannot be told apart", all->items[i].pages.files[0], base, word_for(kind));
         else if (json_object_set_new_nocheck(seen, base, json_true()) != 0)
             status = tc_no_memory(err, "the list of names");
     }
@@ -620,22 +641,22 @@ static tc_status check_bases(const wu_sources *all, tc_err *err)
     return status;
 }
 
-static tc_status add_masks(wu_sources *all, const char *mask, bool recursive, tc_err *err)
+tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind, bool recursive, tc_err *err)
 {
     const int folder = is_folder(mask);
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", mask, strerror(errno));
     if (folder == 0) {
         if (all->n != 1)
-            return tc_fail(err, TC_USAGE, "pack: one mask file for %zu items; give a folder of "
-                           "masks", all->n);
+            return tc_fail(err, TC_USAGE, "pack: one %s file for %zu items; give a folder of "
+                           "%ss", word_for(kind), all->n, word_for(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;
-        const tc_status status = add_file(&all->items[0].mask, strdup(mask), err);
-        return status == TC_OK ? check_mask(&all->items[0], false, err) : status;
+        const tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
+        return status == TC_OK ? check_beside(&all->items[0], kind, false, err) : status;
     }
-    mask_folder masks = { .path = mask, .by_key = json_object() };
-    tc_status status = masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, err);
+    mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
+    tc_status status = masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, kind, err);
     if (status == TC_OK)
         status = add_mask_files(&masks, mask, recursive, err);
     for (size_t i = 0; i < all->n && status == TC_OK; i++) {
@@ -645,7 +666,7 @@ static tc_status add_masks(wu_sources *all, const char *mask, bool recursive, tc
             continue;
         status = find_mask(&masks, item, all->n == 1, &slices, err);
         if (status == TC_OK)
-            status = check_mask(item, slices, err);
+            status = check_beside(item, kind, slices, err);
         status = wu_source_keep_fault(item, status, err);
     }
     free_pages(&masks.files);
@@ -666,7 +687,7 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     if (status == TC_OK)
         status = name_sources(out, err);
     if (status == TC_OK && mask != NULL)
-        status = add_masks(out, mask, recursive, err);
+        status = wu_sources_add_beside(out, mask, WU_KIND_MASK, recursive, err);
     return status;
 }
 
@@ -681,6 +702,7 @@ void wu_sources_free(wu_sources *sources)
         free(item->source);
         free_pages(&item->pages);
         free_pages(&item->mask);
+        free_pages(&item->labels);
     }
     free(sources->items);
     *sources = (wu_sources){ 0 };

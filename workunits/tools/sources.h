@@ -1,7 +1,7 @@
 /*
  * From what a person names on the command line to the items of a work unit:
  * which files belong to which item, in which order, under which name, with
- * which mask, and whether they fit together.
+ * which mask and labels, and whether they fit together.
  */
 #ifndef WU_SOURCES_H
 #define WU_SOURCES_H
@@ -18,7 +18,11 @@ typedef struct wu_pages {
     char **files;             /* paths, z ascending */
     wu_picture_info info;     /* nz: all pages; channels: the most of any page */
     wu_picture_about about;   /* of the first file */
+    bool labels;              /* whatever they show, they are label pictures (picture.h) */
 } wu_pages;
+
+/* What pages are of an item. */
+typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 
 typedef struct wu_source {
     char *name;               /* of the item: unique, wu_name_ok */
@@ -30,6 +34,9 @@ typedef struct wu_source {
     wu_pages pages;
     wu_pages mask;            /* n_files 0: none */
     an_survey survey;         /* of its pixels, once they were read */
+    wu_pages labels;          /* n_files 0: none */
+    long labels_array;        /* the only file is a result, and this its array; -1: they are pictures */
+    uint32_t n_objects, largest_label;
     char *fault;              /* why it cannot be packed; owned. NULL: it can, as far as is known */
 } wu_source;
 
@@ -50,6 +57,11 @@ typedef struct wu_sources {
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
                           wu_sources *out, tc_err *err);
 void wu_sources_free(wu_sources *sources);
+/* Finds what goes with each item and is called like it: its mask, or its label pictures. */
+tc_status wu_sources_add_beside(wu_sources *all, const char *path, wu_kind kind, bool recursive, tc_err *err);
+wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
+/* Appends a copy of the path. */
+tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
 /* Makes TC_BAD_INPUT the item's fault; gives TC_OK then, and any other status as it is. */
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
 /* Sets the items with a fault aside. */

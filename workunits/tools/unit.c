@@ -6,44 +6,42 @@
 #include <unistd.h>
 
 #include "app/base/os.h"
-#include "app/base/pool.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/png_io.h"
 #include "workunits/format/zip_writer.h"
+#include "workunits/tools/labels.h"
 #include "workunits/tools/tools.h"
 
 enum { MAX_MEMBER = 256,       /* bytes of a member's name; an item's has up to 128 */
-       DEFLATE_LEVEL = 9,      /* of job.json */
-       MAX_THREADS = 16,
-       BATCH_BYTES = 256 << 20 /* of pixels that wait, about */ };
+       DEFLATE_LEVEL = 9 };
 
 /* The members of an item; the page's number has four digits or, in a stack of
  * more than 10,000 slices, five, so that any order of names is that of z. */
-static void member_name(char out[MAX_MEMBER], const wu_source *item, bool is_mask, uint32_t page)
+static void member_name(char out[MAX_MEMBER], const wu_source *item, wu_kind kind, uint32_t page)
 {
-    const char *const folder = item->is_stack ? (is_mask ? "stack_masks" : "stacks")
-                                              : (is_mask ? "masks" : "images");
+    static const char *const folders[][2] = { { "images", "stacks" }, { "masks", "stack_masks" },
+                                              { "labels", "stack_labels" } };
     if (item->is_stack)
-        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folder, item->name,
+        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][1], item->name,
                  item->pages.info.nz > 10000 ? 5 : 4, page);
     else
-        snprintf(out, MAX_MEMBER, "%s/%s.png", folder, item->name);
+        snprintf(out, MAX_MEMBER, "%s/%s.png", folders[kind][0], item->name);
 }
 
 /* --- job.json ------------------------------------------------------------------------ */
 
 /* A member's name, or for a stack the list of all of them. NULL: no memory. */
-static json_t *members_json(const wu_source *item, bool is_mask)
+static json_t *members_json(const wu_source *item, wu_kind kind)
 {
     char name[MAX_MEMBER];
     if (!item->is_stack) {
-        member_name(name, item, is_mask, 0);
+        member_name(name, item, kind, 0);
         return json_string(name);
     }
     json_t *list = json_array();
     for (uint32_t z = 0; list != NULL && z < item->pages.info.nz; z++) {
-        member_name(name, item, is_mask, z);
+        member_name(name, item, kind, z);
         if (json_array_append_new(list, json_string(name)) != 0) {
             json_decref(list);
             list = NULL;
@@ -62,12 +60,15 @@ static json_t *spacing_json(const wu_source *item)
 static json_t *item_json(const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
-                             members_json(item, false));
+                             members_json(item, WU_KIND_IMAGE));
     int bad = json == NULL || json_object_set_new(json, "source", json_string(item->source));
     if (!bad && item->um[2] > 0)
         bad = json_object_set_new(json, "spacing", spacing_json(item));
     if (!bad && item->mask.n_files > 0)
-        bad = json_object_set_new(json, "mask", members_json(item, true));
+        bad = json_object_set_new(json, "mask", members_json(item, WU_KIND_MASK));
+    if (!bad && item->labels.n_files > 0)
+        bad = json_object_set_new(json, "labels", members_json(item, WU_KIND_LABELS)) ||
+              json_object_set_new(json, "objects", json_integer(item->n_objects));
     if (bad) {
         json_decref(json);
         return NULL;
@@ -108,99 +109,22 @@ static size_t real_precision(const wu_unit *unit)
     return precision;
 }
 
-/* --- pages --------------------------------------------------------------------------------- */
-
-/* A page on its way to the archive. */
-typedef struct encoded {
-    wu_page_buffer page;
-    wu_picture_info info;
-    char name[MAX_MEMBER];
-    unsigned char *png;        /* n bytes of it, room for more */
-    size_t n, room;
-    tc_status status;
-    tc_err err;
-} encoded;
+/* --- the archive ---------------------------------------------------------------------- */
 
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
-    an_pool *pool;
-    encoded *batch;            /* pages are compressed side by side, and written in their order */
-    size_t most, n;            /* room for pages; pages that wait */
-    uint64_t bytes;            /* of their pixels */
+    wu_page_buffer page;
     tc_err *err;
+    tc_status status;        /* of the last write for libpng */
 } unit_writer;
 
-static int keep_bytes(void *user, const void *data, size_t n)
+static int write_bytes(void *user, const void *data, size_t n)
 {
-    encoded *const e = user;
-    if (n > e->room - e->n) {
-        const size_t room = e->n + n + e->room / 2 + 4096;
-        unsigned char *const more = realloc(e->png, room);
-        if (more == NULL)
-            return -1;
-        e->png = more;
-        e->room = room;
-    }
-    memcpy(e->png + e->n, data, n);
-    e->n += n;
-    return 0;
+    unit_writer *w = user;
+    w->status = wu_zip_write(w->zip, data, n, w->err);
+    return w->status == TC_OK ? 0 : -1;
 }
-
-static void encode(void *user, unsigned thread, size_t part)
-{
-    const unit_writer *const w = user;
-    encoded *const e = &w->batch[part];
-    const wu_png_info png = { e->info.nx, e->info.ny, e->info.bits, e->info.channels };
-    (void)thread;
-    e->n = 0;
-    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &png, e->page.data, &e->err);
-}
-
-static tc_status write_encoded(unit_writer *w, const encoded *e)
-{
-    tc_status status = e->status == TC_OK ? wu_zip_begin(w->zip, e->name, false, e->n, w->err)
-                                          : tc_fail(w->err, e->status == TC_IO ? TC_NO_MEMORY : e->status, "%s", e->err.message);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, e->png, e->n, w->err);
-    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
-}
-
-/* Compresses and writes the pages that wait. */
-static tc_status write_batch(unit_writer *w)
-{
-    tc_status status = TC_OK;
-    an_pool_run(w->pool, encode, w, w->n);
-    for (size_t i = 0; status == TC_OK && i < w->n; i++)
-        status = write_encoded(w, &w->batch[i]);
-    w->n = 0;
-    w->bytes = 0;
-    return status;
-}
-
-static tc_status write_page(unit_writer *w, const wu_source *item, bool is_mask, uint32_t z, wu_page_reader *reader)
-{
-    encoded *const e = &w->batch[w->n];
-    const tc_status status = wu_page_next(reader, &e->page, &e->info, w->err);
-    if (status != TC_OK)
-        return status;
-    member_name(e->name, item, is_mask, z);
-    w->n++;
-    w->bytes += wu_picture_page_bytes(&e->info);
-    return w->n == w->most || w->bytes >= BATCH_BYTES ? write_batch(w) : TC_OK;
-}
-
-static tc_status write_pages(unit_writer *w, wu_source *item, bool is_mask)
-{
-    wu_page_reader reader = { .item = item, .is_mask = is_mask };
-    tc_status status = TC_OK;
-    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++)
-        status = write_page(w, item, is_mask, z, &reader);
-    wu_page_reader_close(&reader);
-    return status;
-}
-
-/* --- the archive ---------------------------------------------------------------------- */
 
 static tc_status write_job(unit_writer *w)
 {
@@ -225,36 +149,86 @@ static tc_status write_job(unit_writer *w)
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
+static tc_status write_png(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z, const wu_png_info *info,
+                           const void *pixels)
+{
+    char name[MAX_MEMBER];
+    tc_err png_err = { "" };
+    member_name(name, item, kind, z);
+    w->status = TC_OK;
+    tc_status status = wu_zip_begin(w->zip, name, false, (uint64_t)info->width * info->height * info->channels *
+                                    (info->bits / 8), w->err);
+    if (status == TC_OK)
+        status = wu_png_write(write_bytes, w, w->unit->shown, info, pixels, &png_err);
+    if (status != TC_OK)
+        return w->status != TC_OK ? w->status : tc_fail(w->err, status, "%s", png_err.message);
+    return wu_zip_end(w->zip, w->err);
+}
+
+static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
+{
+    wu_page_reader reader = { .item = item, .kind = kind };
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
+        wu_picture_info info;
+        status = wu_page_next(&reader, &w->page, &info, w->err);
+        if (status != TC_OK)
+            break;
+        const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
+        status = write_png(w, item, kind, z, &png, w->page.data);
+    }
+    wu_page_reader_close(&reader);
+    return status;
+}
+
+/* n labels of as few bytes as the item's largest wants, in place: 1, 2 or (RGB) 3. */
+static wu_png_info narrow_labels(const wu_source *item, uint32_t *labels, size_t n)
+{
+    const unsigned size = item->largest_label > 65535 ? 3 : item->largest_label > 255 ? 2 : 1;
+    uint8_t *const bytes = (uint8_t *)labels;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t label = labels[i];
+        const uint16_t deep = (uint16_t)label;
+        if (size == 2)
+            memcpy(bytes + 2 * i, &deep, sizeof deep);
+        for (unsigned k = 0; k < size && size != 2; k++)
+            bytes[size * i + k] = (uint8_t)(label >> 8 * k);
+    }
+    return (wu_png_info){ item->pages.info.nx, item->pages.info.ny, size == 2 ? 16 : 8, size == 3 ? 3 : 1 };
+}
+
+static tc_status write_labels(unit_writer *w, wu_source *item)
+{
+    const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;
+    uint32_t *const labels = malloc(n * sizeof *labels);
+    wu_label_reader reader = { .item = item };
+    tc_status status = labels == NULL ? tc_no_memory(w->err, "the labels of an item") : TC_OK;
+    for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
+        status = wu_labels_next(&reader, labels, w->err);
+        if (status != TC_OK)
+            break;
+        const wu_png_info png = narrow_labels(item, labels, n);
+        status = write_png(w, item, WU_KIND_LABELS, z, &png, labels);
+    }
+    wu_labels_close(&reader);
+    free(labels);
+    return status;
+}
+
 static tc_status write_members(unit_writer *w)
 {
     tc_status status = write_job(w);
     for (size_t i = 0; i < w->unit->n && status == TC_OK; i++) {
         wu_source *const item = &w->unit->items[i];
-        status = write_pages(w, item, false);
+        status = write_pages(w, item, WU_KIND_IMAGE);
         if (status == TC_OK && item->mask.n_files > 0)
-            status = write_pages(w, item, true);
+            status = write_pages(w, item, WU_KIND_MASK);
+        if (status == TC_OK && item->labels.n_files > 0)
+            status = write_labels(w, item);
         if (status == TC_OK)
             status = w->unit->check(w->unit->user, item, w->err);
     }
-    return status == TC_OK ? write_batch(w) : status;
-}
-
-static tc_status make_batch(unit_writer *w)
-{
-    const unsigned processors = os_processors(), threads = processors < MAX_THREADS ? processors : MAX_THREADS;
-    w->most = threads;
-    w->batch = calloc(w->most, sizeof *w->batch);
-    return w->batch == NULL ? tc_no_memory(w->err, "the pages of a work unit") : an_pool_create(threads, &w->pool, w->err);
-}
-
-static void free_batch(unit_writer *w)
-{
-    for (size_t i = 0; w->batch != NULL && i < w->most; i++) {
-        free(w->batch[i].page.data);
-        free(w->batch[i].png);
-    }
-    free(w->batch);
-    an_pool_destroy(&w->pool);
+    return status;
 }
 
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
@@ -265,13 +239,11 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
-        status = make_batch(&w);
-    if (status == TC_OK)
         status = write_members(&w);
     if (status == TC_OK)
         status = wu_zip_finish(w.zip, err);
     wu_zip_free(&w.zip);
     close(fd);
-    free_batch(&w);
+    free(w.page.data);
     return status;
 }

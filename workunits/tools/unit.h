@@ -19,11 +19,10 @@ typedef struct wu_unit {
 } wu_unit;
 
 /* Writes the archive: job.json first (deflated), then for each item its images
- * and its masks (PNG, stored). The same input gives the same bytes. Colour
+ * and its masks and labels (PNG, stored). The same input gives the same bytes. Colour
  * slices of a stack become grey; masks become 0 and 255. Creates `path`, which
  * must not exist, and leaves it to the caller to remove it after an error. The
- * file is on the disk (fsync) when TC_OK is returned. Pages are compressed in all threads;
- * memory: a page for each, up to a few hundred megabytes, but for one page at least. */
+ * file is on the disk (fsync) when TC_OK is returned. Memory: one page. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif
