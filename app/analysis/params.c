@@ -37,12 +37,14 @@ static bool is_word(const char *choice, double *number)
 static void add_choices(an_text *t, const char *const *choices, unsigned bits, const char *last)
 {
     double number;
+    bool first = true;
 
     for (unsigned i = 0; choices[i] != NULL; i++) {
         if ((bits >> i & 1) == 0)
             continue;
-        if (t->text[0] != '\0')
+        if (!first)
             add(t, "%s", choices[i + 1] == NULL || bits >> i == 1 ? last : ", ");
+        first = false;
         add(t, is_word(choices[i], &number) ? "\"%s\"" : "%s", choices[i]);
     }
 }
@@ -68,6 +70,10 @@ an_text an_value_in_words(const an_param *p)
     case AN_INTS:
         add(&t, "a list of %s%zu %sintegers from %.15g to %.15g", p->count.size > 0 ? "1 to " : "",
             p->field.size / sizeof(int32_t), p->count.size > 0 ? "different " : "", p->min, p->max);
+        break;
+    case AN_WORDS:
+        add(&t, "a list of different ones of ");
+        add_choices(&t, p->words, ~0u, ", ");
         break;
     case AN_OBJECT:
         add(&t, "an object");
@@ -177,12 +183,17 @@ static bool says(const json_t *value, const char *choice)
            json_number_value(value) == number;
 }
 
-static int choice_of(const an_param *p, const json_t *value)
+static int index_of(const char *const *choices, const json_t *value)
 {
-    for (int i = 0; p->choices != NULL && p->choices[i] != NULL; i++)
-        if (says(value, p->choices[i]))
+    for (int i = 0; choices != NULL && choices[i] != NULL; i++)
+        if (says(value, choices[i]))
             return i;
     return -1;
+}
+
+static int choice_of(const an_param *p, const json_t *value)
+{
+    return index_of(p->choices, value);
 }
 
 static bool in_bounds(const an_param *p, const json_t *value)
@@ -223,6 +234,27 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
                 return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", at, (int)values[i]);
     }
     put(p->count, base, (int64_t)n);
+    return TC_OK;
+}
+
+static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *at, tc_err *err)
+{
+    const size_t n = json_array_size(list);
+    uint32_t bits = 0;
+
+    if (!json_is_array(list) || n == 0)
+        return wrong(p, list, at, err);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *const value = json_array_get(list, i);
+        const int word = index_of(p->words, value);
+
+        if (word < 0)
+            return wrong(p, value, at, err);
+        if ((bits >> word & 1) != 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" stands twice", at, p->words[word]);
+        bits |= 1u << word;
+    }
+    put(p->field, base, bits);
     return TC_OK;
 }
 
@@ -276,6 +308,8 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
         break;
     case AN_INTS:
         return read_ints(p, value, base, at, err);
+    case AN_WORDS:
+        return read_words(p, value, base, at, err);
     case AN_OBJECTS:
         return read_objects(p, value, base, out, at, err);
     case AN_OBJECT:

@@ -19,6 +19,7 @@ typedef enum an_type {
     AN_NUMBER,      /* double */
     AN_CHOICE,      /* enum, int or bool: the index */
     AN_INTS,        /* int32_t[]: with a count, a list of different ones, up to as many as fit; else as many as fit */
+    AN_WORDS,       /* uint32_t: a list of different ones of `words`, bit i for word i */
     AN_OBJECT,      /* bool, or none: that there is one. Its keys' fields are in the same struct */
     AN_OBJECTS,     /* a list of structs, up to as many as fit */
     AN_PRESET       /* none: a choice of other defaults. The first key, if there is one */
@@ -39,6 +40,7 @@ typedef struct an_param {
     const char *initial;        /* the default: JSON, or a word. NULL: the key is needed; "": it may be absent */
     const char *const *choices; /* words, numbers, null; ended by NULL. With other types than a choice: what else the */
     an_field word;              /*   value may be. Here then is 1 + its index; the field stays 0 */
+    const char *const *words;   /* of AN_WORDS: at most 32, ended by NULL */
     const char *const *presets; /* for each choice of a preset an object in JSON */
     const struct an_param *keys;    /* of objects, ended by one without a key. The first may be a choice */
     unsigned when;              /* bit i: goes with choice i of the first of these keys; 0: with all */

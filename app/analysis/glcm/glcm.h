@@ -171,8 +171,6 @@ typedef struct glcm_tables {
 
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
-/* log2(k) in 2^-80, k > 0, within 2^-79. */
-unsigned __int128 glcm_log2_q80(uint64_t k);
 
 /* Features, in 2^-32, of the matrix of ordered pairs counts[L][L] (symmetric,
  * both orders counted) of any number of pairs up to 2^31. False if it is

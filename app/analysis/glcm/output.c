@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/common/real.h"
 #include "app/analysis/glcm/glcm.h"
 
 typedef __int128 i128;
@@ -282,12 +283,12 @@ static int64_t quotient(i128 a, i128 b)
  * entropy. */
 static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total)
 {
-    const u128 log_total = glcm_log2_q80(total);
+    const u128 log_total = tc_log2_q80(total);
     i128 sum = 0;
 
     for (size_t i = 0; i < n; i++)
         if (h[i] != 0)
-            sum += (i128)h[i] * (i128)(log_total - glcm_log2_q80(h[i]));
+            sum += (i128)h[i] * (i128)(log_total - tc_log2_q80(h[i]));
     return sum;
 }
 
@@ -301,17 +302,17 @@ static int64_t rounded_entropy(i128 sum, i128 total)
  * that is exactly the product of its marginals adds exactly nothing. */
 static i128 information_sum(const uint64_t *counts, unsigned levels, const uint64_t *marginal, uint64_t total)
 {
-    const i128 log_total = (i128)glcm_log2_q80(total);
+    const i128 log_total = (i128)tc_log2_q80(total);
     i128 logs[GLCM_MAX_LEVELS], sum = 0;
 
     for (unsigned a = 0; a < levels; a++)
-        logs[a] = marginal[a] != 0 ? (i128)glcm_log2_q80(marginal[a]) : 0;
+        logs[a] = marginal[a] != 0 ? (i128)tc_log2_q80(marginal[a]) : 0;
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = 0; b < levels; b++) {
             const uint64_t c = counts[(size_t)a * levels + b];
 
             if (c != 0 && (u128)c * total != (u128)marginal[a] * marginal[b])
-                sum += (i128)c * ((i128)glcm_log2_q80(c) + log_total - logs[a] - logs[b]);
+                sum += (i128)c * ((i128)tc_log2_q80(c) + log_total - logs[a] - logs[b]);
         }
     return sum < 0 ? 0 : sum;
 }

@@ -5,44 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/common/real.h"
 #include "app/analysis/glcm/glcm.h"
 
 typedef unsigned __int128 u128;
-
-/* a*b/2^127 */
-static u128 mul_q127(u128 a, u128 b)
-{
-    const uint64_t a1 = (uint64_t)(a >> 64), a0 = (uint64_t)a;
-    const uint64_t b1 = (uint64_t)(b >> 64), b0 = (uint64_t)b;
-    const u128 mid1 = (u128)a1 * b0, mid2 = (u128)a0 * b1;
-    const u128 low = ((u128)a0 * b0 >> 64) + (uint64_t)mid1 + (uint64_t)mid2;
-    const u128 high = (u128)a1 * b1 + (mid1 >> 64) + (mid2 >> 64) + (low >> 64);
-
-    return high << 1 | ((low >> 63) & 1);
-}
-
-/* Bit by bit: squaring the mantissa doubles its logarithm. A rounding error of
- * 2^-127 in step i enters with weight 2^-i. */
-u128 glcm_log2_q80(uint64_t k)
-{
-    const int top = 63 - __builtin_clzll(k);
-    u128 m = (u128)k << (127 - top);       /* in [2^127, 2^128): 1.0 is 2^127 */
-    u128 result = (u128)top;
-
-    for (int i = 0; i < 80; i++) {
-        /* m^2 is in [1, 4): halve the factor first, so that it fits. */
-        const u128 square = mul_q127(m, m >> 1);
-
-        result <<= 1;
-        if (square >> 127) {
-            result |= 1;
-            m = square;
-        } else {
-            m = square << 1;
-        }
-    }
-    return result;
-}
 
 /* log2 of 1..n in 2^-60, exactly additive: rounded for primes, summed for
  * products. */
@@ -58,7 +24,7 @@ static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
             lg[k] = lg[factor[k]] + lg[k / factor[k]];
             continue;
         }
-        lg[k] = (uint64_t)((glcm_log2_q80(k) + (1 << 19)) >> 20);
+        lg[k] = (uint64_t)((tc_log2_q80(k) + (1 << 19)) >> 20);
         for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
             if (factor[m] == 0)
                 factor[m] = k;
@@ -87,7 +53,7 @@ static void exp_table(uint64_t m, size_t n, uint64_t *out)
 
     for (size_t i = 0; i < n; i++) {
         out[i] = (uint64_t)((power + ((u128)1 << 63)) >> 64);
-        power = mul_q127(power, base);
+        power = tc_mul_q127(power, base);
     }
 }
 
