@@ -6,6 +6,7 @@ once, disks that are full; the export."""
 import csv
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -199,6 +200,11 @@ def declared(name, table):
     return {d["array"]: d for d in result_json(name)["arrays"] if d.get("table") == table and "{item}" not in d["array"]}
 
 
+def words_of(axis):
+    """What its entries add to a title."""
+    return [v if isinstance(v, str) else "%s%0*d" % (axis["prefix"], axis.get("digits", 0), v) for v in axis["values"]]
+
+
 def check_rows(db, name, table):
     """Rows of the items, counted within each: regions, cells, points."""
     arrays, ids, analysis = load(name), item_ids(db, name), UNITS[name][0]
@@ -207,10 +213,9 @@ def check_rows(db, name, table):
     n = [int(np.sum(owner[:i + 1] == owner[i])) for i in range(len(owner))]
     columns = {}
     for key, d in of.items():
-        parts = d["axes"][0]["values"] if "axes" in d else [None]
-        for i, part in enumerate(parts if d["role"] != "item" else []):
-            title = "_".join(word for word in (d.get("title"), part) if word)
-            columns[title] = arrays[key] if part is None else arrays[key][:, i]
+        for i, parts in enumerate(itertools.product(*map(words_of, d.get("axes", []))) if d["role"] != "item" else []):
+            title = "_".join(word for word in (d.get("title"), *parts) if word)
+            columns[title] = arrays[key][:, i] if parts else arrays[key]
     got = query(db, "SELECT item, n%s FROM %s_%s WHERE item BETWEEN ? AND ? ORDER BY item, n" %
                 ("".join(', "%s"' % c for c in columns), analysis, table), ids[0], ids[-1])
     wrong = [c for i, c in enumerate(columns) if not same([r[2 + i] for r in got], columns[c])]

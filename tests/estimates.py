@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 
+import numpy as np
 import tifffile
 
 import analyses
@@ -15,10 +16,13 @@ TMP = scratch()
 
 def main():
     jobs = [(analysis, *job) for analysis, of in analyses.each() for job in of.ESTIMATES]
-    for analysis, parameters, pixels in jobs:
+    for analysis, parameters, pixels, *labels in jobs:
         path, unit, result = (os.path.join(TMP, "estimate." + end) for end in ("tif", "zip", "npz"))
         tifffile.imwrite(path, pixels)
         options = [word for p in parameters for word in ("--param", p)]
+        for of in labels:
+            tifffile.imwrite(path + "f", of.astype(np.uint32))
+            options += ["--labels", path + "f"]
         r = run([TEXCELL_WU, "pack", "--analysis", analysis, *options, "-o", unit, path])
         needs = json.loads(run([TEXCELL_WU, "show", "--needs", unit]).stdout)
         p = subprocess.Popen([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])

@@ -32,10 +32,12 @@ def peak(unit, threads):
     return int(p.stdout) * 1024
 
 
-def check(analysis, parameters, pixels):
+def check(analysis, parameters, pixels, labels=None):
     unit = os.path.join(WORK, "unit.zip")
-    slices = list(pixels) if pixels.ndim == 3 else [pixels]
-    workunit.write(unit, analysis, parameters, [item("a", slices)])
+
+    def slices(a):
+        return a if a is None else list(a) if a.ndim == 3 else [a]
+    workunit.write(unit, analysis, parameters, [item("a", slices(pixels), labels=slices(labels))])
     shown = tap.run([tap.TEXCELL_WU, "show", unit]).stdout
     plan = int(re.search(r"(\d+) bytes of memory", shown).group(1))
     title = "%s %s %s" % (analysis, pixels.shape, " ".join(sorted(parameters)))
@@ -52,8 +54,8 @@ def main():
         tap.skip("memory", "the sanitizers need their own")
         tap.done()
     for analysis, of in analyses.each():
-        for parameters, pixels in of.memory_jobs():
-            check(analysis, parameters, pixels)
+        for job in of.memory_jobs():
+            check(analysis, *job)
     known = [line.split(":")[0] for line in tap.run([tap.TEXCELL, "selftest", "--device", "cpu"]).stdout.splitlines()]
     tap.ok(known == analyses.names(), "every analysis is here", known)
     tap.done()

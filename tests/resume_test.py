@@ -199,10 +199,10 @@ def stacks(root):
 def of_each_analysis(root):
     """One of those that estimates.py takes the time of: usual pictures."""
     for analysis, of in analyses.each():
-        parameters, pixels = of.ESTIMATES[-1]
-        slices = list(pixels) if pixels.ndim == 3 else [pixels]
+        parameters, *planes = of.ESTIMATES[-1]
+        slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
         yield Job(root, analysis, analyses.parameters_of(parameters),
-                  [item("a", slices), item("b", [s[::-1] for s in slices])],
+                  [item("a", slices, labels=labels), item("b", [s[::-1] for s in slices], labels=labels)],
                   ["--threads", "2", "--checkpoint-every", "0.01"], analysis)
 
 

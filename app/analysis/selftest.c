@@ -24,7 +24,27 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) + next_random(random) % 24;
 }
 
-tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)
+/* The balls' labels, some of which several have. */
+static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness)
+{
+    const uint32_t cell = 14;
+
+    return brightness > 150 ? 1 + (x / cell * 7 + y / cell * 3 + z / cell * 5) % 29 : 0;
+}
+
+/* How many different ones of these there are. */
+static uint32_t count_labels(const uint32_t *labels, size_t n)
+{
+    uint32_t seen = 0, count = 0;
+
+    for (size_t i = 0; labels != NULL && i < n; i++)
+        seen |= labels[i] > 0 ? 1u << labels[i] : 0;
+    for (; seen != 0; seen &= seen - 1)
+        count++;
+    return count;
+}
+
+tc_status an_selftest_pixels(const an_selftest *t, bool labels, wu_pixels *out, tc_err *err)
 {
     const size_t n = (size_t)t->nx * t->ny * t->nz;
     uint32_t random = 12345;
@@ -34,7 +54,9 @@ tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)
     out->u8 = t->bits == 8 ? malloc(n) : NULL;
     out->u16 = t->bits == 16 ? malloc(n * sizeof *out->u16) : NULL;
     out->mask = t->mask ? malloc(n) : NULL;
-    if ((out->u8 == NULL && out->u16 == NULL) || (t->mask && out->mask == NULL)) {
+    out->labels = labels ? malloc(n * sizeof *out->labels) : NULL;
+    out->largest_label = labels ? 29 : 0;
+    if ((out->u8 == NULL && out->u16 == NULL) || (t->mask && out->mask == NULL) || (labels && out->labels == NULL)) {
         wu_pixels_free(out);
         return tc_no_memory(err, "the self-test");
     }
@@ -47,10 +69,22 @@ tc_status an_selftest_pixels(const an_selftest *t, wu_pixels *out, tc_err *err)
                     out->u8[i] = (uint8_t)v;
                 else
                     out->u16[i] = (uint16_t)(v * 257 + x % 251);
+                if (labels)
+                    out->labels[i] = label_of(x, y, z, v);
                 if (t->mask)
                     out->mask[i] = (x + 2 * y + 3 * z) % 7 < 5 && x * 3 < t->nx * 2;
             }
     return TC_OK;
+}
+
+wu_item an_selftest_item(const an_selftest *t, const wu_pixels *pixels)
+{
+    static char name[] = "selftest";
+
+    return (wu_item){ .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = pixels->mask != NULL ? t->nz : 0,
+                      .n_labels = pixels->labels != NULL ? t->nz : 0,
+                      .n_objects = count_labels(pixels->labels, (size_t)t->nx * t->ny * t->nz),
+                      .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits, .channels = 1 };
 }
 
 static tc_status run_work(const an_analysis *a, const an_backend *backend, const an_work *work, uint32_t *crc,
@@ -70,10 +104,7 @@ static tc_status run_work(const an_analysis *a, const an_backend *backend, const
 tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, uint32_t *crc, tc_err *err)
 {
-    char name[] = "selftest";
-    wu_item item = { .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = t->mask ? t->nz : 0,
-                     .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits,
-                     .channels = 1 };
+    wu_item item;
     wu_pixels pixels = { 0 };
     an_work work = { .item = &item, .pixels = &pixels, .threads = threads, .device = device, .launch_ms = 50 };
     json_t *const json = json_loads(t->parameters, 0, NULL);
@@ -83,7 +114,8 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
 
     work.params = params;
     if (st == TC_OK)
-        st = an_selftest_pixels(t, &pixels, err);
+        st = an_selftest_pixels(t, a->takes_labels, &pixels, err);
+    item = an_selftest_item(t, &pixels);
     if (st == TC_OK)
         st = a->plan(params, &item, &work.plan, err);
     if (st == TC_OK)

@@ -19,8 +19,11 @@ struct an_selftest {
 };
 
 /* Blobs on an uneven background with noise, from integers only. *out: the caller's,
- * wu_pixels_free. */
-tc_status an_selftest_pixels(const an_selftest *test, wu_pixels *out, tc_err *err);
+ * wu_pixels_free. labels: whether there are some, as analyses that take them want. */
+tc_status an_selftest_pixels(const an_selftest *test, bool labels, wu_pixels *out, tc_err *err);
+
+/* The item that has these pixels. */
+wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 
 /* Runs one test on a backend; *crc is what came out. TC_OK also if it is not
  * what it should be: the caller compares. */

@@ -138,12 +138,7 @@ bool os_make_folder(const char *path)
 
 bool os_folder_takes_files(const char *path)
 {
-    struct stat st;
-
-    if (stat(path, &st) != 0)
-        return false;
-    errno = ENOTDIR;
-    return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
+    return access(path, W_OK | X_OK) == 0;
 }
 
 int os_list(const char *folder, os_entry *each, void *user)

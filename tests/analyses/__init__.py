@@ -12,9 +12,10 @@ forgeries()    yields (title, job, change, reason): change(arrays) forges the re
                expression); reason None: nobody can know without computing it again
 random_job(rng)
                parameters and items by chance, at their limits too
-memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack
+memory_jobs()  [(parameters, pixels)]: what needs much memory; pixels: a picture or a stack; and labels,
+               where the analysis wants them
 SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
-ESTIMATES      [(["KEY=VALUE", ...], pixels)]: jobs of usual size, some tenths of a second,
+ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual size, some tenths of a second,
                whose time, and size of the result, the plan must estimate
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
 and this where the analysis looks at pixels (check_pixels):

@@ -67,7 +67,7 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
                               .nz = b->made.nz };
     snprintf(text, sizeof text, "{\"radius\":%.9g}", atof(argv[3]));
     json_t *const json = json_loads(text, 0, NULL);
-    st = an_selftest_pixels(&b->made, &b->pixels, err);
+    st = an_selftest_pixels(&b->made, false, &b->pixels, err);
     if (st == TC_OK)
         st = an_parse(&an_voting, json, "parameters", &b->params, err);
     json_decref(json);

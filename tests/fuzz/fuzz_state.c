@@ -30,15 +30,12 @@ static void must(tc_status st)
 
 static void begin(job *j, const an_analysis *a, const an_selftest *t)
 {
-    static char name[] = "state";
     json_t *const json = json_loads(t->parameters, 0, NULL);
 
     memset(j, 0, sizeof *j);
-    j->item = (wu_item){ .name = name, .is_stack = t->nz > 1, .n_images = t->nz, .n_masks = t->mask ? t->nz : 0,
-                         .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits,
-                         .channels = 1 };
     must(an_parse(a, json, "fuzz", &j->params, NULL));
-    must(an_selftest_pixels(t, &j->pixels, NULL));
+    must(an_selftest_pixels(t, a->takes_labels, &j->pixels, NULL));
+    j->item = an_selftest_item(t, &j->pixels);
     j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
     must(a->plan(j->params, &j->item, &j->work.plan, NULL));
     json_decref(json);

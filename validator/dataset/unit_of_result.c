@@ -35,8 +35,8 @@ static tc_status read_identity(const reading *in, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-/* What tells how large items were: the first picture that is declared, and whether there
- * are places of three coordinates. */
+/* What tells how large items were: the first picture that is declared, and whether anything
+ * has a coordinate z. */
 static void find_signs(reading *in)
 {
     for (size_t i = 0; i < in->file.n_declared; i++) {
@@ -44,7 +44,7 @@ static void find_signs(reading *in)
 
         if (in->picture == NULL && wu_is_picture(d->role))
             in->picture = d;
-        in->stacks = in->stacks || (d->role == WU_PLACE && d->axes[0].n == 3);
+        in->stacks = in->stacks || (d->n_axes == 1 && d->axes[0].words != NULL && strcmp(d->axes[0].words[0], "z") == 0);
     }
 }
 

@@ -1,0 +1,429 @@
+/* objects: whether the arrays of a result can be right. */
+#include <math.h>
+#include <string.h>
+
+#include "app/analysis/check.h"
+#include "app/analysis/objects/objects.h"
+
+/* Beyond what sums and roots are rounded by. */
+#define SLACK 1e-9
+
+/* The columns of a row, where their family is there. */
+typedef struct row {
+    const obj_params *params;
+    const wu_item *item;
+    const wu_output *out;
+    size_t i;
+    int dims;
+    bool has_shape;
+    int64_t area;              /* pixels, voxels; 0 without shape */
+    int64_t size[3];           /* sides of the box; of the item without shape */
+    int64_t lo[3];             /* the box's first pixel */
+} row;
+
+static int64_t whole(const row *r, const char *name)
+{
+    return ((const int64_t *)wu_output_data(r->out, name))[r->i];
+}
+
+static double real(const row *r, const char *name)
+{
+    return ((const double *)wu_output_data(r->out, name))[r->i];
+}
+
+static const double *reals(const row *r, const char *name, size_t n)
+{
+    return (const double *)wu_output_data(r->out, name) + r->i * n;
+}
+
+/* a <= b but for rounding; false with NaN. */
+static bool at_most(double a, double b)
+{
+    return a <= b + SLACK * (1 + fabs(a) + fabs(b));
+}
+
+static bool about(double a, double b)
+{
+    return at_most(a, b) && at_most(b, a);
+}
+
+static bool within(double v, double lo, double hi)
+{
+    return at_most(lo, v) && at_most(v, hi);
+}
+
+/* --- shape ----------------------------------------------------------------------------------------- */
+
+static const char *box_fault(row *r)
+{
+    const int64_t size[3] = { r->item->nz, r->item->ny, r->item->nx };
+    const int64_t *const box = (const int64_t *)wu_output_data(r->out, "object_bbox") + r->i * 2 * (size_t)r->dims;
+    const double *const centroid = reals(r, "object_centroid", (size_t)r->dims);
+    int64_t pixels = 1, sum;
+    bool border = false;
+
+    for (int k = 0; k < r->dims; k++) {
+        const int axis = k + 3 - r->dims;
+
+        r->lo[axis] = box[k];
+        r->size[axis] = box[r->dims + k] - box[k];
+        if (box[k] < 0 || r->size[axis] < 1 || box[r->dims + k] > size[axis])
+            return "object_bbox: not a box within the picture";
+        pixels *= r->size[axis];
+        border = border || box[k] == 0 || box[r->dims + k] == size[axis];
+    }
+    if (r->area < (pixels > 1 ? 2 : 1) || r->area > pixels)
+        return r->dims == 3 ? "object_voxels: does not go with object_bbox" : "object_area: does not go with object_bbox";
+    for (int k = 0; k < r->dims; k++)
+        if (!(centroid[k] >= (double)box[k] && centroid[k] <= (double)box[r->dims + k] - 1) ||
+            !an_is_quotient(centroid[k], r->area, &sum))
+            return "object_centroid: not a centre of so many pixels in object_bbox";
+    if ((((const uint8_t *)wu_output_data(r->out, "object_border"))[r->i] != 0) != border)
+        return "object_border: does not go with object_bbox";
+    if (border && r->params->exclude_border)
+        return "object_border: objects at the border are excluded";
+    if (real(r, "object_extent") != (double)r->area / (double)pixels)
+        return "object_extent: not the share of object_bbox";
+    return NULL;
+}
+
+/* The sum of variances along the axes: at least that of the pixels at the box's ends, at most that of
+ * pixels at its ends alone. */
+static bool trace_fits(const row *r, double trace, const double spacing[3])
+{
+    double least = 0, most = 0;
+
+    for (int k = 0; k < 3; k++) {
+        const double length = (double)(r->size[k] - 1) * spacing[k];
+
+        least += length * length / (2 * (double)r->area);
+        most += length * length / 4;
+    }
+    return within(trace, least, most);
+}
+
+/* Whether it is a sum of 1s, roots of 2 and halves of both, as many together as there are pixels. */
+static bool is_perimeter(double p, int64_t area)
+{
+    if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
+        return false;
+    for (int64_t roots = 0; roots <= 2 * area; roots++) {      /* halves */
+        const double rest = 2 * p - (double)roots * sqrt(2), ones = floor(rest + 0.5);
+
+        if (rest < -1e-6)
+            return false;
+        if (fabs(rest - ones) < 1e-9 * (1 + p) && ((int64_t)ones - roots) % 2 == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *ellipse_fault(const row *r)
+{
+    static const double pixel[3] = { 1, 1, 1 };
+    const double major = real(r, "object_axis_major_length"), minor = real(r, "object_axis_minor_length"),
+                 eccentricity = real(r, "object_eccentricity"), orientation = real(r, "object_orientation");
+
+    if (!(minor >= 0) || !(major >= minor) || !trace_fits(r, (major * major + minor * minor) / 16, pixel))
+        return "object_axis_major_length, object_axis_minor_length: of no object in object_bbox";
+    if (!(eccentricity >= 0 && eccentricity <= 1) ||
+        !about(eccentricity * eccentricity, major == 0 ? 0 : 1 - minor / major * (minor / major)))
+        return "object_eccentricity: does not go with the axes";
+    if (!(fabs(orientation) <= TC_PI / 2))
+        return "object_orientation: not from -pi/2 to pi/2";
+    return NULL;
+}
+
+static const char *hull_fault(const row *r)
+{
+    const int64_t convex = whole(r, "object_area_convex"), euler = whole(r, "object_euler_number"),
+                  holes = whole(r, "object_holes"), pixels = r->size[1] * r->size[2];
+    const double feret = real(r, "object_feret_diameter_max"), square = 4 * feret * feret,
+                 longest = (double)(r->size[1] > r->size[2] ? r->size[1] : r->size[2]);
+
+    if (convex < r->area || convex > pixels)
+        return "object_area_convex: not from object_area to that of object_bbox";
+    if (real(r, "object_solidity") != (double)r->area / (double)convex)
+        return "object_solidity: not object_area by object_area_convex";
+    if (holes < 0 || holes > convex - r->area)
+        return "object_holes: more than there is room for";
+    if (euler + holes < 1 || euler + holes > r->area)
+        return "object_euler_number: does not go with object_holes";
+    if (!(feret >= longest && at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
+        sqrt(floor(square + 0.5)) / 2 != feret)
+        return "object_feret_diameter_max: of no object in object_bbox";
+    return NULL;
+}
+
+static const char *flat_fault(const row *r)
+{
+    const double perimeter = real(r, "object_perimeter"), area = (double)r->area, form = real(r, "object_form_factor");
+    const char *fault;
+
+    if (!is_perimeter(perimeter, r->area))
+        return "object_perimeter: not of so many pixels";
+    if (perimeter > 0 ? form != 4 * TC_PI * area / (perimeter * perimeter) : !isnan(form))
+        return "object_form_factor: does not go with area and perimeter";
+    if (real(r, "object_equivalent_diameter_area") != sqrt(4 * area / TC_PI))
+        return "object_equivalent_diameter_area: not of object_area";
+    fault = ellipse_fault(r);
+    return fault == NULL ? hull_fault(r) : fault;
+}
+
+static const char *deep_fault(const row *r, const double window_area[256])
+{
+    const double *const s = r->item->spacing, *const axes = reals(r, "object_axis_length", 3);
+    const double volume = real(r, "object_volume_um3"), surface = real(r, "object_surface");
+    const int64_t euler = whole(r, "object_euler_number");
+    double most = 0;
+
+    for (int w = 0; w < 256; w++)
+        most = window_area[w] > most ? window_area[w] : most;
+    if (volume != (double)r->area * (s[0] * s[1] * s[2]))
+        return "object_volume_um3: not object_voxels in micrometres";
+    if (!(axes[2] >= 0) || !(axes[1] >= axes[2]) || !(axes[0] >= axes[1]) ||
+        !trace_fits(r, (axes[0] * axes[0] + axes[1] * axes[1] + axes[2] * axes[2]) / 20, s))
+        return "object_axis_length: of no object in object_bbox";
+    if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
+        return "object_surface: not of so many voxels";
+    if (real(r, "object_sphericity") != tc_cbrt(36 * TC_PI * volume * volume) / surface)
+        return "object_sphericity: does not go with volume and surface";
+    if (euler > r->size[0] * r->size[1] * r->size[2] || euler < -12 * r->area)
+        return "object_euler_number: not of so many voxels";
+    return NULL;
+}
+
+/* --- intensity ------------------------------------------------------------------------------------- */
+
+static const char *order_fault(const row *r, double lo, double hi)
+{
+    const double *const p = reals(r, "object_intensity_percentile", OBJ_PERCENTILES);
+    const double median = real(r, "object_intensity_median");
+    const double order[] = { lo, p[0], p[1], p[2], median, p[3], p[4], p[5], hi };
+
+    for (size_t k = 1; k < sizeof order / sizeof order[0]; k++) {
+        if (!(order[k] >= order[k - 1]))
+            return "object_intensity_percentile: not in order from minimum by median to maximum";
+        if (fabs(order[k] * 100 - floor(order[k] * 100 + 0.5)) > 1e-6)
+            return "object_intensity_percentile: not between two grey values by hundredths";
+    }
+    return 2 * median == floor(2 * median) ? NULL : "object_intensity_median: neither a grey value nor between two";
+}
+
+/* What the moments of any values from lo to hi keep to. n: how many there are, 0 where that is not known. */
+static const char *moments_fault(const row *r, double lo, double hi, double n)
+{
+    const double mean = real(r, "object_intensity_mean"), std = real(r, "object_intensity_std"),
+                 skewness = real(r, "object_intensity_skewness"), kurtosis = real(r, "object_intensity_kurtosis"),
+                 entropy = real(r, "object_intensity_entropy");
+
+    if (lo == hi)
+        return std == 0 && skewness == 0 && kurtosis == 0 && entropy == 0 ? NULL :
+               "object_intensity_std: there is one grey value alone, and yet it, skewness, kurtosis or entropy is not 0";
+    if (!(std > 0) || !at_most(std * std, (hi - mean) * (mean - lo)) ||
+        (n > 0 && !at_most((hi - lo) * (hi - lo) / (2 * n), std * std)))
+        return "object_intensity_std: of no values with these mean, minimum and maximum";
+    if (!at_most(skewness * skewness - 2, kurtosis) || (n > 0 && !at_most(kurtosis, n - 3)))
+        return "object_intensity_kurtosis: does not go with skewness and number of pixels";
+    if (n > 0 && !at_most(fabs(skewness), sqrt(n)))
+        return "object_intensity_skewness: of more pixels than there are";
+    /* n values have at most n levels: 2^entropy <= n. */
+    if (!(entropy > 0 && entropy <= 16) || (n > 0 && entropy < 16 && !at_most(exp2(entropy), n)) ||
+        !at_most(exp2(entropy), hi - lo + 1))
+        return "object_intensity_entropy: of more grey values than there are";
+    return NULL;
+}
+
+static const char *weighted_fault(const row *r, int64_t sum)
+{
+    const double *const at = reals(r, "object_centroid_weighted", (size_t)r->dims);
+
+    for (int k = 0; k < r->dims; k++) {
+        const int axis = k + 3 - r->dims;
+        const double lo = (double)r->lo[axis], hi = (double)(r->lo[axis] + r->size[axis] - 1);
+
+        if (sum == 0 ? !isnan(at[k]) : !within(at[k], lo, hi))
+            return "object_centroid_weighted: not within object_bbox";
+    }
+    return NULL;
+}
+
+static const char *intensity_fault(const row *r)
+{
+    const int64_t lo = whole(r, "object_intensity_min"), hi = whole(r, "object_intensity_max"),
+                  sum = whole(r, "object_intensity_integrated");
+    const double mean = real(r, "object_intensity_mean");
+    const char *fault;
+
+    if (lo < 0 || hi < lo || hi > (1 << r->item->bits) - 1)
+        return "object_intensity_min, object_intensity_max: no two grey values in order";
+    if (!(mean >= (double)lo && mean <= (double)hi))
+        return "object_intensity_mean: not from minimum to maximum";
+    if (sum < lo || (r->has_shape && mean != (double)sum / (double)r->area))
+        return "object_intensity_integrated: does not go with mean and area";
+    if (r->area == 1 && lo < hi)
+        return "object_intensity_min: two grey values in one pixel";
+    fault = order_fault(r, (double)lo, (double)hi);
+    if (fault == NULL)
+        fault = moments_fault(r, (double)lo, (double)hi, (double)r->area);
+    return fault == NULL ? weighted_fault(r, sum) : fault;
+}
+
+/* --- texture ---------------------------------------------------------------------------------------- */
+
+/* Greatest values; the least are 0, -1 (correlation, imc1) and, of averages of levels, 1 and 2. */
+static void bounds_of(int feature, double levels, double *lo, double *hi)
+{
+    const double span = levels - 1;
+
+    *lo = 0;
+    *hi = 1;
+    switch (feature) {
+    case COOC_CORRELATION: *lo = -1; break;
+    case COOC_IMC1: *lo = -1; *hi = 0; break;
+    case COOC_CONTRAST: case COOC_SUM_VARIANCE: case COOC_CLUSTER_TENDENCY: *hi = span * span; break;
+    case COOC_VARIANCE: case COOC_DIFFERENCE_VARIANCE: *hi = span * span / 4; break;
+    case COOC_SUM_AVERAGE: *lo = 2; *hi = 2 * levels; break;
+    case COOC_JOINT_AVERAGE: *lo = 1; *hi = levels; break;
+    case COOC_DIFFERENCE_AVERAGE: *hi = span; break;
+    case COOC_AUTOCORRELATION: *lo = 1; *hi = levels * levels; break;
+    case COOC_SUM_ENTROPY: *hi = log2(2 * levels - 1); break;
+    case COOC_ENTROPY: *hi = 2 * log2(levels); break;
+    case COOC_DIFFERENCE_ENTROPY: *hi = log2(levels); break;
+    /* Third and fourth central moments of a sum that spans 2 (levels - 1). */
+    case COOC_CLUSTER_SHADE: *hi = 8 * span * span * span * sqrt(3) / 18; *lo = -*hi; break;
+    case COOC_CLUSTER_PROMINENCE: *hi = 16 * span * span * span * span / 12; break;
+    default: break;
+    }
+}
+
+/* Of which feature is at most which, in every matrix and so on average. */
+static const struct {
+    int less, more;
+} orders[] = {
+    { COOC_ASM, COOC_JOINT_MAXIMUM }, { COOC_SUM_ENTROPY, COOC_ENTROPY }, { COOC_DIFFERENCE_ENTROPY, COOC_ENTROPY },
+    { COOC_DIFFERENCE_VARIANCE, COOC_CONTRAST }, { COOC_DIFFERENCE_AVERAGE, COOC_CONTRAST },
+    { COOC_IDM, COOC_INVERSE_DIFFERENCE }, { COOC_INVERSE_DIFFERENCE, COOC_INVERSE_DIFFERENCE_NORMALISED },
+    { COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED },
+    { COOC_INVERSE_VARIANCE, COOC_DIFFERENCE_AVERAGE }
+};
+
+/* f: all features, NaN for those that are not there. */
+static const char *relations_fault(const double *f)
+{
+    const double squared = f[COOC_SUM_AVERAGE] * f[COOC_SUM_AVERAGE];
+
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++)
+        if (f[orders[k].less] > f[orders[k].more] && !at_most(f[orders[k].less], f[orders[k].more]))
+            return "object_glcm: one feature is greater than another that bounds it";
+    if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST] + f[COOC_VARIANCE]) &&
+        !about(4 * f[COOC_VARIANCE], f[COOC_SUM_VARIANCE] + f[COOC_CONTRAST]))
+        return "object_glcm: variance, sum_variance and contrast do not go together";
+    if (!isnan(f[COOC_SUM_VARIANCE] + f[COOC_CLUSTER_TENDENCY]) && f[COOC_SUM_VARIANCE] != f[COOC_CLUSTER_TENDENCY])
+        return "object_glcm: cluster_tendency is not sum_variance";
+    if (!isnan(f[COOC_SUM_AVERAGE] + f[COOC_JOINT_AVERAGE]) && !about(f[COOC_SUM_AVERAGE], 2 * f[COOC_JOINT_AVERAGE]))
+        return "object_glcm: joint_average is not half of sum_average";
+    /* The mean of squares is no less than the square of the mean. */
+    if (f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE] > f[COOC_CONTRAST] &&
+        !at_most(f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] + f[COOC_DIFFERENCE_VARIANCE], f[COOC_CONTRAST]))
+        return "object_glcm: contrast is less than difference_average and difference_variance say";
+    if (f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST] > 4 * f[COOC_AUTOCORRELATION] &&
+        !at_most(f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST], 4 * f[COOC_AUTOCORRELATION]))
+        return "object_glcm: autocorrelation is less than the sums' moments say";
+    if (f[COOC_JOINT_MAXIMUM] * f[COOC_JOINT_MAXIMUM] > f[COOC_ASM] &&
+        !at_most(f[COOC_JOINT_MAXIMUM] * f[COOC_JOINT_MAXIMUM], f[COOC_ASM]))
+        return "object_glcm: asm is less than the square of joint_maximum";
+    return NULL;
+}
+
+static const char *distance_fault(const row *r, const double *found, int distance)
+{
+    const obj_params *const p = r->params;
+    double f[COOC_FEATURES];
+    unsigned none = 0, k = 0;
+    bool fits = false;
+
+    for (int i = 0; i < 3; i++)
+        fits = fits || r->size[i] > distance;
+    for (int i = 0; i < COOC_FEATURES; i++) {
+        double lo, hi;
+
+        f[i] = NAN;
+        if ((p->features >> i & 1) == 0)
+            continue;
+        f[i] = found[k++];
+        none += isnan(f[i]);
+        bounds_of(i, p->levels, &lo, &hi);
+        if (!isnan(f[i]) && !within(f[i], lo, hi))
+            return "object_glcm: a feature is beyond its bounds";
+    }
+    if (none != 0 && none != p->n_features)
+        return "object_glcm: some features are numbers and some are not";
+    if (none == 0 && (!fits || r->area == 1))
+        return "object_glcm: numbers where the object has no pair";
+    return relations_fault(f);
+}
+
+static const char *texture_fault(const row *r)
+{
+    const obj_params *const p = r->params;
+    const double *const all = reals(r, "object_glcm", p->n_distances * p->n_features);
+    const char *fault = NULL;
+
+    for (size_t d = 0; fault == NULL && d < p->n_distances; d++)
+        fault = distance_fault(r, all + d * p->n_features, p->distances[d]);
+    return fault;
+}
+
+/* --- the table --------------------------------------------------------------------------------------- */
+
+static const char *row_fault(row *r, const double window_area[256])
+{
+    const uint32_t families = r->params->families;
+    const char *fault = NULL;
+
+    if (r->has_shape) {
+        r->area = whole(r, r->dims == 3 ? "object_voxels" : "object_area");
+        fault = box_fault(r);
+        if (fault == NULL)
+            fault = r->dims == 3 ? deep_fault(r, window_area) : flat_fault(r);
+    }
+    if (fault == NULL && (families & OBJ_INTENSITY) != 0)
+        fault = intensity_fault(r);
+    if (fault == NULL && (families & OBJ_TEXTURE) != 0)
+        fault = texture_fault(r);
+    return fault;
+}
+
+tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err)
+{
+    const obj_params *const p = params;
+    const int64_t *const label = wu_output_data(out, "object_label");
+    const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
+    uint64_t pixels = 0;
+    double window_area[256];
+
+    obj_window_areas(item->spacing, window_area);
+    if (*(const int64_t *)wu_output_data(out, "objects") != (int64_t)n)
+        return tc_fail(err, TC_BAD_INPUT, "objects: is %lld, but there are %llu rows",
+                       (long long)*(const int64_t *)wu_output_data(out, "objects"), (unsigned long long)n);
+    if (n > item->n_objects || (n < item->n_objects && !p->exclude_border))
+        return tc_fail(err, TC_BAD_INPUT, "objects: %llu of the item's %u", (unsigned long long)n,
+                       (unsigned)item->n_objects);
+    for (size_t i = 0; i < n; i++) {
+        row r = { .params = p, .item = item, .out = out, .i = i, .dims = item->is_stack ? 3 : 2,
+                  .has_shape = (p->families & OBJ_SHAPE) != 0, .size = { item->nz, item->ny, item->nx } };
+        const char *fault = NULL;
+
+        if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
+            fault = "object_label: labels must rise, from 1 to 16777215";
+        if (fault == NULL)
+            fault = row_fault(&r, window_area);
+        if (fault != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "object %zu: %s", i + 1, fault);
+        pixels += (uint64_t)r.area;
+    }
+    if (pixels > (uint64_t)item->nx * item->ny * item->nz)
+        return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has", item->is_stack ? "voxels" : "area");
+    return TC_OK;
+}

@@ -1,0 +1,368 @@
+/*
+ * objects on the CPU. Small objects are taken by one thread each, from their pixels to their
+ * row; the pixels of large ones, and of one that was begun before, are spread over all
+ * threads. A step ends in both after about a tenth of a second.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/objects/objects.h"
+#include "app/base/pool.h"
+
+enum { LARGE = 1 << 18,        /* pixels of an object that all threads share */
+       PART_PIXELS = 1 << 16, PART_RUNS = 64 };
+
+/* What a thread has for itself. */
+typedef struct scratch {
+    uint8_t *rows;
+    obj_sums sums;
+    obj_grey_sums grey;
+    obj_pairs pairs;
+} scratch;
+
+/* What a large object goes through: its parts in parallel, then what joins them. */
+typedef enum pass { MEASURE, OUTLINE, QUANTISE, PAIRS } pass;
+
+typedef struct large_object {
+    bool begun;
+    pass pass;
+    size_t direction;
+    uint64_t run;              /* the pass is done up to here */
+    uint64_t batch;
+    obj_texture texture;
+} large_object;
+
+typedef struct cpu_worker {
+    const an_work *work;
+    const obj_params *params;
+    obj_item o;
+    obj_index index;
+    bool indexed;
+    an_pool *pool;
+    scratch *scratch;          /* [threads] */
+    obj_outline *outlines;     /* [threads]: of pictures, with shape */
+    void *state;
+    uint64_t object;           /* of a batch of small ones: the first */
+    uint64_t batch;
+    uint64_t portion;          /* of the object at hand that is next */
+    large_object large;
+    uint64_t first_run, run_step;    /* of the parts at hand */
+} cpu_worker;
+
+static bool has_outline(const cpu_worker *w)
+{
+    return w->outlines != NULL;
+}
+
+static obj_row *row_at(const cpu_worker *w, uint64_t object)
+{
+    return obj_row_of(w->params, w->work->item, w->state, object);
+}
+
+static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
+{
+    *n = w->index.start[object + 1] - w->index.start[object];
+    return w->index.runs + w->index.start[object];
+}
+
+/* --- an object's columns ---------------------------------------------------------------------- */
+
+/* All but the texture, from what was summed, which is cleared. */
+static void put_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
+{
+    obj_row *const row = row_at(w, object);
+    uint64_t *at = row->words;
+
+    row->label = w->index.label[object];
+    row->border = obj_at_border(&w->o, &s->sums);
+    obj_grey_ends(&s->grey, &row->lo, &row->hi);
+    if ((w->params->families & OBJ_SHAPE) != 0)
+        at = obj_put_shape(&w->o, &s->sums, outline, at);
+    if ((w->params->families & OBJ_INTENSITY) != 0)
+        obj_put_intensity(&w->o, &s->grey, s->sums.area, at);
+    obj_grey_clear(&s->grey);
+    obj_sums_clear(&s->sums);
+}
+
+/* An object whose row is left out needs no texture. */
+static bool wants_texture(const cpu_worker *w, const obj_row *row)
+{
+    return !(row->border != 0 && w->params->exclude_border);
+}
+
+static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
+{
+    const int d = w->params->distances[distance];
+    const obj_step s = obj_directions[direction];
+
+    return (obj_step){ d * s.dx, d * s.dy, d * s.dz };
+}
+
+/* A direction's pairs are complete; with "merge" those of all directions are features once. */
+static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs, obj_texture *texture)
+{
+    cooc_sums sums;
+
+    if (w->params->merge && direction + 1 < obj_n_directions(&w->o))
+        return;
+    obj_pairs_take(&w->o, pairs, &sums);
+    obj_texture_add(&w->o, texture, &sums);
+}
+
+static void small_object(void *user, unsigned thread, size_t part)
+{
+    cpu_worker *const w = user;
+    scratch *const s = &w->scratch[thread];
+    obj_outline *const outline = has_outline(w) ? &w->outlines[thread] : NULL;
+    const uint64_t object = w->object + part;
+    obj_row *const row = row_at(w, object);
+    size_t n;
+    const obj_run *const runs = runs_of(w, object, &n);
+
+    obj_sums_add(&w->o, runs, n, s->rows, &s->sums);
+    obj_grey_add(&w->o, runs, n, &s->grey);
+    if (outline != NULL) {
+        obj_index_sort(&w->index, object);
+        obj_outline_clear(outline);
+        obj_outline_add(outline, runs, n);
+    }
+    put_measures(w, object, s, outline);
+    if (obj_portions(w->params) == 1 || !wants_texture(w, row))
+        return;
+    obj_quantise(&w->o, runs, n, row->lo, row->hi);
+    for (size_t d = 0; d < w->params->n_distances; d++) {
+        obj_texture texture = { .directions = 0 };
+
+        for (size_t direction = 0; direction < obj_n_directions(&w->o); direction++) {
+            obj_pairs_add(&w->o, runs, n, step_of(w, d, direction), &s->pairs);
+            end_direction(w, direction, &s->pairs, &texture);
+        }
+        obj_put_texture(&w->o, &texture, d, row);
+    }
+}
+
+/* --- a large object ---------------------------------------------------------------------------- */
+
+static void large_part(void *user, unsigned thread, size_t part)
+{
+    cpu_worker *const w = user;
+    scratch *const s = &w->scratch[thread];
+    const obj_row *const row = row_at(w, w->object);
+    size_t n, first = (size_t)(w->first_run + part * w->run_step), few;
+    const obj_run *const runs = runs_of(w, w->object, &n) + first;
+
+    few = n - first < w->run_step ? n - first : (size_t)w->run_step;
+    if (w->large.pass == MEASURE) {
+        obj_sums_add(&w->o, runs, few, s->rows, &s->sums);
+        obj_grey_add(&w->o, runs, few, &s->grey);
+    } else if (w->large.pass == OUTLINE) {
+        obj_outline_add(&w->outlines[0], runs, few);
+    } else if (w->large.pass == QUANTISE) {
+        obj_quantise(&w->o, runs, few, row->lo, row->hi);
+    } else {
+        obj_pairs_add(&w->o, runs, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
+    }
+}
+
+/* The pass is complete. Whether a portion is. */
+static bool end_pass(cpu_worker *w)
+{
+    large_object *const g = &w->large;
+    scratch *const all = &w->scratch[0];
+
+    for (unsigned t = 1; t < w->work->threads; t++) {
+        scratch *const s = &w->scratch[t];
+
+        if (g->pass == MEASURE) {
+            obj_sums_merge(&all->sums, &s->sums);
+            obj_sums_clear(&s->sums);
+            obj_grey_merge(&all->grey, &s->grey);
+        } else if (g->pass == PAIRS) {
+            obj_pairs_merge(&all->pairs, &s->pairs);
+        }
+    }
+    g->run = 0;
+    if (g->pass == MEASURE && has_outline(w)) {
+        obj_index_sort(&w->index, w->object);
+        obj_outline_clear(&w->outlines[0]);
+        g->pass = OUTLINE;
+        return false;
+    }
+    if (g->pass == MEASURE || g->pass == OUTLINE) {
+        put_measures(w, w->object, all, has_outline(w) ? &w->outlines[0] : NULL);
+        g->pass = QUANTISE;
+        return true;
+    }
+    if (g->pass == QUANTISE) {
+        g->pass = PAIRS;
+        return false;
+    }
+    end_direction(w, g->direction, &all->pairs, &g->texture);
+    if (++g->direction < obj_n_directions(&w->o))
+        return false;
+    obj_put_texture(&w->o, &g->texture, (size_t)w->portion - 1, row_at(w, w->object));
+    g->texture = (obj_texture){ .directions = 0 };
+    g->direction = 0;
+    return true;
+}
+
+/* A step of it. Whether all its portions are done. */
+static bool large_step(cpu_worker *w)
+{
+    large_object *const g = &w->large;
+    const double start = tc_seconds();
+    const uint64_t area = w->index.area[w->object];
+    uint64_t parts, left;
+    size_t n;
+
+    runs_of(w, w->object, &n);
+    if (!g->begun)
+        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE, .batch = 64 };
+    /* Of as many pixels as the average run has, but no more runs than the longest may be. */
+    w->run_step = (uint64_t)PART_PIXELS * n / area;
+    w->run_step = w->run_step < 1 ? 1 : w->run_step > PART_RUNS ? PART_RUNS : w->run_step;
+    w->first_run = g->run;
+    left = (n - g->run + w->run_step - 1) / w->run_step;
+    parts = left < g->batch ? left : g->batch;
+    if (g->pass == OUTLINE)                     /* in order */
+        for (size_t i = 0; i < parts; i++)
+            large_part(w, 0, i);
+    else
+        an_pool_run(w->pool, large_part, w, parts);
+    g->run += parts * w->run_step;
+    g->batch = an_next_batch(g->batch, parts, w->work->threads, tc_seconds() - start);
+    if (parts < left)
+        return false;
+    if (end_pass(w))
+        w->portion++;
+    if (w->portion == 1 && !wants_texture(w, row_at(w, w->object)))
+        w->portion = obj_portions(w->params);
+    return w->portion == obj_portions(w->params);
+}
+
+/* --- the worker ------------------------------------------------------------------------------- */
+
+static void cpu_close(void **worker)
+{
+    cpu_worker *const w = *worker;
+
+    *worker = NULL;
+    if (w == NULL)
+        return;
+    an_pool_destroy(&w->pool);
+    for (unsigned t = 0; t < w->work->threads; t++) {
+        if (w->scratch != NULL) {
+            free(w->scratch[t].rows);
+            obj_grey_free(&w->scratch[t].grey);
+            obj_pairs_free(&w->scratch[t].pairs);
+        }
+        if (w->outlines != NULL)
+            obj_outline_free(&w->outlines[t]);
+    }
+    free(w->scratch);
+    free(w->outlines);
+    free(w->o.quantised);
+    tc_logs_free(&w->o.logs);
+    obj_index_free(&w->index);
+    free(w);
+}
+
+static tc_status open_scratch(cpu_worker *w, tc_err *err)
+{
+    const wu_item *const item = w->work->item;
+    const bool texture = (w->params->families & OBJ_TEXTURE) != 0;
+    const bool outline = (w->params->families & OBJ_SHAPE) != 0 && w->o.dims == 2;
+    tc_status st = TC_OK;
+
+    w->scratch = calloc(w->work->threads, sizeof *w->scratch);
+    w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
+    w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz, 1) : NULL;
+    if (w->scratch == NULL || (outline && w->outlines == NULL) || (texture && w->o.quantised == NULL))
+        return tc_no_memory(err, "objects");
+    for (unsigned t = 0; st == TC_OK && t < w->work->threads; t++) {
+        scratch *const s = &w->scratch[t];
+
+        obj_sums_clear(&s->sums);
+        s->rows = malloc(obj_rows_bytes(item));
+        st = s->rows == NULL ? tc_no_memory(err, "objects") : obj_grey_init(&s->grey, err);
+        if (st == TC_OK && texture)
+            st = obj_pairs_init(w->params, &s->pairs, err);
+        if (st == TC_OK && outline)
+            st = obj_outline_init(item, &w->outlines[t], err);
+    }
+    return st;
+}
+
+static tc_status cpu_open(const an_work *work, const void *state, void **worker, tc_err *err)
+{
+    cpu_worker *const w = calloc(1, sizeof *w);
+    const uint64_t done = ((const an_state_head *)state)->portions_done;
+    tc_status st;
+
+    *worker = w;
+    if (w == NULL)
+        return tc_no_memory(err, "objects");
+    w->work = work;
+    w->params = work->params;
+    w->o = (obj_item){ .params = work->params, .item = work->item, .pixels = work->pixels,
+                       .dims = work->item->is_stack ? 3 : 2 };
+    w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
+    w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
+    w->batch = 64;
+    obj_window_areas(work->item->spacing, w->o.window_area);
+    st = tc_logs_init(&w->o.logs, err);
+    if (st == TC_OK)
+        st = open_scratch(w, err);
+    if (st == TC_OK)
+        st = an_pool_create(work->threads, &w->pool, err);
+    if (st != TC_OK)
+        cpu_close(worker);
+    return st;
+}
+
+/* Small objects from the next one on, up to a large one. */
+static uint64_t count_small(const cpu_worker *w)
+{
+    uint64_t n = 0;
+
+    while (n < w->batch && w->object + n < w->index.n && w->index.area[w->object + n] < LARGE)
+        n++;
+    return n;
+}
+
+static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
+{
+    cpu_worker *const w = worker;
+    an_state_head *const head = state;
+    const double start = tc_seconds();
+    const uint64_t small = w->indexed && w->portion == 0 && !w->large.begun ? count_small(w) : 0;
+    tc_status st = TC_OK;
+
+    w->state = state;
+    if (!w->indexed) {
+        st = obj_index_step(&w->index, &w->o, w->pool, w->work->threads, err);
+        w->indexed = st == TC_OK;
+    } else if (small > 0) {
+        an_pool_run(w->pool, small_object, w, small);
+        w->batch = an_next_batch(w->batch, small, w->work->threads, tc_seconds() - start);
+        w->object += small;
+    } else if (w->object < w->index.n && large_step(w)) {
+        w->large.begun = false;
+        w->portion = 0;
+        w->object++;
+    }
+    if (w->indexed)
+        head->portions_done = 1 + w->object * obj_portions(w->params) + w->portion;
+    *portions_done = head->portions_done;
+    if (st != TC_OK && st != TC_MORE)
+        return st;
+    return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
+}
+
+const an_backend obj_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .step = cpu_step,
+    .sync = an_always_synced,
+    .close = cpu_close
+};

@@ -1,0 +1,181 @@
+/* objects: the grey values of an object, from its histogram. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "app/analysis/objects/objects.h"
+
+typedef __int128 i128;
+typedef unsigned __int128 u128;
+
+const unsigned obj_percentiles[OBJ_PERCENTILES] = { 5, 10, 25, 75, 90, 95 };
+
+tc_status obj_grey_init(obj_grey_sums *g, tc_err *err)
+{
+    g->fine = calloc(65536, sizeof *g->fine);
+    g->coarse = calloc(256, sizeof *g->coarse);
+    return g->fine == NULL || g->coarse == NULL ? tc_no_memory(err, "a histogram") : TC_OK;
+}
+
+void obj_grey_free(obj_grey_sums *g)
+{
+    free(g->fine);
+    free(g->coarse);
+    *g = (obj_grey_sums){ .fine = NULL };
+}
+
+/* Values of 8 bits have their upper byte 0: their coarse bins would say nothing, and are
+ * counted with the fine ones' sum. */
+void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
+{
+    const wu_pixels *const px = o->pixels;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t z = OBJ_RUN_Z(runs[i]), y = OBJ_RUN_Y(runs[i]), x0 = OBJ_RUN_X0(runs[i]);
+        const uint32_t length = OBJ_RUN_X1(runs[i]) - x0 + 1;
+        const size_t at = ((size_t)z * px->ny + y) * px->nx + x0;
+        uint64_t values = 0, by_x = 0;
+
+        for (uint32_t x = 0; x < length; x++) {
+            const uint32_t v = obj_grey(px, at + x);
+
+            g->fine[v]++;
+            g->coarse[v >> 8] += px->bits > 8;
+            values += v;
+            by_x += (uint64_t)v * x;
+        }
+        g->coarse[0] += px->bits > 8 ? 0 : length;
+        g->weighted[0] += values * z;
+        g->weighted[1] += values * y;
+        g->weighted[2] += by_x + values * x0;
+    }
+}
+
+void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other)
+{
+    for (int i = 0; i < 3; i++)
+        g->weighted[i] += other->weighted[i];
+    for (uint32_t c = 0; c < 256; c++) {
+        if (other->coarse[c] == 0)
+            continue;
+        g->coarse[c] += other->coarse[c];
+        for (uint32_t v = c << 8; v < (c + 1) << 8; v++)
+            g->fine[v] += other->fine[v];
+    }
+    obj_grey_clear(other);
+}
+
+void obj_grey_clear(obj_grey_sums *g)
+{
+    for (uint32_t c = 0; c < 256; c++) {
+        if (g->coarse[c] == 0)
+            continue;
+        g->coarse[c] = 0;
+        for (uint32_t v = c << 8; v < (c + 1) << 8; v++)
+            g->fine[v] = 0;
+    }
+    g->weighted[0] = g->weighted[1] = g->weighted[2] = 0;
+}
+
+void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi)
+{
+    uint32_t least = 0, most = 255;
+
+    while (g->coarse[least] == 0)
+        least++;
+    while (g->coarse[most] == 0)
+        most--;
+    for (least <<= 8; g->fine[least] == 0;)
+        least++;
+    for (most = most << 8 | 255; g->fine[most] == 0;)
+        most--;
+    *lo = (uint16_t)least;
+    *hi = (uint16_t)most;
+}
+
+/* The value that has `rank` smaller ones before it in order. */
+static uint32_t ranked(const obj_grey_sums *g, uint64_t rank)
+{
+    uint32_t c = 0, v;
+
+    while (rank >= g->coarse[c])
+        rank -= g->coarse[c++];
+    for (v = c << 8; rank >= g->fine[v]; v++)
+        rank -= g->fine[v];
+    return v;
+}
+
+/* As numpy.percentile has it: linear between the two values next to rank (n - 1) percent / 100. */
+static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
+{
+    const uint64_t rank = (n - 1) * percent, below = rank / 100, rest = rank % 100;
+    const uint32_t v = ranked(g, below);
+
+    return rest == 0 ? v : v + (double)(ranked(g, below + 1) - v) * (double)rest / 100.0;
+}
+
+/* Powers of the values less c, and the entropy, over a histogram. */
+typedef struct grey_powers {
+    int64_t first;             /* sum of v - c */
+    i128 power[3];             /* of its square, cube, fourth power */
+    u128 k_log_k;
+} grey_powers;
+
+static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t c)
+{
+    grey_powers p = { .first = 0 };
+
+    for (uint32_t upper = 0; upper < 256; upper++)
+        for (uint32_t v = upper << 8; g->coarse[upper] != 0 && v < (upper + 1) << 8; v++) {
+            const int64_t from = (int64_t)v - c, count = g->fine[v];
+
+            if (count == 0)
+                continue;
+            p.first += count * from;
+            p.power[0] += (i128)(count * from) * from;
+            p.power[1] += (i128)(count * from) * (from * from);
+            p.power[2] += (i128)(count * from) * ((i128)(from * from) * from);
+            p.k_log_k += tc_k_log2_k(&o->logs, (uint64_t)count);
+        }
+    return p;
+}
+
+static uint64_t sum_of(const obj_grey_sums *g)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t upper = 0; upper < 256; upper++)
+        for (uint32_t v = upper << 8; g->coarse[upper] != 0 && v < (upper + 1) << 8; v++)
+            sum += (uint64_t)g->fine[v] * v;
+    return sum;
+}
+
+uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area, uint64_t *at)
+{
+    const double n = (double)area;
+    const uint64_t sum = sum_of(g);
+    /* Moments about the integer next to the mean are exact, and lie close to those about the mean:
+     * nothing is lost when these are taken from them. e: the mean less c. */
+    const uint64_t c = (2 * sum + area) / (2 * area);
+    const grey_powers p = powers_of(o, g, (int64_t)c);
+    const double e = (double)p.first / n, a2 = (double)p.power[0] / n, a3 = (double)p.power[1] / n,
+                 a4 = (double)p.power[2] / n;
+    const double m2 = a2 - e * e, m3 = a3 - 3 * e * a2 + 2 * e * e * e,
+                 m4 = a4 - 4 * e * a3 + 6 * e * e * a2 - 3 * e * e * e * e;
+    uint16_t lo, hi;
+
+    obj_grey_ends(g, &lo, &hi);
+    at = obj_put_int(at, lo);
+    at = obj_put_int(at, hi);
+    at = obj_put_real(at, (double)sum / n);
+    at = obj_put_real(at, lo == hi ? 0 : sqrt(m2));
+    at = obj_put_real(at, percentile(g, area, 50));
+    for (int i = 0; i < OBJ_PERCENTILES; i++)
+        at = obj_put_real(at, percentile(g, area, obj_percentiles[i]));
+    at = obj_put_real(at, lo == hi ? 0 : m3 / (m2 * sqrt(m2)));
+    at = obj_put_real(at, lo == hi ? 0 : m4 / (m2 * m2) - 3);
+    at = obj_put_real(at, (double)(i128)(tc_k_log2_k(&o->logs, area) - p.k_log_k) * 0x1p-80 / n);
+    at = obj_put_int(at, (int64_t)sum);
+    for (int i = 3 - o->dims; i < 3; i++)
+        at = obj_put_real(at, sum == 0 ? (double)NAN : (double)g->weighted[i] / (double)sum);
+    return at;
+}

@@ -1,0 +1,191 @@
+/* objects: which arrays a result has, and from the final state to them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "app/analysis/objects/objects.h"
+
+#define PLACE2 { .n = 2, .words = (const char *const[]){ "y", "x" } }
+#define PLACE3 { .n = 3, .words = (const char *const[]){ "z", "y", "x" } }
+#define BOX2 { .n = 4, .words = (const char *const[]){ "y0", "x0", "y1", "x1" } }
+#define BOX3 { .n = 6, .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } }
+#define LENGTHS { .n = 3, .words = (const char *const[]){ "major", "middle", "minor" } }
+#define PERCENTS { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
+
+#define COLUMN(title_, type_, unit_) { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = unit_ }
+#define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
+#define INTEGER(title_, unit_) COLUMN(title_, WU_I64, unit_)
+#define SEVERAL(title_, type_, unit_, axis_) \
+    { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = unit_, .n_axes = 1, .axes = { axis_ } }
+#define LENGTH(list) (sizeof(list) / sizeof(list)[0])
+
+/* The columns of the families, in the order in which their words are put. */
+static const wu_declared shape2[] = {
+    INTEGER("area", "pixel"), SEVERAL("bbox", WU_I64, "pixel", BOX2), SEVERAL("centroid", WU_F64, "pixel", PLACE2),
+    COLUMN("border", WU_BOOL, NULL), REAL("perimeter", "pixel"), REAL("axis_major_length", "pixel"),
+    REAL("axis_minor_length", "pixel"), REAL("eccentricity", NULL), REAL("orientation", "rad"),
+    REAL("equivalent_diameter_area", "pixel"), INTEGER("area_convex", "pixel"), REAL("solidity", NULL),
+    REAL("extent", NULL), INTEGER("euler_number", NULL), INTEGER("holes", NULL), REAL("feret_diameter_max", "pixel"),
+    REAL("form_factor", NULL)
+}, shape3[] = {
+    INTEGER("voxels", "voxel"), SEVERAL("bbox", WU_I64, "voxel", BOX3), SEVERAL("centroid", WU_F64, "voxel", PLACE3),
+    COLUMN("border", WU_BOOL, NULL), REAL("volume_um3", "um^3"), SEVERAL("axis_length", WU_F64, "um", LENGTHS),
+    REAL("surface", "um^2"), REAL("sphericity", NULL), REAL("extent", NULL), INTEGER("euler_number", NULL)
+}, intensity[] = {
+    INTEGER("intensity_min", NULL), INTEGER("intensity_max", NULL), REAL("intensity_mean", NULL),
+    REAL("intensity_std", NULL), REAL("intensity_median", NULL), SEVERAL("intensity_percentile", WU_F64, NULL, PERCENTS),
+    REAL("intensity_skewness", NULL), REAL("intensity_kurtosis", NULL), REAL("intensity_entropy", "bit"),
+    INTEGER("intensity_integrated", NULL)
+}, weighted2[] = {
+    SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2)
+}, weighted3[] = {
+    SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3)
+};
+
+static size_t words_of(const wu_declared *columns, size_t n)
+{
+    uint64_t words = 0;
+
+    for (size_t i = 0; i < n; i++)
+        words += wu_declared_elements(&columns[i]);
+    return (size_t)words;
+}
+
+size_t obj_texture_at(const obj_params *p, const wu_item *item)
+{
+    size_t words = 0;
+
+    if ((p->families & OBJ_SHAPE) != 0)
+        words += item->is_stack ? words_of(shape3, LENGTH(shape3)) : words_of(shape2, LENGTH(shape2));
+    if ((p->families & OBJ_INTENSITY) != 0)
+        words += words_of(intensity, LENGTH(intensity)) + (item->is_stack ? 3 : 2);
+    return words;
+}
+
+size_t obj_words(const obj_params *p, const wu_item *item)
+{
+    return obj_texture_at(p, item) + ((p->families & OBJ_TEXTURE) != 0 ? p->n_distances * p->n_features : 0);
+}
+
+static tc_status declare_texture(const obj_params *p, const wu_item *item, wu_output *out, tc_err *err)
+{
+    const wu_declared glcm = {
+        "object_glcm", WU_F64, WU_VALUE, "objects", "glcm", .n_axes = 2,
+        .axes = { { "distance", (uint32_t)p->n_distances, .numbers = p->distance_numbers, .prefix = "d", .digits = 2 },
+                  { "feature", p->n_features, .words = p->feature_names } }
+    };
+
+    return wu_output_declare(out, &glcm, 1, item, err);
+}
+
+tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+{
+    static const wu_declared keys[] = {
+        { "objects", WU_I64, WU_VALUE, "items", .title = "objects" },
+        { "object_item", WU_I64, WU_ITEM, .table = "objects" },
+        { "object_label", WU_I64, WU_KEY, "objects", .title = "label" }
+    };
+    const obj_params *const p = params;
+    tc_status st = wu_output_declare(out, keys, LENGTH(keys), item, err);
+
+    if (st == TC_OK && (p->families & OBJ_SHAPE) != 0)
+        st = item->is_stack ? wu_output_declare(out, shape3, LENGTH(shape3), item, err)
+                            : wu_output_declare(out, shape2, LENGTH(shape2), item, err);
+    if (st == TC_OK && (p->families & OBJ_INTENSITY) != 0)
+        st = wu_output_declare(out, intensity, LENGTH(intensity), item, err);
+    if (st == TC_OK && (p->families & OBJ_INTENSITY) != 0)
+        st = wu_output_declare(out, item->is_stack ? weighted3 : weighted2, 1, item, err);
+    if (st == TC_OK && (p->families & OBJ_TEXTURE) != 0)
+        st = declare_texture(p, item, out, err);
+    return st;
+}
+
+static bool is_kept(const obj_params *p, const obj_row *row)
+{
+    return row->border == 0 || !p->exclude_border;
+}
+
+/* One array's column, or several, of the rows that are kept. word: of a row, the array's first. */
+static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word)
+{
+    const obj_params *const p = work->params;
+    const size_t n = (size_t)wu_declared_elements(&array->declared);
+    uint64_t *to = array->data;
+    uint8_t *flag = array->data;
+
+    for (size_t i = 0; i < work->item->n_objects; i++) {
+        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+
+        if (!is_kept(p, row))
+            continue;
+        if (array->info.dtype == WU_BOOL)
+            *flag++ = row->words[word] != 0;
+        else
+            for (size_t k = 0; k < n; k++)
+                *to++ = row->words[word + k];
+    }
+}
+
+tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
+{
+    const obj_params *const p = work->params;
+    tc_status st = obj_expect(p, work->item, out, err);
+    uint64_t rows = 0;
+    int64_t *item, *label;
+
+    for (size_t i = 0; i < work->item->n_objects; i++)
+        rows += is_kept(p, obj_row_of_const(p, work->item, state, i));
+    if (st == TC_OK)
+        st = wu_output_allocate(out, rows, err);
+    if (st != TC_OK)
+        return st;
+    *(int64_t *)wu_output_data(out, "objects") = (int64_t)rows;
+    item = wu_output_data(out, "object_item");
+    label = wu_output_data(out, "object_label");
+    for (size_t i = 0; i < work->item->n_objects; i++) {
+        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+
+        if (!is_kept(p, row))
+            continue;
+        *item++ = (int64_t)item_index;
+        *label++ = (int64_t)row->label;
+    }
+    for (size_t i = 3, word = 0; st == TC_OK && i < out->n; i++) {
+        fill(work, state, &out->arrays[i], word);
+        word += (size_t)wu_declared_elements(&out->arrays[i].declared);
+        st = tc_ask(work->poll, err);
+    }
+    return st;
+}
+
+/* Rows that are reached have labels, in order; what else they hold harms nobody. */
+tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
+{
+    const obj_params *const p = work->params;
+    const uint64_t done = ((const an_state_head *)state)->portions_done;
+    const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_portions(p) - 1) / obj_portions(p);
+    uint64_t label = 0;
+
+    for (size_t i = 0; i < work->item->n_objects; i++) {
+        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+
+        if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi
+                        : row->label != 0)
+            return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
+        label = row->label;
+    }
+    return TC_OK;
+}
+
+bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
+{
+    const obj_params *const p = params;
+
+    if (*(const int64_t *)wu_output_data(out, "objects") > 0)
+        return false;
+    if (item->n_objects == 0)
+        snprintf(text, size, "no objects: all its labels are 0");
+    else
+        snprintf(text, size, "no objects are left: all touch the border%s", p->exclude_border ?
+                 ", and parameters.exclude_border leaves them out" : "");
+    return true;
+}

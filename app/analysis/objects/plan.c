@@ -1,0 +1,70 @@
+/* objects: which items, and how the work is cut. */
+#include "app/analysis/objects/objects.h"
+
+#include "app/analysis/selftest.h"
+
+static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
+{
+    const obj_params *const p = params;
+    const uint64_t bytes = 8 * (uint64_t)item->n_objects * (obj_words(p, item) + 2);
+
+    if (item->n_masks > 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; objects takes labels alone", where);
+    /* FORMAT.md: a result has less than 4 GiB. */
+    if (bytes >= (uint64_t)4 << 30)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %u objects would give %llu GiB; ask for fewer families, distances or "
+                       "features", where, (unsigned)item->n_objects, (unsigned long long)(bytes >> 30));
+    return TC_OK;
+}
+
+static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
+{
+    const obj_params *const p = params;
+    const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz, objects = item->n_objects;
+    const bool texture = (p->families & OBJ_TEXTURE) != 0;
+    const double directions = !texture ? 0 : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
+    const double matrices = p->merge ? (double)p->n_distances : directions;
+    /* Of a thread: flags of rows, histogram, outline, matrix and the list of its cells. */
+    const uint64_t thread = 9 * (uint64_t)item->nx + (1 << 19) + ((uint64_t)1 << 20) +
+                            (texture ? 8 * (uint64_t)p->levels * (uint64_t)p->levels : 0);
+
+    (void)err;
+    out->portions = 1 + objects * obj_portions(p);
+    out->state_bytes = sizeof(an_state_head) + objects * obj_row_bytes(p, item);
+    out->most_rows = objects;
+    /* Pixels as they are read, labels, a run of 8 bytes for each pixel at most, grey levels; the state, and the arrays;
+     * of each label, of which there are 24 bits, two counts. */
+    out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) + 2 * (uint64_t)out->state_bytes + 12 * objects +
+                        ((uint64_t)128 << 20) + ((uint64_t)8 << 20);
+    out->thread_bytes = thread;
+    out->flops = (double)pixels * (120 + (item->is_stack ? 40 : 0) + 3 * directions) + (double)objects * (4000 + 6000 * matrices);
+    return TC_OK;
+}
+
+static const an_selftest selftests[] = {
+    { "{\"texture_features\":\"ibsi\",\"distances\":[1,3]}", 61, 47, 1, 8, false, 0x20444faa },
+    { "{\"aggregate\":\"merge\",\"levels\":256,\"range\":\"image\",\"exclude_border\":true}", 45, 70, 1, 16, false, 0xfe5c13e6 },
+    { "{\"levels\":9,\"distances\":[2],\"range\":[50,230]}", 37, 31, 12, 8, false, 0xd0a48818 },
+    { "{\"aggregate\":\"merge\",\"texture_features\":\"ibsi\",\"range\":\"type\"}", 30, 33, 29, 16, false, 0x3dca3a19 },
+    { .parameters = NULL }
+};
+
+const an_analysis an_objects = {
+    .name = "objects",
+    .summary = "shape, intensity and texture of each object of a label picture or stack",
+    .params_bytes = sizeof(obj_params),
+    .parameters = obj_parameters,
+    .derive_params = obj_derive_params,
+    .check_item = check_item,
+    .note_result = obj_note_result,
+    .plan = plan,
+    .init = an_starts_zeroed,
+    .check_state = obj_check_state,
+    .finish = obj_finish,
+    .expect = obj_expect,
+    .check_result = obj_check_result,
+    .cpu = &obj_cpu,
+    .takes_labels = true,
+    .one_kind = true,
+    .selftests = selftests
+};

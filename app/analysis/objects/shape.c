@@ -1,0 +1,694 @@
+/* objects: the shape of an object, from integer sums over its runs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/objects/objects.h"
+
+typedef __int128 i128;
+
+/* --- sums -------------------------------------------------------------------------------------- */
+
+void obj_sums_clear(obj_sums *s)
+{
+    *s = (obj_sums){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
+}
+
+static void widen(obj_sums *s, int axis, uint32_t lo, uint32_t hi)
+{
+    s->lo[axis] = lo < s->lo[axis] ? lo : s->lo[axis];
+    s->hi[axis] = hi > s->hi[axis] ? hi : s->hi[axis];
+}
+
+void obj_sums_merge(obj_sums *s, const obj_sums *other)
+{
+    s->area += other->area;
+    for (int i = 0; i < 3; i++) {
+        s->sum[i] += other->sum[i];
+        s->square[i] += other->square[i];
+        s->product[i] += other->product[i];
+        s->steps[i] += other->steps[i];
+        widen(s, i, other->lo[i], other->hi[i]);
+    }
+    for (int i = 0; i < 256; i++)
+        s->windows[i] += other->windows[i];
+}
+
+/* The sum of k^2 for k < n; n up to 65535. */
+static uint64_t squares_below(uint64_t n)
+{
+    return n == 0 ? 0 : (n - 1) * n * (2 * n - 1) / 6;
+}
+
+static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64_t x1)
+{
+    const uint64_t n = x1 - x0 + 1, x = n * (x0 + x1) / 2;
+
+    s->area += n;
+    s->sum[0] += n * z;
+    s->sum[1] += n * y;
+    s->sum[2] += x;
+    s->square[0] += n * z * z;
+    s->square[1] += n * y * y;
+    s->square[2] += squares_below(x1 + 1) - squares_below(x0);
+    s->product[0] += n * z * y;
+    s->product[1] += x * z;
+    s->product[2] += x * y;
+    widen(s, 0, (uint32_t)z, (uint32_t)z + 1);
+    widen(s, 1, (uint32_t)y, (uint32_t)y + 1);
+    widen(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
+}
+
+/* --- windows of 2 x 2 (x 2) pixels ---------------------------------------------------------------- */
+
+size_t obj_rows_bytes(const wu_item *item)
+{
+    return 9 * ((size_t)item->nx + 2);
+}
+
+/* Which of the pixels x0 - 1 to x1 + 1 of a row have the label. */
+static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, uint32_t x0, uint32_t x1, uint8_t *flags)
+{
+    const uint32_t *const labels = obj_labels(o->pixels, z, y);
+    const uint32_t n = x1 - x0 + 3;
+
+    if (labels == NULL) {
+        memset(flags, 0, n);
+        return;
+    }
+    flags[0] = x0 > 0 && labels[x0 - 1] == label;
+    for (uint32_t i = 1; i < n - 1; i++)
+        flags[i] = labels[x0 + i - 1] == label;
+    flags[n - 1] = x1 + 1 < o->pixels->nx && labels[x1 + 1] == label;
+}
+
+/* Windows are counted once, from the first of their rows that has a part of the object. rows: the
+ * window's, in the order of the raster, 2 or 4; ours: which of them the run is in. */
+static void count_windows(const uint8_t *const *rows, int n_rows, int ours, uint32_t n, uint64_t *windows)
+{
+    const unsigned full = n_rows == 2 ? 15 : 255;
+
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        unsigned window = 0, before = 0;
+
+        for (int r = 0; r < n_rows; r++) {
+            const unsigned two = rows[r][i] | rows[r][i + 1] << 1;
+
+            window |= two << 2 * r;
+            before |= r < ours ? two : 0;
+        }
+        if (before == 0 && window != full)
+            windows[window]++;
+    }
+}
+
+static int is_inside(const obj_item *o, int64_t y, int64_t x, uint32_t label)
+{
+    return y >= 0 && x >= 0 && y < o->pixels->ny && x < o->pixels->nx &&
+           o->pixels->labels[(size_t)y * o->pixels->nx + (size_t)x] == label;
+}
+
+/* Whether a pixel is inside, and one that shares a side with it is not. */
+static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
+{
+    return is_inside(o, y, x, label) &&
+           !(is_inside(o, y - 1, x, label) && is_inside(o, y + 1, x, label) && is_inside(o, y, x - 1, label) &&
+             is_inside(o, y, x + 1, label));
+}
+
+/* What a border pixel adds to the perimeter, by the numbers of its neighbours by a side and by a
+ * corner that are border pixels, too: the weights of Benkrid and Crookes. */
+static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
+{
+    /* [sides][corners]: 1 + index into steps; 0: nothing. */
+    static const uint8_t weights[5][5] = { { 0, 0, 2, 0, 0 }, { 0, 3, 3, 2, 0 }, { 1, 1, 1, 0, 0 }, { 1, 1, 1, 0, 0 },
+                                           { 0, 0, 0, 0, 0 } };
+    const int sides = is_border(o, y - 1, x, label) + is_border(o, y + 1, x, label) + is_border(o, y, x - 1, label) +
+                      is_border(o, y, x + 1, label);
+    const int corners = is_border(o, y - 1, x - 1, label) + is_border(o, y - 1, x + 1, label) +
+                        is_border(o, y + 1, x - 1, label) + is_border(o, y + 1, x + 1, label);
+
+    if (weights[sides][corners] != 0)
+        steps[weights[sides][corners] - 1]++;
+}
+
+/* rows: above, the run's own, below. */
+static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, uint32_t label,
+                        const uint8_t *const *rows, uint64_t *steps)
+{
+    for (uint32_t i = 1; i + 1 < n; i++)
+        if (!(rows[0][i] && rows[2][i] && rows[1][i - 1] && rows[1][i + 1]))
+            count_step(o, y, (int64_t)x0 + i - 1, label, steps);
+}
+
+static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1, uint8_t *scratch,
+                        obj_sums *s)
+{
+    const uint32_t n = x1 - x0 + 3, label = obj_labels(o->pixels, z, y)[x0];
+    const int slices = o->dims == 3 ? 3 : 1;
+    const uint8_t *rows[9];
+
+    /* Of the slice before, this one and the next: the rows above, here and below. */
+    for (int k = 0; k < 3 * slices; k++) {
+        uint8_t *const flags = scratch + k * ((size_t)o->pixels->nx + 2);
+
+        row_flags(o, (int64_t)z + (slices == 3 ? k / 3 - 1 : 0), (int64_t)y + k % 3 - 1, label, x0, x1, flags);
+        rows[k] = flags;
+    }
+    for (int wy = 0; wy < 2 && slices == 1; wy++)
+        count_windows(rows + wy, 2, 1 - wy, n, s->windows);
+    for (int w = 0; w < 4 && slices == 3; w++) {
+        const int first = w / 2 * 3 + w % 2;
+        const uint8_t *const window[4] = { rows[first], rows[first + 1], rows[first + 3], rows[first + 4] };
+
+        count_windows(window, 4, 3 - w, n, s->windows);
+    }
+    if (slices == 1)
+        count_steps(o, y, x0, n, label, rows, s->steps);
+}
+
+void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *rows, obj_sums *s)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t z = OBJ_RUN_Z(runs[i]), y = OBJ_RUN_Y(runs[i]);
+
+        add_moments(s, z, y, OBJ_RUN_X0(runs[i]), OBJ_RUN_X1(runs[i]));
+        if ((o->params->families & OBJ_SHAPE) != 0)
+            add_outline(o, z, y, OBJ_RUN_X0(runs[i]), OBJ_RUN_X1(runs[i]), rows, s);
+    }
+}
+
+/* Vertices - edges + faces - voxels of the union of closed pixels or voxels: a window is around a
+ * vertex; it has a half of each edge there, a quarter of each face and an eighth of each voxel. */
+static int64_t euler_number(const uint64_t *windows, int dims)
+{
+    static const uint8_t sides[6] = { 0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0 };    /* voxels on a side of the vertex */
+    const int n = 1 << dims;
+    int64_t sum = 0;
+
+    for (int w = 1; w < 1 << n; w++) {
+        int chi = n;                            /* in 1/n */
+
+        for (int a = 0; a < 2 * dims; a++)
+            chi -= (w & sides[a]) != 0 ? n / 2 : 0;
+        for (int a = 0; a < 2 * dims && dims == 3; a++)
+            for (int b = a + 1; b < 2 * dims; b++)
+                chi += (sides[a] & sides[b]) != 0 && (w & sides[a] & sides[b]) != 0 ? 2 : 0;
+        chi += dims == 2 ? __builtin_popcount((unsigned)w) : -__builtin_popcount((unsigned)w);
+        sum += chi * (int64_t)windows[w];
+    }
+    return sum / n;
+}
+
+/* --- surface ------------------------------------------------------------------------------------- */
+
+/*
+ * Marching cubes (Lorensen and Cline 1987), voxels inside joined across faces where that is
+ * ambiguous. A window of 2 x 2 x 2 voxel centres has 12 edges, at whose middles the surface passes:
+ * a to d run along x (at y, z = 00, 10, 01, 11), e to h along y (x, z), i to l along z (x, y); m is the
+ * middle of all. Each entry is a window of its kind (bit x + 2y + 4z: which are inside), and its
+ * surface as fans of triangles around their first letter. All others follow by symmetry.
+ */
+static const struct {
+    unsigned window;
+    const char *fans;
+} surfaces[] = {
+    { 1, "aei" }, { 3, "feij" }, { 6, "keajfb" }, { 7, "kbfji" }, { 15, "ijlk" }, { 22, "iajcgke eafbk afj" },
+    { 23, "jckbf ckg" }, { 24, "blf cgi" }, { 25, "caflg blge" }, { 27, "bljge cjg" }, { 30, "kgcjl aie" },
+    { 31, "kgcjl" }, { 60, "fjie ghlk" }, { 61, "mhgjfklh ajgkf" }, { 63, "hlkg" }, { 105, "ajf bek cig dlh" },
+    { 107, "bek cgi dhl" }, { 111, "cgi dhl" }, { 126, "aie dhl" }, { 127, "dhl" }
+};
+
+/* One of the 48 symmetries of the cube: axis i comes from axis `from[i]`, turned round or not. */
+typedef struct symmetry {
+    int from[3];
+    unsigned turned;           /* bit i: axis i */
+} symmetry;
+
+static symmetry symmetry_of(int i)
+{
+    static const uint8_t orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+    return (symmetry){ { orders[i / 8][0], orders[i / 8][1], orders[i / 8][2] }, (unsigned)i % 8 };
+}
+
+static unsigned turned_window(unsigned window, const symmetry *s)
+{
+    unsigned out = 0;
+
+    for (unsigned b = 0; b < 8; b++) {
+        unsigned to = 0;
+
+        for (int i = 0; i < 3; i++)
+            to |= ((b >> s->from[i] & 1) ^ (s->turned >> i & 1)) << i;
+        out |= (window >> b & 1) << to;
+    }
+    return out;
+}
+
+/* Where a letter is, in half voxels from the window's first, turned, and in micrometres. */
+static void point_of(char letter, const symmetry *s, const double spacing[3], double out[3])
+{
+    const int edge = letter - 'a', along = edge / 4;
+    int at[3] = { 1, 1, 1 };
+
+    for (int i = 0, bit = 0; i < 3 && edge < 12; i++)
+        if (i != along)
+            at[i] = 2 * (edge >> bit++ & 1);
+    for (int i = 0; i < 3; i++) {
+        const int turned = at[s->from[i]];
+
+        out[i] = ((s->turned >> i & 1) != 0 ? 2 - turned : turned) * spacing[2 - i] / 2;
+    }
+}
+
+static double triangle(const double a[3], const double b[3], const double c[3])
+{
+    const double u[3] = { b[0] - a[0], b[1] - a[1], b[2] - a[2] }, v[3] = { c[0] - a[0], c[1] - a[1], c[2] - a[2] };
+    const double x = u[1] * v[2] - u[2] * v[1], y = u[2] * v[0] - u[0] * v[2], z = u[0] * v[1] - u[1] * v[0];
+
+    return sqrt(x * x + y * y + z * z) / 2;
+}
+
+static double area_of(const char *fans, const symmetry *s, const double spacing[3])
+{
+    double area = 0, hub[3], last[3], next[3];
+
+    for (; *fans != '\0'; fans += *fans == ' ') {
+        point_of(*fans++, s, spacing, hub);
+        point_of(*fans++, s, spacing, last);
+        for (; *fans != '\0' && *fans != ' '; fans++) {
+            point_of(*fans, s, spacing, next);
+            area += triangle(hub, last, next);
+            memcpy(last, next, sizeof last);
+        }
+    }
+    return area;
+}
+
+void obj_window_areas(const double spacing[3], double area[256])
+{
+    bool known[256] = { [0] = true, [255] = true };
+
+    area[0] = area[255] = 0;
+    for (size_t k = 0; k < sizeof surfaces / sizeof surfaces[0]; k++)
+        for (int i = 0; i < 48; i++) {
+            const symmetry s = symmetry_of(i);
+            const unsigned window = turned_window(surfaces[k].window, &s);
+
+            if (!known[window])
+                area[window] = area_of(surfaces[k].fans, &s, spacing);
+            known[window] = true;
+        }
+}
+
+/* --- hull and pieces, of pictures ------------------------------------------------------------------- */
+
+enum { HULL_ROOM = 16384 };    /* a convex outline within 131,072 half pixels has far fewer corners */
+
+tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
+{
+    const size_t most = 3 * (size_t)item->ny + 3, runs = (size_t)item->nx / 2 + 1;
+    bool good;
+
+    h->room = most < HULL_ROOM ? most : HULL_ROOM;
+    h->left = malloc(h->room * sizeof *h->left);
+    h->right = malloc(h->room * sizeof *h->right);
+    h->outer = malloc(2 * h->room * sizeof *h->outer);
+    h->parent = malloc(2 * runs * sizeof *h->parent);
+    good = h->left != NULL && h->right != NULL && h->outer != NULL && h->parent != NULL;
+    for (int i = 0; i < 2; i++) {
+        h->row[i] = malloc(runs * sizeof *h->row[i]);
+        h->piece[i] = malloc(runs * sizeof *h->piece[i]);
+        good = good && h->row[i] != NULL && h->piece[i] != NULL;
+    }
+    return good ? TC_OK : tc_no_memory(err, "an outline");
+}
+
+void obj_outline_free(obj_outline *h)
+{
+    free(h->left);
+    free(h->right);
+    free(h->outer);
+    free(h->parent);
+    for (int i = 0; i < 2; i++) {
+        free(h->row[i]);
+        free(h->piece[i]);
+    }
+    *h = (obj_outline){ .left = NULL };
+}
+
+void obj_outline_clear(obj_outline *h)
+{
+    h->n_left = h->n_right = h->pieces = h->n_row[0] = h->n_row[1] = 0;
+}
+
+/* (b - a) x (c - a) */
+static int64_t cross(obj_point a, obj_point b, obj_point c)
+{
+    return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
+}
+
+/* Adds a point below all others to a side of the hull (Andrew's monotone chain). side: -1 left,
+ * 1 right. Of points in a row the outermost stays. */
+static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
+{
+    if (n > 0 && chain[n - 1].y == p.y) {
+        if (side * (p.x - chain[n - 1].x) <= 0)
+            return n;
+        n--;
+    }
+    while (n > 1 && side * cross(chain[n - 2], chain[n - 1], p) <= 0)
+        n--;
+    chain[n] = p;
+    return n + 1;
+}
+
+/* The middles of a pixel's sides, of the first and the last pixel of a row. */
+static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
+{
+    for (int32_t dy = -1; dy <= 1; dy++) {
+        const int32_t out = dy == 0;
+
+        h->n_left = add_point(h->left, h->n_left, (obj_point){ 2 * y + dy, 2 * x0 - out }, -1);
+        h->n_right = add_point(h->right, h->n_right, (obj_point){ 2 * y + dy, 2 * x1 + out }, 1);
+    }
+}
+
+static uint32_t root_of(uint32_t *parent, uint32_t i)
+{
+    while (parent[i] != i)
+        i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+/* A row is complete: its runs belong to the pieces of those that they touch in the row above.
+ * Pieces are known by the runs of one row alone: a piece that has none there has ended. */
+static void end_row(obj_outline *h)
+{
+    const obj_run *const above = h->row[0], *const here = h->row[1];
+    const size_t n_above = h->n_row[0], n = h->n_row[1];
+    const bool next = n > 0 && n_above > 0 && OBJ_RUN_Y(here[0]) == OBJ_RUN_Y(above[0]) + 1;
+    size_t a = 0;
+
+    /* Nodes: pieces of the row above by number, then this row's runs. */
+    for (size_t i = 0; i < n_above + n; i++)
+        h->parent[i] = (uint32_t)i;
+    h->pieces += n;
+    for (size_t i = 0; i < n && next; i++) {
+        while (a < n_above && OBJ_RUN_X1(above[a]) + 1 < OBJ_RUN_X0(here[i]))
+            a++;
+        for (size_t k = a; k < n_above && OBJ_RUN_X0(above[k]) <= OBJ_RUN_X1(here[i]) + 1; k++) {
+            const uint32_t r = root_of(h->parent, h->piece[0][k]), s = root_of(h->parent, (uint32_t)(n_above + i));
+
+            h->pieces -= r != s;
+            h->parent[r > s ? r : s] = r > s ? s : r;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        h->piece[1][i] = root_of(h->parent, (uint32_t)(n_above + i));
+}
+
+/* This row becomes the one above; its pieces are numbered by their first runs in it. */
+static void turn_row(obj_outline *h)
+{
+    obj_run *const row = h->row[0];
+    uint32_t *const piece = h->piece[0];
+    const size_t n = h->n_row[1], nodes = h->n_row[0] + n;
+
+    for (size_t i = 0; i < nodes; i++)
+        h->parent[i] = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *const number = &h->parent[h->piece[1][i]];
+
+        *number = *number == UINT32_MAX ? (uint32_t)i : *number;
+        h->piece[1][i] = *number;
+    }
+    h->row[0] = h->row[1];
+    h->piece[0] = h->piece[1];
+    h->n_row[0] = n;
+    h->row[1] = row;
+    h->piece[1] = piece;
+    h->n_row[1] = 0;
+}
+
+static void finish_row(obj_outline *h)
+{
+    const size_t n = h->n_row[1];
+
+    if (n == 0)
+        return;
+    add_row(h, (int32_t)OBJ_RUN_Y(h->row[1][0]), (int32_t)OBJ_RUN_X0(h->row[1][0]), (int32_t)OBJ_RUN_X1(h->row[1][n - 1]));
+    end_row(h);
+    turn_row(h);
+}
+
+void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (h->n_row[1] > 0 && OBJ_RUN_Y(h->row[1][0]) != OBJ_RUN_Y(runs[i]))
+            finish_row(h);
+        h->row[1][h->n_row[1]++] = runs[i];
+    }
+}
+
+/* Where a side of the hull is at y, in half pixels: numerator and denominator (> 0). *k: the corner
+ * to begin at, which only rises. */
+static void side_at(const obj_point *chain, size_t n, int32_t y, size_t *k, int64_t *num, int64_t *den)
+{
+    while (*k + 1 < n && chain[*k + 1].y < y)
+        ++*k;
+    if (*k + 1 == n) {
+        *num = chain[*k].x;
+        *den = 1;
+        return;
+    }
+    *den = chain[*k + 1].y - chain[*k].y;
+    *num = chain[*k].x * *den + (int64_t)(y - chain[*k].y) * (chain[*k + 1].x - chain[*k].x);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* Pixels whose centres are within the hull, its outline included, and the greatest distance of two
+ * middles of their sides, squared, in half pixels. The hull's sides are used up. */
+static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
+{
+    const int32_t y0 = h->left[0].y / 2 + (h->left[0].y > 0), y1 = h->left[h->n_left - 1].y / 2;
+    obj_outline pixels = { .left = h->outer, .right = h->outer + h->room };
+    size_t l = 0, r = 0;
+
+    *area = *feret = 0;
+    for (int32_t y = y0; y <= y1; y++) {
+        int64_t num, den, x0, x1;
+
+        side_at(h->left, h->n_left, 2 * y, &l, &num, &den);
+        x0 = -floor_div(-num, 2 * den);
+        side_at(h->right, h->n_right, 2 * y, &r, &num, &den);
+        x1 = floor_div(num, 2 * den);
+        if (x0 > x1)
+            continue;
+        *area += (uint64_t)(x1 - x0 + 1);
+        add_row(&pixels, y, (int32_t)x0, (int32_t)x1);
+    }
+    for (size_t i = 0; i < pixels.n_left; i++)
+        for (size_t k = 0; k < pixels.n_left + pixels.n_right; k++) {
+            const obj_point p = pixels.left[i],
+                            q = k < pixels.n_left ? pixels.left[k] : pixels.right[k - pixels.n_left];
+            const int64_t dy = q.y - p.y, dx = q.x - p.x;
+            const uint64_t square = (uint64_t)(dy * dy + dx * dx);
+
+            *feret = square > *feret ? square : *feret;
+        }
+    for (size_t i = 0; i < pixels.n_right; i++)
+        for (size_t k = i + 1; k < pixels.n_right; k++) {
+            const int64_t dy = pixels.right[k].y - pixels.right[i].y, dx = pixels.right[k].x - pixels.right[i].x;
+            const uint64_t square = (uint64_t)(dy * dy + dx * dx);
+
+            *feret = square > *feret ? square : *feret;
+        }
+}
+
+/* --- columns ----------------------------------------------------------------------------------------- */
+
+/* area^2 times the covariance of two axes (0 z, 1 y, 2 x), exactly. */
+static i128 covariance(const obj_sums *s, int i, int k)
+{
+    const uint64_t products = i == k ? s->square[i] : s->product[i + k - 1];
+
+    return (i128)s->area * products - (i128)s->sum[i] * s->sum[k];
+}
+
+static uint64_t *put_box(const obj_item *o, const obj_sums *s, uint64_t *at)
+{
+    for (int i = 3 - o->dims; i < 3; i++)
+        at = obj_put_int(at, s->lo[i]);
+    for (int i = 3 - o->dims; i < 3; i++)
+        at = obj_put_int(at, s->hi[i]);
+    for (int i = 3 - o->dims; i < 3; i++)
+        at = obj_put_real(at, (double)s->sum[i] / (double)s->area);
+    return at;
+}
+
+static double box_size(const obj_sums *s)
+{
+    double size = 1;
+
+    for (int i = 0; i < 3; i++)
+        size *= s->hi[i] - s->lo[i];
+    return size;
+}
+
+/* The ellipse of the same second moments. */
+static uint64_t *put_ellipse(const obj_sums *s, uint64_t *at)
+{
+    const double n = (double)s->area;
+    const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2), limit = (i128)1 << 62;
+    const double a = (double)yy / (n * n), b = (double)xx / (n * n), c = (double)yx / (n * n);
+    const double apart = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + apart) / 2;
+    double minor = (a + b - apart) / 2;
+
+    /* The lesser eigenvalue is the determinant by the greater one: exact where it is small. */
+    if (major > 0 && yy < limit && xx < limit)
+        minor = (double)(yy * xx - yx * yx) / (n * n) / (n * n) / major;
+    minor = minor > 0 ? minor < major ? minor : major : 0;
+    at = obj_put_real(at, 4 * sqrt(major));
+    at = obj_put_real(at, 4 * sqrt(minor));
+    at = obj_put_real(at, apart == 0 ? 0 : apart >= major ? 1 : sqrt(apart / major));
+    return obj_put_real(at, 0.5 * tc_atan2(2 * c, a - b));
+}
+
+static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline *h, bool border, uint64_t *at)
+{
+    const double area = (double)s->area;
+    const int64_t euler = euler_number(s->windows, 2);
+    const double perimeter = (double)s->steps[0] + (double)s->steps[1] * sqrt(2) + (double)s->steps[2] * ((1 + sqrt(2)) / 2);
+    uint64_t convex, feret;
+
+    finish_row(h);
+    measure_hull(h, &convex, &feret);
+    at = obj_put_int(at, (int64_t)s->area);
+    at = put_box(o, s, at);
+    at = obj_put_int(at, border);
+    at = obj_put_real(at, perimeter);
+    at = put_ellipse(s, at);
+    at = obj_put_real(at, sqrt(4 * area / TC_PI));
+    at = obj_put_int(at, (int64_t)convex);
+    at = obj_put_real(at, area / (double)convex);
+    at = obj_put_real(at, area / box_size(s));
+    at = obj_put_int(at, euler);
+    at = obj_put_int(at, (int64_t)h->pieces - euler);
+    at = obj_put_real(at, sqrt((double)feret) / 2);
+    return obj_put_real(at, perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
+}
+
+/* Eigenvalues of a symmetric matrix, by Jacobi's rotations; five sweeps leave nothing. */
+static void eigenvalues(double m[3][3], double out[3])
+{
+    for (int turn = 0; turn < 15; turn++) {
+        const int p = turn % 3 == 2, q = turn % 3 == 0 ? 1 : 2, r = 3 - p - q;
+        double t, c, s, rp, rq, theta;
+
+        if (m[p][q] == 0)
+            continue;
+        theta = (m[q][q] - m[p][p]) / (2 * m[p][q]);
+        t = (theta >= 0 ? 1 : -1) / (fabs(theta) + sqrt(theta * theta + 1));
+        c = 1 / sqrt(t * t + 1);
+        s = t * c;
+        m[p][p] -= t * m[p][q];
+        m[q][q] += t * m[p][q];
+        m[p][q] = m[q][p] = 0;
+        rp = m[r][p];
+        rq = m[r][q];
+        m[r][p] = m[p][r] = c * rp - s * rq;
+        m[r][q] = m[q][r] = s * rp + c * rq;
+    }
+    for (int i = 0; i < 3; i++)
+        out[i] = m[i][i] > 0 ? m[i][i] : 0;
+    for (int i = 0; i < 3; i++)        /* the greatest first */
+        for (int k = i + 1; k < 3; k++)
+            if (out[k] > out[i]) {
+                const double swap = out[i];
+
+                out[i] = out[k];
+                out[k] = swap;
+            }
+}
+
+/* Eigenvalues that are small beside the others are lost in their rounding: the determinant and the
+ * sum of its minors, which are exact for all but huge objects, tell them. An object that lies in a
+ * plane has exactly no height. */
+static void mend_small(const i128 c[3][3], const double scale[3], double out[3])
+{
+    const i128 limit = (i128)1 << 40;
+    double minors = 0, product;
+    i128 det = 0;
+
+    if (c[0][0] > limit || c[1][1] > limit || c[2][2] > limit || out[0] == 0)
+        return;
+    for (int i = 0; i < 3; i++) {
+        const int k = (i + 1) % 3, l = (i + 2) % 3;
+
+        minors += (double)(c[i][i] * c[k][k] - c[i][k] * c[i][k]) * (scale[i] * scale[k]);
+        det += c[0][i] * (c[1][k] * c[2][l] - c[1][l] * c[2][k]);
+    }
+    product = (double)det * (scale[0] * scale[1] * scale[2]) / out[0];       /* of the lesser two */
+    if (out[1] < 1e-3 * out[0]) {
+        const double sum = (minors - product) / out[0];
+
+        out[1] = sum - out[2] > 0 ? sum - out[2] : 0;
+        if (det == 0)
+            out[1] = sum > 0 ? sum : 0;
+    }
+    if (out[2] < 1e-3 * out[1] || det == 0)
+        out[2] = out[1] == 0 ? 0 : product / out[1];
+}
+
+static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border, uint64_t *at)
+{
+    const double *const spacing = o->item->spacing, n = (double)s->area;
+    const double volume = n * (spacing[0] * spacing[1] * spacing[2]);
+    double m[3][3], axes[3], scale[3], surface = 0;
+    i128 c[3][3];
+
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            c[i][k] = covariance(s, i < k ? i : k, i < k ? k : i);
+            m[i][k] = (double)c[i][k] / (n * n) * (spacing[i] * spacing[k]);
+        }
+    for (int i = 0; i < 3; i++)
+        scale[i] = spacing[i] * spacing[i] / (n * n);
+    eigenvalues(m, axes);
+    mend_small(c, scale, axes);
+    for (int w = 0; w < 256; w++)
+        surface += (double)s->windows[w] * o->window_area[w];
+    at = obj_put_int(at, (int64_t)s->area);
+    at = put_box(o, s, at);
+    at = obj_put_int(at, border);
+    at = obj_put_real(at, volume);
+    for (int i = 0; i < 3; i++)
+        at = obj_put_real(at, sqrt(20 * axes[i]));
+    at = obj_put_real(at, surface);
+    at = obj_put_real(at, tc_cbrt(36 * TC_PI * volume * volume) / surface);
+    at = obj_put_real(at, n / box_size(s));
+    return obj_put_int(at, euler_number(s->windows, 3));
+}
+
+uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, uint64_t *at)
+{
+    const bool border = obj_at_border(o, s);
+
+    return o->dims == 3 ? put_shape_3d(o, s, border, at) : put_shape_2d(o, s, h, border, at);
+}
+
+bool obj_at_border(const obj_item *o, const obj_sums *s)
+{
+    const uint32_t size[3] = { o->item->nz, o->item->ny, o->item->nx };
+
+    for (int i = 3 - o->dims; i < 3; i++)
+        if (s->lo[i] == 0 || s->hi[i] == size[i])
+            return true;
+    return false;
+}
