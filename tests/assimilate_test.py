@@ -233,6 +233,17 @@ def check_values(db, name):
     ok(keys and [r[0] for r in got] == ids and not wrong, name + ": values of the items", wrong)
 
 
+def test_micrometres():
+    """Where an item says how large its pixels are, and nowhere else."""
+    a, ids = load("cells"), item_ids("a.sqlite", "cells")
+    got = np.array(query("a.sqlite", "SELECT area_um2, bbox_y0_um, bbox_x1_um, centroid_y_um, centroid_x_um FROM cellcount_regions "
+                                     "WHERE item BETWEEN ? AND ? ORDER BY item, n", ids[0], ids[-1]), float)
+    y, x = np.where(a["region_item"] < 1, 0.5, np.nan), np.where(a["region_item"] < 1, 0.25, np.nan)
+    want = np.stack([a["region_area"] * y * x, a["region_bbox"][:, 0] * y, a["region_bbox"][:, 3] * x, a["region_centroid"][:, 0] * y,
+                     a["region_centroid"][:, 1] * x], axis=1)
+    ok(np.isfinite(want).any() and np.isnan(want).any() and np.array_equal(got, want, equal_nan=True), "micrometres", "%s\n%s" % (got, want))
+
+
 def check_content(db, name, checked):
     check_unit(db, name, checked)
     tables = [d["table"] for d in result_json(name)["arrays"] if d["role"] == "item"]
@@ -250,6 +261,7 @@ def test_content(names):
         ok(r.returncode == 0 and r.stdout == name + ": stored\n" and r.stderr == "", name + ": added", r.stderr)
     for name in names:
         check_content("a.sqlite", name, "workunit")
+    test_micrometres()
     for name in reversed(names):
         r = assimilate("--db", path("b.sqlite"), path(name + ".npz"))
         ok(r.returncode == 0, name + ": added without the work unit", r.stderr)

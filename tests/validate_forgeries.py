@@ -323,6 +323,10 @@ def broken_arrays(honest):
         r.arrays = {k: r.arrays[k] for k in keys}
         return r.bytes()
 
+    if "item_spacing" in honest.arrays:
+        r = honest.copy()
+        r.arrays["item_spacing"][0, 1] *= 2
+        yield "another size of pixels", r.bytes(), "array item_spacing: is not what the work unit gives"
     no_header = "its header is not that of"
     yield "a narrower type", changed(npy(wide)), "array %s: is of a wrong type" % name
     yield "unsigned", changed(npy(a, descr="<u8")), no_header

@@ -263,7 +263,7 @@ def tools():
         tap.ok(labels.max() == 2 and colour == (labels > 0).sum() and len(tables[-1].splitlines()) == 3,
                "%s: packed, run, valid, exported, two cells in colour" % source,
                "%d coloured, %d inside\n%s" % (colour, (labels > 0).sum(), tables[-1]))
-    tap.ok(tables[0] == tables[1], "a folder of slices is the same stack as a TIFF of several pages", tables)
+    tap.ok(tables[0].replace("walls.tif", "walls") == tables[1], "a folder of slices is the same stack as a TIFF of several pages", tables)
 
 
 def refusals():

@@ -399,6 +399,35 @@ def test_sizes():
     ok(r.returncode == 0 and "series of times" in r.stderr, "the same by OME", r.stderr)
 
 
+def test_micrometres():
+    """Beside pixels in the tables, where the size of a pixel is known."""
+    spots = np.full((50, 60), 200, np.uint8)
+    spots[5:12, 6:15] = spots[18:25, 20:30] = 40
+    for given, suffix in ((["--spacing", "0.5,0.25"], True), ([], False)):
+        unit, result, folder = path("um.zip"), path("um.npz"), path("um")
+        Image.fromarray(spots).save(path("spots.png"))
+        wu("pack", "--analysis", "cellcount", *given, "-o", unit, path("spots.png"))
+        run([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+        r = wu("export", result, "-o", folder)
+        rows = [dict(zip(read_csv(folder, "regions.csv")[0], row)) for row in read_csv(folder, "regions.csv")[1:]]
+        um = {k: [float(row[k]) for row in rows] for k in rows[0] if "_um" in k}
+        if not suffix:
+            ok(um == {} and r.stderr == "", "without a size of a pixel there are no micrometres", um)
+            continue
+        ok(r.stderr == "" and um == {"area_um2": [63 * 0.125, 70 * 0.125], "bbox_y0_um": [2.5, 9], "bbox_x0_um": [1.5, 5], "bbox_y1_um": [6, 12.5],
+                                     "bbox_x1_um": [3.75, 7.5], "centroid_y_um": [4, 10.5], "centroid_x_um": [2.5, 6.125]}, "regions in micrometres", um)
+        r = wu("show", result)
+        ok("area_um2" in r.stdout and "7.875" in r.stdout, "show has micrometres", r.stdout)
+        with np.load(result) as z:
+            ok(np.array_equal(z["item_spacing"], [[np.nan, 0.5, 0.25]], equal_nan=True), "the result has the size", z["item_spacing"])
+    r = wu("pack", "--analysis", "voting", "--param", "radius=4", "--param", "polarity=dark", "--spacing", "0.5,0.25", "-o", path("um.zip"), path("spots.png"))
+    run([TEXCELL, "run", path("um.zip"), "-o", path("um.npz"), "--device", "cpu", "--quiet"])
+    wu("export", path("um.npz"), "-o", path("um"))
+    rows = read_csv(path("um"), "points.csv")
+    ok(rows[0] == ["item", "source", "y", "x", "y_um", "x_um", "score"] and len(rows) > 1
+       and all(float(r[4]) == float(r[2]) / 2 and float(r[5]) == float(r[3]) / 4 for r in rows[1:]), "points in micrometres", rows[:2])
+
+
 def test_orientation():
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -1137,7 +1166,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_micrometres, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

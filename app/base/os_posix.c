@@ -138,6 +138,12 @@ bool os_make_folder(const char *path)
 
 bool os_folder_takes_files(const char *path)
 {
+    struct stat st;
+
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
     return access(path, W_OK | X_OK) == 0;
 }
 

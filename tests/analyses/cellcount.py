@@ -43,7 +43,8 @@ ESTIMATES = [(["split=distance", "labels=true"], SMOOTH)]
 
 DATA_SET = {
     "cells": ({"labels": True, "fill_holes": True},
-              [item("c%d" % i, [c], source="healthy/\u00fcber c %d.png" % i if i < 2 else None) for i, c in enumerate(CELLS)]),
+              [item("c%d" % i, [c], source="healthy/\u00fcber c %d.png" % i if i < 2 else None,
+                    spacing=[0.5, 0.25] if i < 1 else None) for i, c in enumerate(CELLS)]),
     "count": ({"min_area": 10}, [item("c%d" % i, [c]) for i, c in enumerate(CELLS)]),
 }
 

@@ -23,7 +23,7 @@ JOBS = {
 }
 
 
-KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "stack": "48228ccf"}
+KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "stack": "25a23cb6"}
 
 
 def random_job(rng):

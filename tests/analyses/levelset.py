@@ -16,7 +16,7 @@ JOBS = {
 }
 
 
-KNOWN = {"plain": "cb19d71b", "stopping": "5305e0ae", "stack": "93cc4c61"}
+KNOWN = {"plain": "cb19d71b", "stopping": "5305e0ae", "stack": "665ad502"}
 
 
 def random_job(rng):

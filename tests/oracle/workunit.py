@@ -66,6 +66,8 @@ def write(path, analysis, parameters, items):
             entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
         else:
             entry["image"] = files[0]
+            if it["spacing"]:
+                entry["spacing"] = it["spacing"]
         if it.get("source"):
             entry["source"] = it["source"]
         if masks:
@@ -74,7 +76,8 @@ def write(path, analysis, parameters, items):
             entry["labels"] = labels if it["stack"] else labels[0]
             entry["objects"] = len(np.setdiff1d(np.unique(np.stack(it["labels"])), [0]))
         described.append(entry)
-    job = {"format": "texcell-workunit", "version": 2 if any("source" in e or "labels" in e for e in described) else 1,
+    new = any("source" in e or "labels" in e or "image" in e and "spacing" in e for e in described)
+    job = {"format": "texcell-workunit", "version": 2 if new else 1,
            "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:
         for name, data in [("job.json", json.dumps(job))] + members:

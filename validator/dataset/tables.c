@@ -59,7 +59,7 @@ static void column_title(const target *t, size_t i, char out[WU_TITLE_MAX])
 
 static const char *column_type(const target *t, size_t i)
 {
-    const wu_dtype dtype = t->table->arrays[t->table->columns[i].array].info->dtype;
+    const wu_dtype dtype = wu_column_dtype(t->table, i);
 
     return dtype == WU_STR ? "TEXT" : dtype == WU_F32 || dtype == WU_F64 ? "REAL" : "INTEGER";
 }
@@ -195,7 +195,7 @@ static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 }
 
 /* The row at hand, cut or whole; n: its number within its item. */
-static tc_status insert_row(const target *t, const wu_cursor *cursor, int64_t item, int64_t n, tc_err *err)
+static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, int64_t n, tc_err *err)
 {
     tc_status st = TC_OK;
 

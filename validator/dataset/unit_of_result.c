@@ -48,9 +48,22 @@ static void find_signs(reading *in)
     }
 }
 
+/* As wu_add_item_names writes it. */
+static void take_spacing(const reading *in, wu_item *item, size_t number)
+{
+    const double *const um = in->file.item_spacing == NULL ? NULL : in->file.item_spacing + 3 * number;
+
+    item->has_spacing = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0;
+    item->has_pixel = um != NULL && !(um[0] > 0) && um[1] > 0 && um[2] > 0;
+    if (item->has_spacing)
+        memcpy(item->spacing, um, sizeof item->spacing);
+    if (item->has_pixel)
+        memcpy(item->pixel, um + 1, sizeof item->pixel);
+}
+
 /* All that is asked of a size is to bound the rows of a table: without a picture it is as
  * large as may be. */
-static void find_size(const reading *in, wu_item *item)
+static void find_size(const reading *in, wu_item *item, size_t number)
 {
     size_t index;
 
@@ -64,6 +77,7 @@ static void find_size(const reading *in, wu_item *item)
         item->nx = (uint32_t)info->shape[info->ndim - 1];
         item->nz = item->is_stack ? (uint32_t)info->shape[0] : 1;
     }
+    take_spacing(in, item, number);
     item->n_images = item->nz;
 }
 
@@ -95,7 +109,7 @@ static tc_status read_items(const reading *in, wu_job *job, tc_err *err)
         else if ((item->name = strdup(name)) == NULL || !copy_source(in, item, job->n_items) || json_object_set_new(seen, name, json_true()) != 0)
             st = tc_no_memory(err, in->path);
         else
-            find_size(in, item);
+            find_size(in, item, job->n_items);
     }
     json_decref(seen);
     return st;

@@ -55,6 +55,8 @@ typedef struct wu_declared {
     uint64_t rows;                 /* of an array of the whole result */
 } wu_declared;
 
+#define WU_ITEM_SPACING "item_spacing"   /* an array of the whole result that is not declared */
+
 bool wu_is_picture(wu_role role);
 /* The name of the array: a picture's with the item's in it. Cut at size. */
 void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);

@@ -1,6 +1,7 @@
 #include "workunits/format/result.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,6 +335,26 @@ static tc_status write_once(const result_writer *r, const wu_output *once)
     return st;
 }
 
+static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
+{
+    const uint64_t shape[2] = { job->n_items, 3 };
+    void *data = NULL;
+    bool any = false;
+    for (size_t i = 0; i < job->n_items; i++)
+        any = any || job->items[i].has_spacing || job->items[i].has_pixel;
+    if (!any)
+        return TC_OK;
+    const tc_status st = wu_output_add(out, WU_ONCE, WU_ITEM_SPACING, WU_F64, 0, 2, shape, &data, err);
+    double *at = data;
+    for (size_t i = 0; st == TC_OK && i < job->n_items; i++, at += 3) {
+        const wu_item *const item = &job->items[i];
+        at[0] = item->has_spacing ? item->spacing[0] : (double)NAN;
+        for (size_t k = 0; k < 2; k++)
+            at[k + 1] = item->has_spacing ? item->spacing[k + 1] : item->has_pixel ? item->pixel[k] : (double)NAN;
+    }
+    return st;
+}
+
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 {
     const uint64_t n = job->n_items;
@@ -344,7 +365,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
     const tc_status st = wu_output_add(out, WU_ONCE, "item_names", WU_STR, (uint32_t)width, 1, &n, &chars, err);
     for (size_t i = 0; st == TC_OK && i < job->n_items; i++)
         wu_utf8_to_ucs4(job->items[i].name, (uint32_t *)chars + i * width, (uint32_t)width);
-    return st;
+    return st == TC_OK ? add_spacing(job, out, err) : st;
 }
 
 /* --- arrays of the items ------------------------------------------------------------------ */

@@ -68,7 +68,8 @@ typedef tc_status (*wu_output_source)(void *user, size_t index, wu_output *out, 
  * caller's; NULL: no memory. */
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared);
 
-/* Adds the array item_names, as wide as the longest. */
+/* Adds the array item_names, as wide as the longest, and where any item says how large its pixels are
+ * item_spacing: [items, 3], z, y, x in micrometres, NaN for what is not said, and for z of a picture. */
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
 /* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the

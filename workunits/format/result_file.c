@@ -65,6 +65,20 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
                                   file->path, WU_RESULT_JSON);
 }
 
+static tc_status read_spacing(wu_result_file *file, tc_err *err)
+{
+    const long index = wu_npz_find(file->npz, WU_ITEM_SPACING);
+    const wu_array_info *const info = index < 0 ? NULL : wu_npz_info(file->npz, (size_t)index);
+    void *data = NULL;
+    if (info == NULL)
+        return TC_OK;
+    if (info->dtype != WU_F64 || info->ndim != 2 || info->shape[0] != file->n_items || info->shape[1] != 3)
+        return tc_fail(err, TC_BAD_INPUT, "%s: " WU_ITEM_SPACING ": must have three numbers for each item", file->path);
+    const tc_status status = wu_npz_load(file->npz, (size_t)index, &data, err);
+    file->item_spacing = data;
+    return status;
+}
+
 /* An axis whose entries are the rows of an array is as long as that. */
 static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
 {
@@ -106,6 +120,8 @@ tc_status wu_result_file_open(const char *path, const wu_npz_limits *limits, wu_
         status = read_names(out, err);
     if (status == TC_OK)
         status = read_sources(out, err);
+    if (status == TC_OK)
+        status = read_spacing(out, err);
     return status;
 }
 
@@ -115,6 +131,7 @@ void wu_result_file_close(wu_result_file *file)
         free(file->item_names[i]);
     free(file->item_names);
     free(file->item_sources);
+    free(file->item_spacing);
     wu_declared_free(file->declared, file->n_declared);
     wu_npz_reader_close(&file->npz);
     *file = (wu_result_file){ 0 };
@@ -214,15 +231,58 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     return TC_OK;
 }
 
-static tc_status number_columns(wu_table *table, tc_err *err)
+/* The length of a pixel along the axis that a word names ("y", "x1"); -1: it names none. */
+static int axis_of(const char *word)
 {
-    size_t column = 0;
-    table->columns = calloc(table->n_columns + 1, sizeof *table->columns);
+    const char *const at = word[0] == '\0' ? NULL : strchr("zyx", word[0]);
+    return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
+}
+
+/* What a value in pixels is to be multiplied with to be in micrometres, NaN where that is not known:
+ * *power 1 for a length or a place, 2 for an area, 0 if it is none of them. spacing: z, y, x. */
+static double micrometres(const wu_declared *d, size_t element, const double *spacing, int *power)
+{
+    const bool pixel = d->unit != NULL && (strcmp(d->unit, "pixel") == 0 || strcmp(d->unit, "voxel") == 0);
+    const double y = spacing[1], x = spacing[2];
+    *power = 0;
+    if (pixel && d->n_axes == 1 && d->axes[0].words != NULL && axis_of(d->axes[0].words[element]) >= 0) {
+        *power = 1;
+        return spacing[axis_of(d->axes[0].words[element])];
+    }
+    if (d->n_axes == 0 && d->unit != NULL && strcmp(d->unit, "pixel^2") == 0) {
+        *power = 2;
+        return y * x;
+    }
+    if (d->n_axes == 0 && pixel && d->unit[0] == 'p') {
+        *power = 1;
+        return y == x ? y : (double)NAN;
+    }
+    return NAN;
+}
+
+static int power_of(const wu_table *table, const wu_column *c)
+{
+    static const double any[3] = { 1, 1, 1 };
+    int power;
+    (void)micrometres(table->arrays[c->array].declared, c->element, any, &power);
+    return power;
+}
+
+/* Those of an array stand beside each other: as they are, then in micrometres. */
+static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
+{
+    const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;
+    table->n_columns = 0;
+    table->columns = calloc(most + 1, sizeof *table->columns);
     if (table->columns == NULL)
         return tc_no_memory(err, "the columns of a table");
     for (size_t i = table->has_item; i < table->n_arrays; i++)
-        for (size_t k = 0; column < table->n_columns && k < wu_declared_elements(table->arrays[i].declared); k++)
-            table->columns[column++] = (wu_column){ i, k };
+        for (int in_um = 0; in_um <= (file->item_spacing != NULL); in_um++)
+            for (size_t k = 0; table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared); k++) {
+                const wu_column column = { i, k, in_um };
+                if (!in_um || power_of(table, &column) > 0)
+                    table->columns[table->n_columns++] = column;
+            }
     return TC_OK;
 }
 
@@ -249,7 +309,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     }
     if (status == TC_OK && table->n_arrays > 0) {
         out->n++;
-        status = number_columns(table, err);
+        status = number_columns(file, table, err);
     }
     return status;
 }
@@ -275,6 +335,8 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
         return tc_no_memory(err, "tables");
     tc_status status = TC_OK;
     out->used[wu_npz_find(file->npz, "item_names")] = true;
+    if (file->item_spacing != NULL)
+        out->used[wu_npz_find(file->npz, WU_ITEM_SPACING)] = true;
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
         const wu_declared *const d = &file->declared[i];
         size_t index = 0;
@@ -302,6 +364,15 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 {
     const wu_column *const c = &table->columns[column];
     wu_title(table->arrays[c->array].declared, c->element, 0, out);
+    const size_t n = strlen(out);
+    if (c->in_um)
+        snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
+}
+
+wu_dtype wu_column_dtype(const wu_table *table, size_t column)
+{
+    const wu_column *const c = &table->columns[column];
+    return c->in_um ? WU_F64 : table->arrays[c->array].info->dtype;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -366,11 +437,35 @@ void wu_cursor_close(wu_cursor *cursor)
     *cursor = (wu_cursor){ 0 };
 }
 
-const void *wu_cursor_value(const wu_cursor *cursor, size_t column, const wu_array_info **info)
+double wu_value_number(const wu_array_info *info, const void *data)
 {
+    union { uint8_t u8; int32_t i32; int64_t i64; float f32; double f64; } value = { 0 };
+    memcpy(&value, data, wu_dtype_size(info->dtype, 0));
+    switch (info->dtype) {
+    case WU_BOOL:
+    case WU_U8: return value.u8;
+    case WU_I32: return value.i32;
+    case WU_I64: return (double)value.i64;
+    case WU_F32: return (double)value.f32;
+    case WU_F64: return value.f64;
+    default: return NAN;
+    }
+}
+
+const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info)
+{
+    static const wu_array_info f64 = { .dtype = WU_F64 };
     const wu_column *const c = &cursor->table->columns[column];
-    *info = cursor->table->arrays[c->array].info;
-    return cursor->arrays[c->array].data + c->element * wu_dtype_size((*info)->dtype, (*info)->width);
+    const wu_table_array *const array = &cursor->table->arrays[c->array];
+    const void *const data = cursor->arrays[c->array].data + c->element * wu_dtype_size(array->info->dtype, array->info->width);
+    int power;
+    *info = array->info;
+    if (!c->in_um)
+        return data;
+    *info = &f64;
+    cursor->um = wu_value_number(array->info, data) *
+                 micrometres(array->declared, c->element, cursor->file->item_spacing + 3 * cursor->item, &power);
+    return &cursor->um;
 }
 
 /* C's printf spells these in more than one way. */
@@ -406,7 +501,7 @@ void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL
     }
 }
 
-void wu_cursor_text(const wu_cursor *cursor, size_t column, char out[WU_CELL_MAX])
+void wu_cursor_text(wu_cursor *cursor, size_t column, char out[WU_CELL_MAX])
 {
     const wu_array_info *info;
     const void *const data = wu_cursor_value(cursor, column, &info);

@@ -16,6 +16,7 @@ typedef struct wu_result_file {
     size_t n_items;
     char **item_names;         /* UTF-8 */
     const char **item_sources; /* which file each was made of, "" where that is not known; NULL: of none */
+    double *item_spacing;      /* [n_items][3]: z, y, x of a voxel in micrometres, NaN: not said; NULL: of none */
     int version;               /* of its format: 1 declares nothing */
     size_t n_declared;
     wu_declared *declared;     /* as result.json says; whether the arrays fit it is not known */
@@ -41,6 +42,7 @@ typedef struct wu_table_array {
 
 typedef struct wu_column {
     size_t array, element;     /* of the table's arrays; within a row of it */
+    bool in_um;                /* the same in micrometres (um, um2), which follow from item_spacing */
 } wu_column;
 
 typedef struct wu_table {
@@ -64,6 +66,8 @@ typedef struct wu_tables {
  * not fit their declarations or each other. wu_tables_free also after a failure. */
 tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err);
 void wu_tables_free(wu_tables *tables);
+/* Of its values. */
+wu_dtype wu_column_dtype(const wu_table *table, size_t column);
 void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX]);
 
 /* Reads a table row by row with the memory of one row. */
@@ -72,6 +76,7 @@ typedef struct wu_cursor {
     const wu_table *table;
     uint64_t row;              /* number of the row at hand */
     size_t item;               /* whose it is */
+    double um;                 /* what wu_cursor_value gave last, of a column in micrometres */
     struct wu_cursor_array {
         wu_npz_stream *stream;
         size_t row_bytes;
@@ -85,13 +90,15 @@ tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_c
  * row is of no item. */
 tc_status wu_cursor_next(wu_cursor *cursor, bool *more, tc_err *err);
 void wu_cursor_close(wu_cursor *cursor);
-/* A value of the row at hand, and of which type it is. */
-const void *wu_cursor_value(const wu_cursor *cursor, size_t column, const wu_array_info **info);
+/* A value of the row at hand, until the next call, and of which type it is. */
+const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_info **info);
 
 enum { WU_CELL_MAX = 2048 };
 /* One element at `data` as text: numbers with as many digits as give them back exactly,
  * text as it is (cut at WU_CELL_MAX). */
 void wu_value_text(const wu_array_info *info, const void *data, char out[WU_CELL_MAX]);
-void wu_cursor_text(const wu_cursor *cursor, size_t column, char out[WU_CELL_MAX]);
+/* A number of any type; NaN for text. */
+double wu_value_number(const wu_array_info *info, const void *data);
+void wu_cursor_text(wu_cursor *cursor, size_t column, char out[WU_CELL_MAX]);
 
 #endif

@@ -88,6 +88,8 @@ static void put_item_head(wu_report *r, size_t item)
     if (head != NULL && head->has_spacing)
         wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0], head->spacing[1],
                     head->spacing[2]);
+    if (head != NULL && head->has_pixel)
+        wu_page_put(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0], head->pixel[1]);
     wu_page_put(page, "</p>\n");
 }
 

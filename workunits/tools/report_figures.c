@@ -383,9 +383,9 @@ static void put_points(const shown *s, const panel *p)
 /* A bar of 1, 2 or 5 times a power of ten micrometres, up to a quarter of the width. */
 static void put_scale(const shown *s)
 {
-    if (s->head == NULL || !s->head->has_spacing)
+    if (s->head == NULL || (!s->head->has_spacing && !s->head->has_pixel))
         return;
-    const double um = s->head->spacing[2], most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
+    const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2], most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
     const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
     const double left = s->nx * 0.03, top = s->ny * 0.95;
     wu_page_put(&s->r->page, "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"

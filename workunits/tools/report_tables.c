@@ -19,23 +19,6 @@ typedef struct spread {
     uint64_t bins[BINS];
 } spread;
 
-/* NaN where it is no number. */
-static double value_of(const wu_array_info *info, const void *data)
-{
-    union { uint8_t u8; int32_t i32; int64_t i64; float f32; double f64; } v = { 0 };
-    if (info->dtype == WU_STR)
-        return NAN;
-    memcpy(&v, data, wu_dtype_size(info->dtype, 0));
-    switch (info->dtype) {
-    case WU_BOOL:
-    case WU_U8: return v.u8;
-    case WU_I32: return v.i32;
-    case WU_I64: return (double)v.i64;
-    case WU_F32: return (double)v.f32;
-    default: return v.f64;
-    }
-}
-
 static size_t shown_columns(const wu_table *table)
 {
     return table->n_columns < MAX_COLUMNS ? table->n_columns : MAX_COLUMNS;
@@ -82,7 +65,7 @@ static tc_status look_through(const wu_report *r, const wu_table *table, spread 
         for (size_t c = 0; c < shown_histograms(table); c++) {
             const wu_array_info *info;
             const void *const value = wu_cursor_value(&cursor, c, &info);
-            look(&spreads[c], value_of(info, value), binned);
+            look(&spreads[c], wu_value_number(info, value), binned);
         }
     }
     wu_cursor_close(&cursor);
@@ -94,7 +77,7 @@ static void put_title(wu_page *page, const wu_table *table, size_t column)
     char title[WU_TITLE_MAX];
     wu_column_title(table, column, title);
     wu_page_text(page, title);
-    if (declared_of(table, column)->unit != NULL) {
+    if (declared_of(table, column)->unit != NULL && !table->columns[column].in_um) {
         wu_page_put(page, " <small>");
         wu_page_text(page, declared_of(table, column)->unit);
         wu_page_put(page, "</small>");
@@ -159,7 +142,7 @@ static void put_cell(wu_page *page, const wu_array_info *info, const void *data)
         wu_page_put(page, "<td>");
         wu_page_text(page, text);
     } else if (info->dtype == WU_F32 || info->dtype == WU_F64) {
-        wu_page_put(page, "<td class=n data-v=\"%s\">%.6g", text, value_of(info, data));
+        wu_page_put(page, "<td class=n data-v=\"%s\">%.6g", text, wu_value_number(info, data));
     } else {
         wu_page_put(page, "<td class=n>%s", text);
     }
@@ -167,7 +150,7 @@ static void put_cell(wu_page *page, const wu_array_info *info, const void *data)
 }
 
 /* The row's number in pictures: its key, or which row of the table it is. */
-static void put_row_start(wu_page *page, const wu_cursor *cursor)
+static void put_row_start(wu_page *page, wu_cursor *cursor)
 {
     char key[WU_CELL_MAX];
     snprintf(key, sizeof key, "%" PRIu64, cursor->row + 1);
@@ -179,7 +162,7 @@ static void put_row_start(wu_page *page, const wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
-static void put_row(wu_report *r, const wu_cursor *cursor)
+static void put_row(wu_report *r, wu_cursor *cursor)
 {
     const bool pictured = cursor->item < r->n_items;
     put_row_start(&r->page, cursor);

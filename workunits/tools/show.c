@@ -194,7 +194,7 @@ static void print_arrays(const wu_result_file *file, bool all)
 }
 
 /* The cell as people read it: six digits, unless all is wanted. Column 0 is the item's name. */
-static void cell_text(const wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX])
+static void cell_text(wu_cursor *cursor, size_t column, bool all, char out[WU_CELL_MAX])
 {
     const wu_array_info *info;
     if (column == 0) {
@@ -223,7 +223,7 @@ static void print_padded(const char *text, size_t width)
 }
 
 /* A line of the table: its titles where there is no cursor. The first column is wide. */
-static void print_line(const wu_table *table, const wu_cursor *cursor, bool all)
+static void print_line(const wu_table *table, wu_cursor *cursor, bool all)
 {
     char title[WU_TITLE_MAX], text[WU_CELL_MAX];
     for (size_t c = 0; c <= table->n_columns; c++) {

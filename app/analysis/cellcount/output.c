@@ -123,7 +123,7 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
         { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
         { "region_item", WU_I64, WU_ITEM, .table = "regions" },
         { "region_label", WU_I64, WU_KEY, "regions", .title = "label" },
-        { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel" },
+        { "region_area", WU_I64, WU_VALUE, "regions", "area", .unit = "pixel^2" },
         { "region_bbox", WU_I64, WU_VALUE, "regions", "bbox", "pixel", .n_axes = 1, .axes = { box } },
         { "region_centroid", WU_F64, WU_VALUE, "regions", "centroid", "pixel", .n_axes = 1, .axes = { place } },
         { "region_mean", WU_F64, WU_VALUE, "regions", .title = "mean" },
