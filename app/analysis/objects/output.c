@@ -20,10 +20,10 @@
 
 /* The columns of the families, in the order in which their words are put. */
 static const wu_declared shape2[] = {
-    INTEGER("area", "pixel"), SEVERAL("bbox", WU_I64, "pixel", BOX2), SEVERAL("centroid", WU_F64, "pixel", PLACE2),
+    INTEGER("area", "pixel^2"), SEVERAL("bbox", WU_I64, "pixel", BOX2), SEVERAL("centroid", WU_F64, "pixel", PLACE2),
     COLUMN("border", WU_BOOL, NULL), REAL("perimeter", "pixel"), REAL("axis_major_length", "pixel"),
     REAL("axis_minor_length", "pixel"), REAL("eccentricity", NULL), REAL("orientation", "rad"),
-    REAL("equivalent_diameter_area", "pixel"), INTEGER("area_convex", "pixel"), REAL("solidity", NULL),
+    REAL("equivalent_diameter_area", "pixel"), INTEGER("area_convex", "pixel^2"), REAL("solidity", NULL),
     REAL("extent", NULL), INTEGER("euler_number", NULL), INTEGER("holes", NULL), REAL("feret_diameter_max", "pixel"),
     REAL("form_factor", NULL)
 }, shape3[] = {

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Every command in README and docs, verbatim: the blocks fenced as sh are run, page by page, in
+a folder with the files that they name. A word behind `sh` says why a block cannot be; each of
+those is listed. A command in no such block is a fault."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+INPUTS = os.path.join(FOLDER, "inputs")
+PAGES = ["README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(os.path.join(tap.SRC, "docs", "**", "*.md"), recursive=True))
+# What a block needs that a test cannot give it.
+NEEDS = {"build": "builds, or runs all tests", "root": "needs root", "server": "needs a BOINC server", "client": "needs a BOINC client",
+         "file": "is the content of a file", "synopsis": "is a form, not a command"}
+COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make (-C|\w)|apt-get |autoreconf)")
+RNG = np.random.default_rng(20261122)
+
+
+def save(name, picture):
+    full = os.path.join(INPUTS, name)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    with open(full, "wb") as f:
+        f.write(workunit.png(picture))
+
+
+def blobs(height, width, dark):
+    """Discs of radius 5 on a smooth ground with some noise."""
+    y, x = np.mgrid[:height, :width]
+    spots = ((y % 20 - 9) ** 2 + (x % 20 - 9) ** 2) < 30
+    ground = 90 + (x + y) % 30 + RNG.integers(0, 8, (height, width))
+    return np.where(spots, ground - 60 if dark else ground + 100, ground).astype(np.uint8)
+
+
+def tiff(name, array):
+    """Pages of 8 bits."""
+    from PIL import Image
+    pages = [Image.fromarray(p) for p in (array if array.ndim == 3 else [array])]
+    pages[0].save(os.path.join(INPUTS, name), save_all=True, append_images=pages[1:])
+
+
+def make_inputs():
+    """What the pages speak of, small."""
+    from PIL import Image
+    dark = blobs(40, 60, True)
+    for i in range(2):
+        save("pictures/drop_%d.png" % i, np.roll(dark, 7 * i, 1))
+    save("pictures/ihc.png", np.dstack([dark, np.roll(dark, 3, 0), 255 - dark]))
+    Image.fromarray(blobs(80, 90, True)).save(os.path.join(INPUTS, "smear.jpg"))
+    tiff("nuclei.tif", blobs(120, 140, False))
+    for i in range(2):
+        save("nuclei/n%d.png" % i, np.roll(blobs(40, 60, False), i, 0))
+        save("nuclei_labels/n%d.png" % i, (np.roll(np.indices((40, 60))[1] // 20 + 1, i, 0)).astype(np.uint8))
+    walls = np.full((12, 30, 30), 30, np.uint8)
+    walls[1:11, 2:28, 2:28] = 200
+    walls[3:9, 4:14, 4:26] = walls[3:9, 16:26, 4:26] = 30
+    tiff("walls.tif", walls)
+    tiff("head.tif", np.where(np.hypot(*(np.indices((60, 60)) - 30)) < 20, 180, 40).astype(np.uint8))
+    with open(os.path.join(INPUTS, "brain.json"), "w") as f:
+        f.write('{"target": 180, "epsilon": 45, "iterations": 20, "init": {"type": "ball", "cx": 30, "cy": 30, "r": 6}}\n')
+    for name, result in (("drops_0001", "drops_0001"), ("WU", "RESULT")):
+        unit = workunit.write(os.path.join(INPUTS, name + ".zip"), "glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}},
+                              [workunit.item("d%d" % i, [dark]) for i in range(3)])
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", os.path.join(INPUTS, result + ".npz"), "--device", "cpu", "--quiet"])
+        tap.ok(r.returncode == 0, "the result " + result, r.stderr)
+    for name in "AB":
+        shutil.copy(os.path.join(INPUTS, "RESULT.npz"), os.path.join(INPUTS, name + ".npz"))
+
+
+def blocks_of(page):
+    """(line, language, word behind it, text) of each fenced block, and what is in none."""
+    fenced, free, fence = [], [], None
+    with open(os.path.join(tap.SRC, page)) as f:
+        for number, line in enumerate(f, 1):
+            if line.startswith("```"):
+                if fence is None:
+                    fence = (number, *(line[3:].split() + ["", ""])[:2], [])
+                else:
+                    fenced.append((*fence[:3], "".join(fence[3])))
+                    fence = None
+            elif fence is not None:
+                fence[3].append(line)
+            else:
+                free.append((number, line))
+    tap.ok(fence is None, page + ": every fence is closed")
+    return fenced, free
+
+
+def run_page(page, blocks):
+    """Runs the blocks one after the other, in one folder."""
+    folder = os.path.join(FOLDER, page.replace("/", "_"))
+    shutil.copytree(INPUTS, folder)
+    env = dict(os.environ, PATH=os.path.abspath(tap.BUILD) + ":" + os.environ["PATH"])
+    for line, language, _, text in blocks:
+        argv = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-u", "-o", "pipefail", "-c", text]
+        try:
+            r = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               universal_newlines=True, timeout=300)
+            tap.ok(r.returncode == 0, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), text + r.stdout)
+        except subprocess.TimeoutExpired:
+            tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), "lasts longer than 300 s")
+
+
+def main():
+    make_inputs()
+    ran = 0
+    for page in PAGES:
+        blocks, free = blocks_of(page)
+        loose = ["%d: %s" % (n, l.strip()) for n, l in free if l.startswith("    ") and COMMAND.match(l.strip())]
+        loose += ["%d: %s" % (n, l.strip()) for n, lang, _, text in blocks if lang not in ("sh", "python") for l in text.splitlines()
+                  if COMMAND.match(l.strip())]
+        tap.ok(not loose, page + ": every command stands in a block fenced as sh", "\n".join(loose))
+        unknown = [b[2] for b in blocks if b[1] == "sh" and b[2] and b[2] not in NEEDS]
+        tap.ok(not unknown, page + ": what is not run says why", unknown)
+        for line, language, word, text in blocks:
+            if language == "sh" and word in NEEDS:
+                tap.note("%s:%d is not run, it %s: %s" % (page, line, NEEDS[word], text.split("\n")[0]))
+        mine = [b for b in blocks if b[1] == "sh" and not b[2] or b[1] == "python" and page != "docs/dataset.md"]   # assimilate_test.py has that
+        ran += len(mine)
+        if mine:
+            run_page(page, mine)
+    tap.ok(ran >= 15, "%d blocks were run" % ran)
+    tap.done()
+
+
+main()
