@@ -282,6 +282,38 @@ def analyse():
         tap.ok(r.returncode == 1 and wanted in r.stderr, "analyse refuses " + " ".join(words), (r.returncode, r.stderr))
 
 
+def sweep():
+    out, picture = path("sweep"), path("pictures", "p0.png")
+    command = [tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--param=polarity=bright", "--device=cpu", "-o", out]
+    r = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
+    tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"), "two parameters are swept", r.stderr)
+    variants = sorted(d for d in os.listdir(out) if os.path.isdir(os.path.join(out, d)))
+    tap.ok(variants == ["01_threshold=100_min_area=1", "02_threshold=220_min_area=1", "03_threshold=100_min_area=1000",
+                        "04_threshold=220_min_area=1000"], "a folder for each pair of values", variants)
+    counts = []
+    for v in variants:
+        with np.load(os.path.join(out, v, "result.npz")) as z:
+            counts += z["count"].tolist()
+    text = text_of(os.path.join(out, "report.html"))
+    rows = [re.findall(r"<td[^>]*>(?:<a[^>]*>)?([^<]*)", row) for row in re.findall(r"<tr data-i=.*?</tr>", text)]
+    tap.ok([(row[0], int(row[3])) for row in rows] == [("threshold=%d, min_area=%d" % (t, a), n) for (t, a), n in
+                                                      zip(((100, 1), (220, 1), (100, 1000), (220, 1000)), counts)]
+           and counts[0] > counts[2] and counts[1] == 0, "the page has what each found", (rows, counts))
+    tap.ok(text.count("<h4>") == 4 and text.count("<svg viewBox") == 4, "each picture is there once for each variant")
+    again = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
+    tap.ok(again.returncode == 0 and "cellcount on" not in again.stderr, "what is done is not computed again", again.stderr)
+    for words, code, wanted in ((["--sweep", "threshold"], 1, "must be KEY=A,B"), (["--sweep", "=1"], 1, "must be KEY=A,B"),
+                                (["--sweep", "a=1", "--sweep", "b=1", "--sweep", "c=1"], 1, "two parameters"),
+                                (["--sweep", "threshold=" + ",".join("12345678901234567890123456789012345")], 1, "more than 32 values"),
+                                (["--sweep", "tresh=1,2"], 2, "unknown key")):
+        r = tap.run(command + words + [picture])
+        tap.ok(r.returncode == code and wanted in r.stderr, "refused: " + " ".join(words)[:40], (r.returncode, r.stderr))
+    r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", path("lists"), "--sweep", "distances=[1,2],[3]",
+                 "--param=levels=[8]", picture])
+    tap.ok(r.returncode == 0 and sorted(os.listdir(path("lists"))) == ["01_distances=_1_2_", "02_distances=_3_", "report.html"],
+           "values may be lists", r.stderr)
+
+
 def main():
     page, result = outlines()
     if CHROMIUM is None:
@@ -295,6 +327,7 @@ def main():
     refusals(result)
     others()
     analyse()
+    sweep()
     tap.done()
 
 

@@ -22,6 +22,9 @@ const char wu_analyse_help[] =
     "\n"
     "  --device D           cpu, opencl, or P:D as texcell devices lists them (the fastest there is)\n"
     "  --threads N          threads on the CPU (all)\n"
+    "  --sweep KEY=A,B,...  once or twice: try each value of a parameter (all pairs of values),\n"
+    "                       each into a folder within DIR; the page shows what each found in\n"
+    "                       the same picture, side by side\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
     "Interrupted, the same command goes on from where it was.\n";
@@ -67,30 +70,218 @@ static tc_status run(const run_words *o, const char *unit, const char *result, t
     return TC_OK;
 }
 
-tc_status wu_analyse(int argc, char **argv, tc_err *err)
+/* From pictures to a result, in into's place. *result: free. */
+static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into *into, char **result, tc_err *err)
 {
-    run_words o = { NULL, NULL };
-    const tc_option options[] = {
-        { "device", 0, TC_TEXT, .to = &o.device }, { "threads", 0, TC_TEXT, .to = &o.threads }, { .name = NULL }
-    };
-    wu_pack_into into = { .options = options };
-    char *result = NULL, *page = NULL;
-    tc_status status = wu_pack_folder(argc, argv, &into, err);
-    if (status == TC_OK) {
-        result = wu_path_in(into.folder, "result", ".npz");
-        page = wu_path_in(into.folder, "report", ".html");
-        status = result == NULL || page == NULL ? tc_no_memory(err, into.folder) : TC_OK;
-    }
-    if (status == TC_OK && !is_done(into.unit, result))
-        status = run(&o, into.unit, result, err);
+    tc_status status = wu_pack_folder(argc, argv, into, err);
+    if (status != TC_OK)
+        return status;
+    *result = wu_path_in(into->place, "result", ".npz");
+    if (*result == NULL)
+        return tc_no_memory(err, into->folder);
+    return is_done(into->unit, *result) ? TC_OK : run(o, into->unit, *result, err);
+}
+
+static void free_into(wu_pack_into *into)
+{
+    free(into->place);
+    free(into->unit);
+}
+
+static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, tc_err *err)
+{
+    char *const page = wu_path_in(folder, "report", ".html");
+    tc_status status = TC_OK;
+    if (page == NULL)
+        return tc_no_memory(err, folder);
+    if (n == 1)
+        status = wu_export_write(variants->result, variants->unit, folder, err);
     if (status == TC_OK)
-        status = wu_export_write(result, into.unit, into.folder, err);
-    if (status == TC_OK)
-        status = wu_report_write(result, into.unit, page, WU_REPORT_ITEMS, err);
+        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS, err)
+                        : wu_report_sweep(variants, n, page, err);
     if (status == TC_OK)
         printf("%s\n", page);
     free(page);
+    return status;
+}
+
+/* --- a sweep --------------------------------------------------------------------------------- */
+
+enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
+
+typedef struct sweep {
+    char *text;                /* owned: "KEY", then the values, each ended by a zero */
+    size_t n;
+    char *values[MAX_VALUES];
+} sweep;
+
+typedef struct analyse_options {
+    run_words run;
+    size_t n_sweeps;
+    sweep sweeps[MAX_SWEEPS];
+} analyse_options;
+
+/* Commas within brackets or quotes are the value's own. */
+static tc_status take_sweep(void *to, const char *text, tc_err *err)
+{
+    analyse_options *const o = to;
+    const char *const equals = strchr(text, '=');
+    sweep *const s = &o->sweeps[o->n_sweeps];
+    int depth = 0;
+    bool quoted = false;
+    if (o->n_sweeps == MAX_SWEEPS)
+        return tc_fail(err, TC_USAGE, "analyse: --sweep %s: two parameters can be swept at a time", text);
+    if (equals == NULL || equals == text || equals[1] == '\0')
+        return tc_fail(err, TC_USAGE, "analyse: --sweep %s: must be KEY=A,B,...", text);
+    s->text = strdup(text);
+    if (s->text == NULL)
+        return tc_no_memory(err, "a sweep");
+    o->n_sweeps++;
+    char *at = s->text + (equals - text);
+    *at++ = '\0';
+    for (s->values[s->n++] = at; *at != '\0'; at++) {
+        quoted ^= *at == '"';
+        depth += quoted ? 0 : (*at == '[' || *at == '{') - (*at == ']' || *at == '}');
+        if (*at != ',' || depth > 0 || quoted)
+            continue;
+        if (s->n == MAX_VALUES)
+            return tc_fail(err, TC_USAGE, "analyse: --sweep %s: more than %d values", text, MAX_VALUES);
+        *at = '\0';
+        s->values[s->n++] = at + 1;
+    }
+    return TC_OK;
+}
+
+/* "radius=6" or "radius=6, floor=2", for people. */
+static char *name_of(const analyse_options *o, size_t k)
+{
+    const sweep *const a = &o->sweeps[0], *const b = &o->sweeps[1];
+    const char *const value = a->values[k % a->n], *const other = o->n_sweeps > 1 ? b->values[k / a->n] : "";
+    const size_t room = strlen(a->text) + strlen(value) + strlen(other) + (o->n_sweeps > 1 ? strlen(b->text) : 0) + 8;
+    char *const name = malloc(room);
+    if (name != NULL && o->n_sweeps > 1)
+        snprintf(name, room, "%s=%s, %s=%s", a->text, value, b->text, other);
+    else if (name != NULL)
+        snprintf(name, room, "%s=%s", a->text, value);
+    return name;
+}
+
+/* A folder's name: its number, and of the name what any file system takes. */
+static void folder_of(size_t k, const char *name, char out[64])
+{
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.-";
+    size_t n = (size_t)snprintf(out, 64, "%02zu_", k + 1);
+    for (; *name != '\0' && n < 60; name++)
+        if (strchr(good, *name) != NULL)
+            out[n++] = *name;
+        else if (out[n - 1] != '_')
+            out[n++] = '_';
+    out[n] = '\0';
+}
+
+/* The command line with the variant's parameters behind it. */
+static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc, char **argv, size_t k,
+                                 char **folder, wu_variant *v, tc_err *err)
+{
+    enum { MORE = 2 * MAX_SWEEPS };
+    char within[64], *params[MAX_SWEEPS] = { NULL };
+    char **const words = calloc((size_t)argc + MORE + 1, sizeof *words);
+    wu_pack_into into = { .options = options, .within = within };
+    tc_status status = words == NULL || v->name == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
+    int n = 1;
+    for (size_t i = 0; status == TC_OK && i < o->n_sweeps; i++) {
+        const sweep *const s = &o->sweeps[i];
+        const char *const value = s->values[i == 0 ? k % s->n : k / o->sweeps[0].n];
+        const size_t room = strlen(s->text) + strlen(value) + 16;
+        params[i] = malloc(room);
+        if (params[i] == NULL)
+            status = tc_no_memory(err, "a sweep");
+        else
+            snprintf(params[i], room, "--param=%s=%s", s->text, value);
+    }
+    if (status == TC_OK) {
+        folder_of(k, v->name, within);
+        words[0] = argv[0];
+        for (size_t i = 0; i < o->n_sweeps; i++)
+            words[n++] = params[i];
+        memcpy(words + n, argv + 1, (size_t)(argc - 1) * sizeof *words);
+        printf("%s\n", v->name);
+        fflush(stdout);
+        status = compute(&o->run, n + argc - 1, words, &into, &v->result, err);
+        v->unit = into.unit;
+        into.unit = NULL;
+        if (status == TC_OK && *folder == NULL)
+            *folder = strdup(into.folder);
+    }
+    free_into(&into);
+    for (size_t i = 0; i < MAX_SWEEPS; i++)
+        free(params[i]);
+    free(words);
+    return status;
+}
+
+static tc_status analyse_variants(const analyse_options *o, const tc_option *options, int argc, char **argv, tc_err *err)
+{
+    const size_t n = o->sweeps[0].n * (o->n_sweeps > 1 ? o->sweeps[1].n : 1);
+    wu_variant *const variants = calloc(n, sizeof *variants);
+    char *folder = NULL;
+    tc_status status = TC_OK;
+    if (variants == NULL)
+        return tc_no_memory(err, "a sweep");
+    if (n > MAX_VARIANTS)
+        status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n, MAX_VARIANTS);
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
+        variants[k].name = name_of(o, k);
+        status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
+    }
+    if (status == TC_OK)
+        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, err);
+    for (size_t k = 0; k < n; k++) {
+        free(variants[k].name);
+        free(variants[k].unit);
+        free(variants[k].result);
+    }
+    free(variants);
+    free(folder);
+    return status;
+}
+
+/* --- the verb -------------------------------------------------------------------------------- */
+
+static tc_status analyse_once(const run_words *o, const tc_option *options, int argc, char **argv, tc_err *err)
+{
+    wu_pack_into into = { .options = options };
+    char *result = NULL;
+    tc_status status = compute(o, argc, argv, &into, &result, err);
+    if (status == TC_OK)
+        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, err);
     free(result);
-    free(into.unit);
+    free_into(&into);
+    return status;
+}
+
+tc_status wu_analyse(int argc, char **argv, tc_err *err)
+{
+    analyse_options o = { .n_sweeps = 0 };
+    const char *swept;
+    tc_option options[] = {
+        { "device", 0, TC_TEXT, .to = &o.run.device },
+        { "threads", 0, TC_TEXT, .to = &o.run.threads },
+        { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+        { .name = NULL }
+    };
+    char **const words = calloc((size_t)argc + 1, sizeof *words);      /* reading puts them into another order */
+    if (words == NULL)
+        return tc_no_memory(err, "the command line");
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    tc_status status = wu_pack_folder(argc, words, &(wu_pack_into){ .options = options, .only_read = true }, err);
+    free(words);
+    /* Known now: the command line is read once more for each variant. */
+    options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
+    if (status == TC_OK)
+        status = o.n_sweeps > 0 ? analyse_variants(&o, options, argc, argv, err)
+                                : analyse_once(&o.run, options, argc, argv, err);
+    for (size_t i = 0; i < o.n_sweeps; i++)
+        free(o.sweeps[i].text);
     return status;
 }

@@ -464,8 +464,13 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
             json_object_set_new(o->parameters, p->key, json_true()) != 0)
             return tc_no_memory(err, "parameters");
     into->folder = o->output;
-    o->output = into->unit = wu_path_in(into->folder, "workunit", ".zip");
-    return into->unit == NULL ? tc_no_memory(err, into->folder) : wu_make_folder(into->folder, err);
+    into->place = into->within != NULL ? wu_path_in(into->folder, into->within, "") : strdup(into->folder);
+    into->unit = into->place == NULL ? NULL : wu_path_in(into->place, "workunit", ".zip");
+    o->output = into->unit;
+    if (into->unit == NULL)
+        return tc_no_memory(err, into->folder);
+    const tc_status status = wu_make_folder(into->folder, err);
+    return status == TC_OK ? wu_make_folder(into->place, err) : status;
 }
 
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
@@ -479,6 +484,10 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
     tc_status status = parse_options(argc, argv, into, &o, err);
+    if (into != NULL && into->only_read) {
+        json_decref(o.parameters);
+        return status;
+    }
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)

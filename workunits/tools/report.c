@@ -70,7 +70,7 @@ static void put_switches(wu_page *page)
 
 static void put_item_head(wu_report *r, size_t item)
 {
-    wu_page *const page = &r->page;
+    wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
     wu_page_put(page, "<section class=item id=i%zu>\n<h3>", item);
     wu_page_text(page, r->file->item_names[item]);
@@ -95,7 +95,7 @@ static void put_item_head(wu_report *r, size_t item)
 
 static tc_status put_items(wu_report *r, tc_err *err)
 {
-    wu_page *const page = &r->page;
+    wu_page *const page = r->page;
     tc_status status = TC_OK;
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
@@ -112,7 +112,7 @@ static tc_status put_items(wu_report *r, tc_err *err)
 
 static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
 {
-    wu_page *const page = &r->page;
+    wu_page *const page = r->page;
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
     char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
     if (text == NULL)
@@ -137,7 +137,7 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
 
 static tc_status put_page(wu_report *r, tc_err *err)
 {
-    wu_page *const page = &r->page;
+    wu_page *const page = r->page;
     const an_analysis *const analysis = an_find(text_of(r, "analysis"));
     const size_t n = r->file->n_items;
     tc_status status = TC_OK;
@@ -177,33 +177,123 @@ static tc_status load_points(wu_report *r, tc_err *err)
     return status;
 }
 
+/* Opens a result, and its work unit unless that is NULL. close_report also after a failure. */
+static tc_status open_report(wu_report *r, const char *result, const char *images, uint64_t items, tc_err *err)
+{
+    wu_result_file *const file = calloc(1, sizeof *file);
+    wu_tables *const tables = calloc(1, sizeof *tables);
+    *r = (wu_report){ .file = file, .tables = tables, .n_variants = 1 };
+    if (file == NULL || tables == NULL)
+        return tc_no_memory(err, result);
+    tc_status status = wu_result_file_open(result, NULL, file, err);
+    if (status == TC_OK && images != NULL)
+        status = wu_open_images(file, images, &r->images, err);
+    if (status == TC_OK)
+        status = wu_tables_find(file, tables, err);
+    r->n_items = file->n_items < items ? file->n_items : (size_t)items;
+    return status == TC_OK ? load_points(r, err) : status;
+}
+
+static void close_report(wu_report *r)
+{
+    for (size_t i = 0; r->points != NULL && i < r->tables->n; i++)
+        wu_points_free(&r->points[i]);
+    free(r->points);
+    if (r->tables != NULL)
+        wu_tables_free(r->tables);
+    free(r->tables);
+    wu_job_destroy(&r->images);
+    if (r->file != NULL)
+        wu_result_file_close(r->file);
+    free(r->file);
+}
+
 tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items, tc_err *err)
 {
-    wu_result_file file = { 0 };
-    wu_tables tables = { 0 };
-    wu_job *job = NULL;
-    wu_report r = { .file = &file, .tables = &tables };
-    tc_status status = wu_result_file_open(result, NULL, &file, err);
-    if (status == TC_OK && images != NULL)
-        status = wu_open_images(&file, images, &job, err);
-    if (status == TC_OK)
-        status = wu_tables_find(&file, &tables, err);
-    r.images = job;
-    r.n_items = file.n_items < items ? file.n_items : (size_t)items;
-    if (status == TC_OK)
-        status = load_points(&r, err);
+    wu_report r;
+    wu_page page;
+    tc_status status = open_report(&r, result, images, items, err);
     if (status == TC_OK) {
-        status = wu_page_open(output, result, &r.page, err);
+        r.page = &page;
+        status = wu_page_open(output, result, &page, err);
         if (status == TC_OK)
             status = put_page(&r, err);
-        status = wu_page_close(&r.page, status, err);
+        status = wu_page_close(&page, status, err);
     }
-    for (size_t i = 0; r.points != NULL && i < tables.n; i++)
-        wu_points_free(&r.points[i]);
-    free(r.points);
-    wu_tables_free(&tables);
-    wu_job_destroy(&job);
-    wu_result_file_close(&file);
+    close_report(&r);
+    return status;
+}
+
+/* --- several of them ------------------------------------------------------------------------- */
+
+/* The rows of all variants of the tables that have one for each item. */
+static tc_status put_sweep_tables(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
+{
+    const wu_tables *const tables = reports[0].tables;
+    wu_page *const page = reports[0].page;
+    tc_status status = TC_OK;
+    for (size_t t = 0; status == TC_OK && t < tables->n; t++) {
+        if (tables->tables[t].has_item)
+            continue;
+        wu_page_put(page, "<section class=table>\n<div class=scroll><table data-t=%zu>\n", t);
+        wu_report_head(&reports[0], &tables->tables[t], true);
+        wu_page_put(page, "<tbody>\n");
+        for (size_t k = 0; status == TC_OK && k < n; k++)
+            status = wu_report_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, err);
+        wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    }
+    return status;
+}
+
+static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
+{
+    wu_page *const page = reports[0].page;
+    wu_page_put(page, "<header><h1>");
+    wu_page_text(page, text_of(&reports[0], "analysis"));
+    wu_page_put(page, "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
+    tc_status status = put_sweep_tables(variants, reports, n, err);
+    wu_page_put(page, "<h2>Pictures</h2>\n");
+    put_switches(page);
+    for (size_t i = 0; status == TC_OK && i < reports[0].n_items; i++) {
+        put_item_head(&reports[0], i);
+        wu_page_put(page, "<div class=variants>\n");
+        for (size_t k = 0; status == TC_OK && k < n; k++) {
+            wu_page_put(page, "<div><h4>");
+            wu_page_text(page, variants[k].name);
+            wu_page_put(page, "</h4>\n");
+            status = wu_report_figures(&reports[k], i, err);
+            wu_page_put(page, "</div>\n");
+        }
+        wu_page_put(page, "</div>\n</section>\n");
+    }
+    wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit and result lie in a folder of "
+                      "their own beside this page. To go on with one, give texcell-wu analyse its --param.</p>\n<pre>");
+    for (size_t k = 0; k < n; k++) {
+        wu_page_text(page, variants[k].unit);
+        wu_page_put(page, "\n");
+    }
+    wu_page_put(page, "</pre>\n</section>\n</main>\n");
+    return status;
+}
+
+tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output, tc_err *err)
+{
+    wu_report *const reports = calloc(n, sizeof *reports);
+    wu_page page = { .file = NULL };
+    tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
+        status = open_report(&reports[k], variants[k].result, variants[k].unit, WU_REPORT_ITEMS, err);
+        reports[k].page = &page;
+        reports[k].n_variants = n;
+    }
+    if (status == TC_OK)
+        status = wu_page_open(output, "sweep", &page, err);
+    if (status == TC_OK)
+        status = put_sweep(variants, reports, n, err);
+    status = wu_page_close(&page, status, err);
+    for (size_t k = 0; reports != NULL && k < n; k++)
+        close_report(&reports[k]);
+    free(reports);
     return status;
 }
 

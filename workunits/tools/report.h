@@ -16,11 +16,12 @@ enum {
 
 /* What a page is made from. */
 typedef struct wu_report {
-    wu_page page;
-    const wu_result_file *file;
-    const wu_tables *tables;
-    const wu_job *images;      /* the work unit, or NULL */
+    wu_page *page;
+    wu_result_file *file;
+    wu_tables *tables;
+    wu_job *images;            /* the work unit, or NULL */
     size_t n_items;            /* that are shown */
+    size_t n_variants;         /* reports on the page, whose pictures share the room */
     wu_points *points;         /* [tables->n] */
 } wu_report;
 
@@ -34,5 +35,18 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 
 /* A table: histograms of its first columns, and its first rows. */
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
+
+/* The head of a table, and rows of it; variant: what a first column says of them, NULL: there is none. */
+void wu_report_head(wu_report *r, const wu_table *table, bool variants);
+tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *variant, tc_err *err);
+
+/* One of several results of the same pictures. */
+typedef struct wu_variant {
+    char *name;                /* "radius=6" */
+    char *unit, *result;       /* files */
+} wu_variant;
+
+/* The page of a sweep: the tables of items, and each picture with what each variant found, side by side. */
+tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output, tc_err *err);
 
 #endif

@@ -76,7 +76,7 @@ static void choose_panels(shown *s)
 /* As large as all pictures together leave room for. */
 static void choose_step(shown *s)
 {
-    const double room = (double)WU_REPORT_BYTES / (double)(s->r->n_items * s->n_panels * s->channels);
+    const double room = (double)WU_REPORT_BYTES / (double)(s->r->n_items * s->r->n_variants * s->n_panels * s->channels);
     const double side = fmin(fmax(sqrt(room), LEAST_SIDE), MOST_SIDE);
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
     s->step = (uint32_t)ceil(longer / side);
@@ -110,7 +110,7 @@ static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
     choose_panels(s);
     choose_step(s);
     s->bytes = malloc((size_t)s->sx * s->sy * 3);
-    return s->bytes == NULL ? tc_no_memory(err, r->page.path) : TC_OK;
+    return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
 }
 
 static void end(shown *s)
@@ -133,7 +133,7 @@ static tc_status shrink(const shown *s, const void *samples, panel *p, tc_err *e
     const size_t c = s->channels;
     p->samples = malloc((size_t)s->sx * s->sy * c * sizeof *p->samples);
     if (p->samples == NULL)
-        return tc_no_memory(err, s->r->page.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy * c; i++) {
         const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step, y0 = (uint32_t)(i / c / s->sx) * s->step;
         uint64_t sum = 0, n = 0;
@@ -151,7 +151,7 @@ static tc_status load_panels(shown *s, tc_err *err)
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
     uint8_t *const slice = malloc(bytes), *const most = calloc(1, bytes);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
-    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page.path) : TC_OK;
+    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
     for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {
         const bool wanted = next < s->n_panels && s->panels[next].z == z;
         if (!wanted && projected == NULL)
@@ -209,7 +209,7 @@ static uint8_t grey_of(const shown *s, const panel *p, size_t at)
 /* `bytes` as a layer of this class. */
 static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_err *err)
 {
-    wu_page *const page = &s->r->page;
+    wu_page *const page = s->r->page;
     wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step, s->sy * s->step);
     const tc_status status = wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
     wu_page_put(page, "\"/>");
@@ -249,7 +249,7 @@ static void put_outline(grid *g, int64_t x, int64_t y)
 {
     static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
     const shown *const s = g->s;
-    wu_page *const page = &s->r->page;
+    wu_page *const page = s->r->page;
     const uint32_t own = label_of(g, x, y);
     const int64_t x0 = x, y0 = y;
     int64_t cx = x, cy = y, from_x = place_of(x, s->step, s->nx), from_y = place_of(y, s->step, s->ny);
@@ -292,7 +292,7 @@ static tc_status put_numbers(const grid *g, tc_err *err)
     const shown *const s = g->s;
     size_t different = 0;
     if (found == NULL)
-        return tc_no_memory(err, s->r->page.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy && different <= MAX_NUMBERS; i++) {
         size_t at = g->label[i] * (size_t)2654435761u % ROOM;
         if (g->label[i] == 0)
@@ -304,13 +304,13 @@ static tc_status put_numbers(const grid *g, tc_err *err)
         found[at].x += i % s->sx;
         found[at].y += i / s->sx;
     }
-    wu_page_put(&s->r->page, "<g class=numbers>");
+    wu_page_put(s->r->page, "<g class=numbers>");
     for (size_t i = 0; i < ROOM && different <= MAX_NUMBERS; i++)
         if (found[i].n > 0)
-            wu_page_put(&s->r->page, "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
+            wu_page_put(s->r->page, "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
                         found[i].x * s->step / found[i].n + s->step / 2, found[i].y * s->step / found[i].n + s->step / 2,
                         found[i].label);
-    wu_page_put(&s->r->page, "</g>");
+    wu_page_put(s->r->page, "</g>");
     free(found);
     return TC_OK;
 }
@@ -327,10 +327,10 @@ static size_t table_named(const wu_report *r, const char *name)
 static tc_status put_outlines(shown *s, const wu_declared *d, const void *data, uint32_t z, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
-    wu_page *const page = &s->r->page;
+    wu_page *const page = s->r->page;
     grid g = { s, malloc(n * sizeof *g.label), calloc(n, sizeof *g.seen) };
     tc_status status = g.label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
-    const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->n_panels));
+    const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const uint32_t x = (uint32_t)(k % s->sx) * s->step + s->step / 2, y = (uint32_t)(k / s->sx) * s->step + s->step / 2;
@@ -367,16 +367,16 @@ static void put_points(const shown *s, const panel *p)
         const wu_points *const points = &r->points[t];
         if (points->dims == 0)
             continue;
-        wu_page_put(&s->r->page, "<g class=points data-t=%zu>", t);
+        wu_page_put(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->at + i * points->dims;
             const double y = at[points->dims - 2], x = at[points->dims - 1];
             if (points->item[i] != (int64_t)s->item || !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) ||
                 (!p->projected && points->dims == 3 && !(fabs(at[0] - p->z) <= 0.5)))
                 continue;
-            wu_page_put(&s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5, y + 0.5);
+            wu_page_put(s->r->page, "<path data-k=%" PRIu64 " d=\"M%.1f %.1fh0\"/>", i + 1, x + 0.5, y + 0.5);
         }
-        wu_page_put(&s->r->page, "</g>");
+        wu_page_put(s->r->page, "</g>");
     }
 }
 
@@ -388,7 +388,7 @@ static void put_scale(const shown *s)
     const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2], most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
     const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
     const double left = s->nx * 0.03, top = s->ny * 0.95;
-    wu_page_put(&s->r->page, "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
+    wu_page_put(s->r->page, "<g class=scale><rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
                              "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
                 left, top, length / um, s->ny * 0.012, left, top - s->ny * 0.015, length);
 }
@@ -398,24 +398,24 @@ static void put_scale(const shown *s)
 static void begin_figure(const shown *s, const char *title)
 {
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
-    wu_page_put(&s->r->page, "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx, s->ny,
+    wu_page_put(s->r->page, "<figure><svg viewBox=\"0 0 %u %u\" font-size=\"%g\" role=img aria-label=\"", s->nx, s->ny,
                 fmax(longer / 32.0, 1));
-    wu_page_text(&s->r->page, title);
-    wu_page_put(&s->r->page, "\">");
+    wu_page_text(s->r->page, title);
+    wu_page_put(s->r->page, "\">");
 }
 
 static void end_figure(const shown *s, const panel *p, const char *title)
 {
     if (s->nz > 1 || title[0] != '\0') {
-        wu_page_put(&s->r->page, "<figcaption>");
-        wu_page_text(&s->r->page, title);
+        wu_page_put(s->r->page, "<figcaption>");
+        wu_page_text(s->r->page, title);
         if (p->projected)
-            wu_page_put(&s->r->page, " largest greys of all %u slices", s->nz);
+            wu_page_put(s->r->page, " largest greys of all %u slices", s->nz);
         else if (s->nz > 1)
-            wu_page_put(&s->r->page, " slice %u of %u", p->z + 1, s->nz);
-        wu_page_put(&s->r->page, "</figcaption>");
+            wu_page_put(s->r->page, " slice %u of %u", p->z + 1, s->nz);
+        wu_page_put(s->r->page, "</figcaption>");
     }
-    wu_page_put(&s->r->page, "</figure>\n");
+    wu_page_put(s->r->page, "</figure>\n");
 }
 
 /* The layers of the item that are outlines. */
@@ -433,7 +433,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
     tc_status status = TC_OK;
     *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };
     if (l->all == NULL)
-        return tc_no_memory(err, s->r->page.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
         const wu_declared *const d = &file->declared[i];
         size_t index;
@@ -466,7 +466,7 @@ static tc_status put_panels(shown *s, tc_err *err)
             status = put_outlines(s, l.all[i].declared, l.all[i].data, p->z, err);
         put_points(s, p);
         put_scale(s);
-        wu_page_put(&s->r->page, "</svg>");
+        wu_page_put(s->r->page, "</svg>");
         end_figure(s, p, "");
     }
     free_layers(&l);
@@ -521,9 +521,9 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
         colour(s, &s->panels[k], data, least, most);
         status = put_image(s, "map", 3, err);
         put_scale(s);
-        wu_page_put(&s->r->page, "</svg>");
+        wu_page_put(s->r->page, "</svg>");
         if (least <= most)
-            put_bar(&s->r->page, least, most);
+            put_bar(s->r->page, least, most);
         end_figure(s, &s->panels[k], d->title != NULL ? d->title : d->name);
     }
     free(data);
@@ -539,13 +539,13 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
             status = load_panels(&s, err);
         if (status == TC_OK && s.head != NULL)
             choose_greys(&s);
-        wu_page_put(&r->page, "<div class=figures>\n");
+        wu_page_put(r->page, "<div class=figures>\n");
         if (status == TC_OK)
             status = put_panels(&s, err);
         for (size_t i = 0; status == TC_OK && i < r->file->n_declared; i++)
             if (r->file->declared[i].role == WU_MAP)
                 status = put_map(&s, &r->file->declared[i], err);
-        wu_page_put(&r->page, "</div>\n");
+        wu_page_put(r->page, "</div>\n");
     }
     end(&s);
     return status;

@@ -106,31 +106,31 @@ static void put_histogram(wu_page *page, const wu_table *table, size_t column, c
 static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err)
 {
     spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
-    tc_status status = spreads == NULL ? tc_no_memory(err, r->page.path) : look_through(r, table, spreads, false, err);
+    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, spreads, false, err);
     if (status == TC_OK)
         status = look_through(r, table, spreads, true, err);
-    wu_page_put(&r->page, "<div class=hists>\n");
+    wu_page_put(r->page, "<div class=hists>\n");
     for (size_t c = 0; status == TC_OK && c < shown_histograms(table); c++)
         if (declared_of(table, c)->role == WU_VALUE && spreads[c].n > 2 && spreads[c].most > spreads[c].least)
-            put_histogram(&r->page, table, c, &spreads[c]);
-    wu_page_put(&r->page, "</div>\n");
+            put_histogram(r->page, table, c, &spreads[c]);
+    wu_page_put(r->page, "</div>\n");
     free(spreads);
     return status;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void put_head(wu_report *r, const wu_table *table)
+void wu_report_head(wu_report *r, const wu_table *table, bool variants)
 {
-    wu_page_put(&r->page, "<thead><tr><th>item</th>");
+    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>item</th>" : "<thead><tr><th>item</th>");
     if (r->file->item_sources != NULL)
-        wu_page_put(&r->page, "<th>source</th>");
+        wu_page_put(r->page, "<th>source</th>");
     for (size_t c = 0; c < shown_columns(table); c++) {
-        wu_page_put(&r->page, "<th>");
-        put_title(&r->page, table, c);
-        wu_page_put(&r->page, "</th>");
+        wu_page_put(r->page, "<th>");
+        put_title(r->page, table, c);
+        wu_page_put(r->page, "</th>");
     }
-    wu_page_put(&r->page, "</tr></thead>\n");
+    wu_page_put(r->page, "</tr></thead>\n");
 }
 
 /* A number as people read it; data-v has it whole, for who sorts. */
@@ -162,27 +162,32 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
-static void put_row(wu_report *r, wu_cursor *cursor)
+static void put_row(wu_report *r, wu_cursor *cursor, const char *variant)
 {
     const bool pictured = cursor->item < r->n_items;
-    put_row_start(&r->page, cursor);
-    wu_page_put(&r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
-    wu_page_text(&r->page, r->file->item_names[cursor->item]);
-    wu_page_put(&r->page, pictured ? "</a></td>" : "</td>");
+    put_row_start(r->page, cursor);
+    if (variant != NULL) {
+        wu_page_put(r->page, "<td>");
+        wu_page_text(r->page, variant);
+        wu_page_put(r->page, "</td>");
+    }
+    wu_page_put(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
+    wu_page_text(r->page, r->file->item_names[cursor->item]);
+    wu_page_put(r->page, pictured ? "</a></td>" : "</td>");
     if (r->file->item_sources != NULL) {
-        wu_page_put(&r->page, "<td>");
-        wu_page_text(&r->page, r->file->item_sources[cursor->item]);
-        wu_page_put(&r->page, "</td>");
+        wu_page_put(r->page, "<td>");
+        wu_page_text(r->page, r->file->item_sources[cursor->item]);
+        wu_page_put(r->page, "</td>");
     }
     for (size_t c = 0; c < shown_columns(cursor->table); c++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, c, &info);
-        put_cell(&r->page, info, value);
+        put_cell(r->page, info, value);
     }
-    wu_page_put(&r->page, "</tr>\n");
+    wu_page_put(r->page, "</tr>\n");
 }
 
-static tc_status put_rows(wu_report *r, const wu_table *table, tc_err *err)
+tc_status wu_report_rows(wu_report *r, const wu_table *table, const char *variant, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -191,7 +196,7 @@ static tc_status put_rows(wu_report *r, const wu_table *table, tc_err *err)
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        put_row(r, &cursor);
+        put_row(r, &cursor, variant);
     }
     wu_cursor_close(&cursor);
     return status;
@@ -199,7 +204,7 @@ static tc_status put_rows(wu_report *r, const wu_table *table, tc_err *err)
 
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
 {
-    wu_page *const page = &r->page;
+    wu_page *const page = r->page;
     tc_status status = TC_OK;
     wu_page_put(page, "<section class=table>\n<h2>");
     wu_page_text(page, table->name);
@@ -213,10 +218,10 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
         wu_page_put(page, ".csv.</p>\n");
     }
     wu_page_put(page, "<div class=scroll><table data-t=%zu>\n", (size_t)(table - r->tables->tables));
-    put_head(r, table);
+    wu_report_head(r, table, false);
     wu_page_put(page, "<tbody>\n");
     if (status == TC_OK)
-        status = put_rows(r, table, err);
+        status = wu_report_rows(r, table, NULL, err);
     wu_page_put(page, "</tbody></table></div>\n</section>\n");
     return status;
 }
