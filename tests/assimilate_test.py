@@ -26,6 +26,7 @@ from oracle import workunit
 from tap import BUILD, SRC, TEXCELL, done, note, ok, run, scratch, skip
 
 ASSIMILATE = os.path.abspath(os.path.join(BUILD, "texcell-assimilate"))
+VALIDATE = os.path.abspath(os.path.join(BUILD, "texcell-validate"))
 TMP = scratch()
 RNG = np.random.default_rng(20240601)
 FEATURE = re.compile(r"glcm_L(\d+)_d(\d+)_(.+)_([a-z]+)$")
@@ -506,6 +507,36 @@ class Project:
         return query(self.db, "SELECT kind, name, wu_id, result, kept FROM refused ORDER BY id")
 
 
+def test_changed():
+    """An upload that is not what texcell-validate accepted, and one of which nothing is known."""
+    q = Project("p_changed")
+    shutil.copy(path("plain.zip"), os.path.join(q.root, "download/1a/plain.zip"))
+    file, records = q.upload(path("plain.npz"), "plain_0_r1_0"), os.path.join(q.root, "accepted")
+
+    def accept():
+        return run([VALIDATE, "script-init", "--accepted", records, file], cwd=os.path.join(q.root, "tmp_host"))
+
+    r = accept()
+    ok(r.returncode == 0 and os.listdir(records) == ["plain"], "accepted: recorded", r.stdout + r.stderr)
+    rewrite("plain", "swapped.npz", {"features": load("plain")["features"][::-1].copy()})
+    honest = digest(file)
+    shutil.copy(path("swapped.npz"), file)
+    r = q.call("--accepted", records, 5, file)
+    rows = q.refused()
+    ok(r.returncode == 0 and "refused (changed)" in r.stderr and [t[:4] for t in rows] == [("changed", "plain", 5, "plain_0_r1_0")]
+       and digest(path(q.db + ".files", rows[0][4])) == digest(file) and query(q.db, "SELECT * FROM units") == [],
+       "changed after it was accepted: refused, and kept", "%d %s %s" % (r.returncode, r.stderr, rows))
+    q.upload(path("plain.npz"), "plain_0_r1_0")
+    ok(accept().returncode == 0 and digest(file) == honest, "accepted again")
+    r = q.call("--accepted", records, 5, file)
+    ok(r.returncode == 0 and r.stdout == "plain: stored\n" and r.stderr == "" and os.listdir(records) == [],
+       "what was accepted is stored, and its record goes", r.stdout + r.stderr)
+    q.upload(path("plain.npz"), "plain_0_r2_0")
+    r = q.call("--accepted", records, 5, os.path.join(q.root, "upload/3f/plain_0_r2_0"))
+    ok(r.returncode == 0 and "note: plain_0_r2_0: there is no record" in r.stderr, "one without a record is stored with a note",
+       r.stderr)
+
+
 def test_script_good(p, names):
     shutil.copy(path("votes.zip"), os.path.join(p.root, "download/1a/votes.zip"))
     with open(os.path.join(p.root, "download/1a/cells.zip"), "wb") as f:
@@ -881,6 +912,7 @@ def main():
     test_again(names)
     test_bad(names)
     test_conflict()
+    test_changed()
     p = Project("project")
     test_script_good(p, names)
     test_script_usage(p)

@@ -412,7 +412,8 @@ def test_scripts():
     ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
     ok(script("texcell_check").returncode not in (0, 3), "texcell_check: no arguments is no yes")
     ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
-    ok(script("texcell_compare", result, bad).returncode not in (0, 3), "texcell_compare: not equal")
+    ok(script("texcell_compare", result, bad).returncode == 3, "texcell_compare: one that was not accepted")
+    ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"], "what was accepted is recorded")
     ok(script("texcell_compare").returncode not in (0, 3), "texcell_compare: no arguments is no yes")
     r = script("texcell_assimilate", "7", result)
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),

@@ -2,6 +2,7 @@
 script_validator, how often verify catches a forger, its bounds of time and
 memory, and how long compare takes. validate_forgeries.py has what is refused."""
 import fractions
+import hashlib
 import math
 import os
 import re
@@ -128,6 +129,7 @@ def crashing():
 
 def project(unit, result):
     """A BOINC project's folders; returns a function that runs a script in them."""
+    shutil.rmtree(path("project"), ignore_errors=True)
     for folder in ("download/3f", "upload/1a", "tmp_host", "copies"):
         os.makedirs(path("project", folder))
     shutil.copy(unit, path("project/download/3f/drops_1.zip"))
@@ -191,6 +193,39 @@ def scripts(unit, result):
                r"big_0_r5_0: ended this program by signal 11 \(Segmentation fault\)\n$")
     expect("with memory it is valid", 0, script("script-init", up + "big_0_r5_0"), "^valid\n$")
     return big_unit, big_result
+
+
+def accepted(unit, result):
+    """What script-init accepted is remembered, and script-compare wants the same."""
+    script = project(unit, result)
+    records = path("accepted")
+    init = lambda file: script("script-init", "--accepted", records, file)
+    compare = lambda: script("script-compare", "--accepted", records, one, other)
+    up = path("project/upload/1a/")
+    one, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0"
+    expect("script-compare: no record: try later", 3, compare(), "^$", "drops_1_0_r123456_0: there is no record")
+    expect("script-init records what it accepts", 0, init(one), "^valid\n$", "^$")
+    expect("script-compare: no record of the other", 3, compare(), "^$", "drops_1_1_r77_0: there is no record")
+    expect("and the other", 0, init(other), "^valid\n$", "^$")
+    lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii")]
+    tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)), os.path.basename(f)]
+                     for f in (one, other)], "the record has SHA-256, size and name of both", lines)
+    expect("script-compare: both are what was accepted", 0, compare(), "^match\n$", "^$")
+    shutil.copy(result, other)
+    with open(other, "r+b") as f:
+        f.seek(-30, 2)
+        f.write(b"\1")
+    expect("script-compare: one has changed: try later", 3, compare(), "^$", "drops_1_1_r77_0: has changed since")
+    expect("the changed one is looked at again", 2, init(other), "^$", "drops_1_1_r77_0: ")
+    shutil.copy(result, other)
+    expect("and the right one", 0, init(other), "^valid\n$")
+    expect("is a match again", 0, compare(), "^match\n$")
+    tap.ok(len(open(os.path.join(records, "drops_1"), encoding="ascii").readlines()) == 2, "a line for each upload")
+    with open(records + "x", "w", encoding="ascii"):
+        pass
+    expect("a folder for records that is none: try later", 3, script("script-init", "--accepted", records + "x", one), "^$")
+    tap.ok(not [f for f in os.listdir(os.environ.get("TMPDIR", "/tmp")) if f.startswith("texcell-") and len(f) == 24],
+           "no private copy is left")
 
 
 # --- verify ----------------------------------------------------------------------------------------
@@ -321,6 +356,7 @@ def main():
     unit, result = make("unit", small(6), labels=True)
     command_line(unit, result)
     big = scripts(unit, result)
+    accepted(unit, result)
     probabilities()
     cheaters()
     bounds(*big)

@@ -33,6 +33,7 @@
 #define tc_ratio_q32 cl_ratio_q32
 #define tc_sqrt_floor cl_sqrt_floor
 #define tc_sqrt_round cl_sqrt_round
+#include "app/base/sha256.h"
 #include "app/analysis/common/core.h"
 #undef __OPENCL_VERSION__
 #undef uchar
@@ -516,6 +517,32 @@ static void agrees_on_features(void **state)
     glcm_tables_free(&t);
 }
 
+/* NIST's examples (FIPS 180-2, appendix B), in pieces of any length. */
+static void has_sha256(void **state)
+{
+    static const struct { const char *text, *digest; int times; } known[] = {
+        { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", 1 },
+        { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 1 },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1", 1 },
+        { "a", "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", 1000000 },
+        { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+          "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", 10000 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char text[TC_SHA256_TEXT];
+        tc_sha256 s;
+
+        tc_sha256_begin(&s);
+        for (int k = 0; k < known[i].times; k++)
+            tc_sha256_add(&s, known[i].text, strlen(known[i].text));
+        tc_sha256_end(&s, text);
+        assert_string_equal(text, known[i].digest);
+    }
+}
+
 int main(void)
 {
 #define SEEDED(test) cmocka_unit_test_setup(test, start)
@@ -530,6 +557,7 @@ int main(void)
         SEEDED(joins_sums),
         SEEDED(knows_simple_windows),
         SEEDED(agrees_on_features),
+        cmocka_unit_test(has_sha256),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

@@ -17,8 +17,9 @@ static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
     "       texcell-validate compare A.npz B.npz\n"
     "       texcell-validate verify --fraction F [OPTION]... WU.zip RESULT.npz\n"
-    "       texcell-validate script-init [--workunits DIR] [--fraction F] [OPTION]... RESULT\n"
-    "       texcell-validate script-compare RESULT RESULT\n"
+    "       texcell-validate script-init [--workunits DIR] [--accepted DIR] [--fraction F]\n"
+    "                        [OPTION]... RESULT\n"
+    "       texcell-validate script-compare [--accepted DIR] RESULT RESULT\n"
     "       texcell-validate --help | --version\n"
     "\n"
     "check    is the result well-formed, of this work unit, and possible? Looks at some pixels\n"
@@ -37,6 +38,8 @@ static const char usage[] =
     "script_validator. RESULT is the path of an upload, named WORKUNIT_0_r123_0. Its work unit\n"
     "is WORKUNIT.zip in DIR or in a folder of DIR (BOINC's fan-out), as it was staged for\n"
     "create_work --wu_name WORKUNIT.\n"
+    "  --accepted DIR   where script-init records the SHA-256 of what it accepts (made if need be),\n"
+    "                   and script-compare looks whether it is the same still\n"
     "  --chance P       compute items of this share of the results alone (with --fraction)\n"
     "  --workunits DIR  " WORKUNITS " unless given: script_validator runs in PROJECT/tmp_HOST\n"
     "\n"
@@ -60,7 +63,8 @@ static const struct {
 
 typedef struct command {
     verb verb;
-    const char *workunits;
+    val_places places;
+    char *private;             /* places.private, once it is there */
     val_verification verification;
     char **files;
 } command;
@@ -73,7 +77,8 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     uint64_t threads = 1, mib = 0;
     bool by_chance = false;
     const tc_option options[] = {
-        { "workunits", 0, TC_TEXT, .to = &c->workunits },
+        { "workunits", 0, TC_TEXT, .to = &c->places.workunits },
+        { "accepted", 0, TC_TEXT, .to = &c->places.accepted },
         { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance },
         { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 },
         { "no-pixels", 0, TC_FLAG, .to = &v->blind },
@@ -83,9 +88,9 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB },
         { .name = NULL }
     };
-    const tc_option none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 2
-                               : c->verb == CHECK ? options + 3 : &none;
+    const tc_option for_compare[] = { options[1], { .name = NULL } }, none = { .name = NULL };
+    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 3
+                               : c->verb == CHECK ? options + 4 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
@@ -127,8 +132,8 @@ static tc_status do_command(command *c, tc_err *err)
     case VERIFY: return check(c, err);
     case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT:
-        return val_script_init(c->workunits, c->files[0], &c->verification, err);
-    case SCRIPT_COMPARE: return val_script_compare(c->files[0], c->files[1], err);
+        return val_script_init(&c->places, c->files[0], &c->verification, err);
+    case SCRIPT_COMPARE: return val_script_compare(&c->places, c->files[0], c->files[1], err);
     case VERBS: break;
     }
     return tc_fail(err, TC_INTERNAL, "no such command");
@@ -142,6 +147,7 @@ static tc_status answer(command *c, tc_err *err)
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
     if (st == TC_NO_MATCH) {
+        val_private_hide(c->private, err->message);
         printf("no match: %s\n", tc_plain(err->message));
         err->message[0] = '\0';
     }
@@ -150,16 +156,18 @@ static tc_status answer(command *c, tc_err *err)
 
 static int answer_apart(void *user)
 {
+    command *const c = user;
     tc_err err = { "" };
-    const tc_status st = answer(user, &err);
+    const tc_status st = answer(c, &err);
 
+    val_private_hide(c->private, err.message);
     /* A fault of this program is none of the computer that sent the file. */
     return tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
 }
 
 static tc_status run(int argc, char **argv, tc_err *err)
 {
-    command c = { .workunits = WORKUNITS, .verification = { .chance = 1 } };
+    command c = { .places = { .workunits = WORKUNITS }, .verification = { .chance = 1 } };
     int code, ended_by;
     tc_status st;
 
@@ -170,7 +178,11 @@ static tc_status run(int argc, char **argv, tc_err *err)
         return st;
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE)
         return answer(&c, err);
-    st = val_run_apart(answer_apart, &c, c.files[0], &code, &ended_by, err);
+    st = val_private_folder(&c.private, err);
+    c.places.private = c.private;
+    if (st == TC_OK)
+        st = val_run_apart(answer_apart, &c, c.files[0], &code, &ended_by, err);
+    val_private_remove(&c.private);
     if (st == TC_OK)
         exit(code);            /* it has said why */
     return st;

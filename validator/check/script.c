@@ -161,42 +161,70 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
 }
 
-static tc_status check_upload(const char *workunits, const char *result, const val_verification *verification,
+static tc_status check_upload(const val_places *places, const char *result, const val_verification *verification,
                               tc_err *err)
 {
     an_unit unit = { .job = NULL };
+    val_copy copy = { .path = NULL };
     tc_status st = val_is_there(result, err);
 
     if (st == TC_OK)
-        st = read_workunit(workunits, result, &unit, err);
+        st = val_copy_upload(places->private, result, &copy, err);
     if (st == TC_OK)
-        st = val_check(&unit, result, verification, err);
+        st = read_workunit(places->workunits, result, &unit, err);
+    if (st == TC_OK)
+        st = val_check(&unit, copy.path, verification, err);
+    if (st == TC_OK && places->accepted != NULL)
+        st = val_remember(places->accepted, result, &copy, err);
     an_unit_free(&unit);
+    val_copy_free(&copy);
     return st;
 }
 
-tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+tc_status val_script_init(const val_places *places, const char *result, const val_verification *verification,
                           tc_err *err)
 {
-    const tc_status st = check_upload(workunits, result, verification, err);
+    const tc_status st = check_upload(places, result, verification, err);
     val_verification same = *verification;
 
     same.fraction = 0;         /* a fault of that kind is not computed */
-    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(workunits, result, &same, NULL), err) : st;
+    return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(places, result, &same, NULL), err) : st;
 }
 
-static tc_status compare_uploads(const char *a, const char *b, bool quiet, tc_err *err)
+/* A copy of what was accepted; what was not, the next check of it decides on. */
+static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy, tc_err *err)
 {
-    tc_status st = val_is_there(a, err);
+    bool known = true;
+    tc_status st = val_is_there(upload, err);
 
     if (st == TC_OK)
-        st = val_is_there(b, err);
-    return st == TC_OK ? val_compare(a, b, quiet, err) : st;
+        st = val_copy_upload(places->private, upload, copy, err);
+    if (st == TC_OK && places->accepted != NULL) {
+        st = val_recall(places->accepted, upload, copy, &known, err);
+        if (st == TC_OK && !known)
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted", upload);
+        st = st == TC_NO_MATCH ? TC_TRY_LATER : st;
+    }
+    return st;
 }
 
-tc_status val_script_compare(const char *a, const char *b, tc_err *err)
+static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet, tc_err *err)
 {
-    const tc_status st = compare_uploads(a, b, true, NULL);
+    val_copy one = { .path = NULL }, other = { .path = NULL };
+    tc_status st = copy_accepted(places, a, &one, err);
 
-    return st == TC_OK ? st : val_found_twice(compare_uploads(a, b, false, err), st, err);
+    if (st == TC_OK)
+        st = copy_accepted(places, b, &other, err);
+    if (st == TC_OK)
+        st = val_compare(one.path, other.path, quiet, err);
+    val_copy_free(&one);
+    val_copy_free(&other);
+    return st;
+}
+
+tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err)
+{
+    const tc_status st = compare_uploads(places, a, b, true, NULL);
+
+    return st == TC_OK ? st : val_found_twice(compare_uploads(places, a, b, false, err), st, err);
 }

@@ -7,6 +7,7 @@
 #define VAL_H
 
 #include "app/analysis/analysis.h"
+#include "app/base/sha256.h"
 
 /* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
 typedef struct val_verification {
@@ -41,14 +42,45 @@ tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err);
  * named by array, item and feature. TC_BAD_INPUT: one is not well-formed. */
 tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err);
 
+/* Where the two scripts find and leave what. */
+typedef struct val_places {
+    const char *workunits;     /* the folder of the work units, with or without BOINC's fan-out */
+    const char *accepted;      /* for records of what was accepted; NULL: there are none */
+    const char *private;       /* for copies, val_private_folder */
+} val_places;
+
 /* val_check and val_compare as scripts of BOINC's script_validator. TC_TRY_LATER
  * for what is no fault of the computer that sent the file: it cannot be read
- * now, or its work unit is not found. `workunits` is the folder of the work
- * units, with or without BOINC's fan-out; the name of the upload tells which
- * one it is. */
-tc_status val_script_init(const char *workunits, const char *result, const val_verification *verification,
+ * now, or its work unit is not found; the name of the upload tells which one it is. What is
+ * compared must be what was accepted. */
+tc_status val_script_init(const val_places *places, const char *result, const val_verification *verification,
                           tc_err *err);
-tc_status val_script_compare(const char *a, const char *b, tc_err *err);
+tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
+
+/* --- uploads (upload.c) ----------------------------------------------------------------- */
+
+/* An upload as it was when it was read. */
+typedef struct val_copy {
+    char *path;                /* of the copy, within the private folder; owned */
+    uint64_t size;
+    char sha256[TC_SHA256_TEXT];
+} val_copy;
+
+/* The name of a folder for copies, in TMPDIR or /tmp: made with the first of them, and removed with
+ * all that is in it by whoever starts the work apart, whatever becomes of that. */
+tc_status val_private_folder(char **folder, tc_err *err);
+void val_private_remove(char **folder);
+/* Takes the folder out of a message: what is left is the upload's name. */
+void val_private_hide(const char *folder, char *message);
+/* Reads an upload once. val_copy_free also after a failure. TC_BAD_INPUT: it is no regular file. */
+tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
+void val_copy_free(val_copy *copy);
+/* Records that an upload was accepted as it was copied. */
+tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
+/* Whether it still is what was accepted: TC_NO_MATCH. *known: there is a record of it. */
+tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known, tc_err *err);
+/* Forgets the uploads of its work unit. */
+void val_forget(const char *folder, const char *upload);
 
 /* What the two scripts and the assimilator's share. Runs work(user) in a process
  * of its own, so that a fault of this program does not count against the file it

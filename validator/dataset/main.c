@@ -17,7 +17,8 @@
 
 static const char usage[] =
     "usage: texcell-assimilate --db FILE [--store DIR] [WU.zip] RESULT.npz\n"
-    "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] WU_ID RESULT\n"
+    "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] [--accepted DIR]\n"
+    "                          WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate --help | --version\n"
@@ -34,6 +35,8 @@ static const char usage[] =
     "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
+    "  --accepted DIR   where texcell-validate script-init recorded what it accepted: a result that\n"
+    "                   has changed since is refused\n"
     "\n"
     "script is for BOINC's script_assimilator, which starts bin/NAME with \"WU_ID FILE...\" or\n"
     "\"--error MASK NAME WU_ID BATCH\". NAME is a script of two lines in bin/:\n"
@@ -50,7 +53,7 @@ static const char usage[] =
     "(data set or disk), 4 the data set has another result of this work unit.\n";
 
 typedef struct options {
-    const char *db, *store, *workunits, *folder, *only;
+    const char *db, *store, *workunits, *folder, *only, *accepted;
     int n;                     /* arguments that are no options */
     char **args;
 } options;
@@ -186,9 +189,32 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
     return TC_OK;
 }
 
+/* Reads the upload, once, and stores what was read. TC_USAGE: it is not what was accepted. */
+static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored, tc_err *err)
+{
+    const char *const upload = s->d.result;
+    val_copy copy = { .path = NULL };
+    bool known = true;
+    tc_status st = val_copy_upload(private, upload, &copy, err);
+
+    if (st == TC_OK && o->accepted != NULL)
+        st = val_recall(o->accepted, upload, &copy, &known, err);
+    if (st == TC_NO_MATCH)
+        st = TC_USAGE;
+    if (!known)
+        fprintf(stderr, PROGRAM ": note: %s: there is no record that it was accepted\n", s->d.result_name);
+    s->d.result = copy.path;
+    if (st == TC_OK)
+        st = val_store(&s->ds, &s->d, stored, err);
+    s->d.result = upload;
+    val_private_hide(private, err == NULL ? NULL : err->message);
+    val_copy_free(&copy);
+    return st;
+}
+
 /* One bad unit must not stop the daemon; what every unit would meet must. A unit is bad
  * when it was found so twice. */
-static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
+static tc_status store_or_refuse(session *s, const options *o, const char *private, tc_err *err)
 {
     tc_err why = { "" };
     val_stored stored;
@@ -198,17 +224,21 @@ static tc_status store_or_refuse(session *s, const char *workunits, tc_err *err)
     if (st == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == st)
         return refuse(s, "missing", why.message, err);
     if (st == TC_OK)
-        st = find_workunit(workunits, s, &workunit, &why);
+        st = find_workunit(o->workunits, s, &workunit, &why);
     if (st == TC_OK) {
         s->d.workunit = workunit;
         s->d.workunit_optional = true;
-        st = val_store(&s->ds, &s->d, &stored, &why);
-        if (st == TC_BAD_INPUT || st == TC_NO_MATCH || st == TC_INTERNAL)
-            st = val_found_twice(st, val_store(&s->ds, &s->d, &stored, NULL), &why);
+        st = store_copy(s, o, private, &stored, &why);
+        if (st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH || st == TC_INTERNAL)
+            st = val_found_twice(st, store_copy(s, o, private, &stored, NULL), &why);
     }
     free(workunit);
-    switch (wu_json_verdict(st, &why)) {
+    st = wu_json_verdict(st, &why);
+    if (o->accepted != NULL && (st == TC_OK || st == TC_USAGE || st == TC_BAD_INPUT || st == TC_NO_MATCH))
+        val_forget(o->accepted, s->d.result);
+    switch (st) {
     case TC_OK: say_stored(s, stored); return TC_OK;
+    case TC_USAGE: return refuse(s, "changed", why.message, err);
     case TC_BAD_INPUT: return refuse(s, "invalid", why.message, err);
     case TC_NO_MATCH: return refuse(s, "conflict", why.message, err);
     case TC_INTERNAL: return refuse(s, "fault", why.message, err);
@@ -230,6 +260,7 @@ static tc_status open_upload(session *s, const options *o, tc_err *err)
 typedef struct upload_work {
     const options *o;
     session *s;
+    char *private;             /* folder for copies of the upload */
 } upload_work;
 
 static int store_upload(void *user)
@@ -239,7 +270,7 @@ static int store_upload(void *user)
     tc_status st = open_upload(w->s, w->o, &err);
 
     if (st == TC_OK)
-        st = store_or_refuse(w->s, w->o->workunits, &err);
+        st = store_or_refuse(w->s, w->o, w->private, &err);
     close_session(w->s);
     return tc_report(PROGRAM, st, &err);
 }
@@ -249,14 +280,18 @@ static int store_upload(void *user)
 static tc_status script_result(const options *o, tc_err *err)
 {
     session s = { .d = { .workunit = NULL } };
-    upload_work w = { o, &s };
+    upload_work w = { o, &s, NULL };
     tc_err reason;
     int code, sig;
     tc_status st;
 
     if (o->n != 2 || !number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE, "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
+    st = val_private_folder(&w.private, err);
+    if (st != TC_OK)
+        return st;
     st = val_run_apart(store_upload, &w, o->args[1], &code, &sig, err);
+    val_private_remove(&w.private);
     if (st == TC_OK)
         exit(code);            /* it has said why */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
@@ -294,7 +329,8 @@ static tc_status script(int argc, char **argv, tc_err *err)
     options o = { .workunits = WORKUNITS };
     const tc_option known[] = {
         { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
-        { "workunits", 0, TC_TEXT, .to = &o.workunits }, { .name = NULL }
+        { "workunits", 0, TC_TEXT, .to = &o.workunits }, { "accepted", 0, TC_TEXT, .to = &o.accepted },
+        { .name = NULL }
     };
     int ours = 1;              /* what follows is BOINC's, and names there may look like options */
     tc_status st;

@@ -1,0 +1,237 @@
+/*
+ * Uploads may change: BOINC takes a file again from a host that sends it again. So an upload is
+ * read once, into a private copy, and what was accepted is remembered by its SHA-256.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/base/files.h"
+#include "app/base/os.h"
+#include "validator/check/val.h"
+#include "workunits/format/csv.h"
+
+enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
+
+/* --- private copies ------------------------------------------------------------------ */
+
+tc_status val_private_folder(char **folder, tc_err *err)
+{
+    const char *const place = getenv("TMPDIR");
+    char name[40];
+    uint64_t number;
+
+    *folder = NULL;
+    if (!os_random(&number, sizeof number))
+        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
+    snprintf(name, sizeof name, "texcell-%016" PRIx64, number);
+    *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
+    return *folder == NULL ? tc_no_memory(err, name) : TC_OK;
+}
+
+static int remove_entry(void *user, const char *name, bool may_be_folder)
+{
+    char *const path = wu_path_in(user, name, "");
+
+    (void)may_be_folder;
+    if (path != NULL)
+        unlink(path);
+    free(path);
+    return 0;
+}
+
+void val_private_remove(char **folder)
+{
+    if (*folder != NULL && os_list(*folder, remove_entry, *folder) == 0)
+        rmdir(*folder);
+    free(*folder);
+    *folder = NULL;
+}
+
+void val_private_hide(const char *folder, char *message)
+{
+    const size_t n = folder == NULL || message == NULL ? 0 : strlen(folder) + 1;    /* with the slash */
+    char *at;
+
+    while (n > 0 && (at = strstr(message, folder)) != NULL && strlen(at) >= n)
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err)
+{
+    unsigned char *const block = malloc(BLOCK);
+    tc_sha256 sum;
+    size_t got = 1;
+    tc_status st = block == NULL ? tc_no_memory(err, from) : TC_OK;
+
+    tc_sha256_begin(&sum);
+    while (st == TC_OK && got > 0) {
+        st = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
+        if (st == TC_OK && !tc_write_at(out, copy->size, block, got))
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path, strerror(errno));
+        if (st == TC_OK) {
+            tc_sha256_add(&sum, block, got);
+            copy->size += got;
+        }
+    }
+    tc_sha256_end(&sum, copy->sha256);
+    free(block);
+    return st;
+}
+
+/* A folder that others made is not private: then it is tried again with another name. */
+static tc_status make_private(const char *folder, tc_err *err)
+{
+    if (os_make_folder(folder) || (errno == EEXIST && os_kind_of(folder) == OS_FOLDER))
+        return TC_OK;
+    return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", folder, strerror(errno));
+}
+
+tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err)
+{
+    uint64_t size = 0;
+    int in = -1, to = -1;
+    tc_status st = make_private(folder, err);
+
+    *out = (val_copy){ .path = wu_path_in(folder, os_last_part(upload), "") };
+    if (st == TC_OK && out->path == NULL)
+        st = tc_no_memory(err, upload);
+    if (st == TC_OK)
+        st = tc_open_regular(upload, &in, &size, err);
+    if (st == TC_OK) {
+        to = os_open(out->path, OS_OVER);
+        if (to < 0)
+            st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path, strerror(errno));
+    }
+    if (st == TC_OK)
+        st = copy_bytes(in, upload, to, out, err);
+    if (in >= 0)
+        close(in);
+    if (to >= 0)
+        close(to);
+    return st;
+}
+
+void val_copy_free(val_copy *copy)
+{
+    free(copy->path);
+    copy->path = NULL;
+}
+
+/* --- what was accepted ------------------------------------------------------------------
+ *
+ * A file for each work unit, with a line for each upload: SHA-256, size, name. */
+
+/* The record of an upload's work unit; the caller's. */
+static char *record_of(const char *folder, const char *upload, const char *end)
+{
+    const char *const name = os_last_part(upload);
+    const size_t n = val_workunit_length(name);
+    char *const unit = strndup(name, n > 0 ? n : strlen(name));
+    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, end);
+
+    free(unit);
+    return path;
+}
+
+/* text becomes "" where there is no record. */
+static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *err)
+{
+    uint64_t size = 0;
+    size_t got = 0;
+    int fd = -1;
+    tc_status st = tc_open_regular(path, &fd, &size, err);
+
+    if (st == TC_OK)
+        st = tc_read_at(fd, path, 0, text, RECORD_MAX - 1, &got, err);
+    if (fd >= 0)
+        close(fd);
+    text[st == TC_OK ? got : 0] = '\0';
+    return st == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : st;
+}
+
+/* The line of an upload in a record, or NULL. */
+static char *line_of(char *text, const char *upload)
+{
+    const char *const name = os_last_part(upload);
+    const size_t n = strlen(name);
+
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        if ((size_t)(end - line) > n && strncmp(end - n, name, n) == 0 && end[-1 - (ptrdiff_t)n] == ' ')
+            return line;
+    return NULL;
+}
+
+static void write_line(const val_copy *copy, const char *upload, char *out, size_t size)
+{
+    snprintf(out, size, "%s %" PRIu64 " %s\n", copy->sha256, copy->size, os_last_part(upload));
+}
+
+static tc_status write_record(const char *temporary, const char *path, int fd, const char *text, tc_err *err)
+{
+    const size_t n = strlen(text);
+
+    if (ftruncate(fd, 0) != 0 || !tc_write_at(fd, 0, text, n) || !os_sync(fd) || !os_replace(temporary, path))
+        return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
+    return TC_OK;
+}
+
+tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
+{
+    char *const path = record_of(folder, upload, ""), *const temporary = record_of(folder, upload, ".tmp");
+    char *const text = malloc(RECORD_MAX);
+    int fd = -1;
+    tc_status st = path == NULL || temporary == NULL || text == NULL ? tc_no_memory(err, upload)
+                                                                       : wu_make_folder(folder, err);
+
+    if (st == TC_OK)
+        st = tc_open_locked(temporary, path, &fd, err);
+    if (st == TC_OK)
+        st = read_record(path, text, err);
+    if (st == TC_OK) {
+        char *const old = line_of(text, upload);
+        size_t n;
+
+        if (old != NULL)
+            memmove(old, strchr(old, '\n') + 1, strlen(strchr(old, '\n')));
+        n = strlen(text);
+        write_line(copy, upload, text + n, RECORD_MAX - n);
+        st = write_record(temporary, path, fd, text, err);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    free(temporary);
+    free(text);
+    return st == TC_OK || st == TC_NO_MEMORY ? st : TC_TRY_LATER;
+}
+
+tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known, tc_err *err)
+{
+    char *const path = record_of(folder, upload, ""), *const text = malloc(RECORD_MAX);
+    char want[512];
+    const char *line = NULL;
+    tc_status st = path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
+
+    if (st == TC_OK)
+        line = line_of(text, upload);
+    *known = line != NULL;
+    write_line(copy, upload, want, sizeof want);
+    if (line != NULL && strncmp(line, want, strlen(want)) != 0)
+        st = tc_fail(err, TC_NO_MATCH, "%.600s: has changed since it was accepted", upload);
+    free(path);
+    free(text);
+    return st;
+}
+
+void val_forget(const char *folder, const char *upload)
+{
+    char *const path = record_of(folder, upload, "");
+
+    if (path != NULL)
+        unlink(path);
+    free(path);
+}
