@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/objects/core.h"
 #include "app/analysis/objects/objects.h"
 #include "app/base/pool.h"
 
@@ -93,9 +94,9 @@ static bool wants_texture(const cpu_worker *w, const obj_row *row)
 static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
 {
     const int d = w->params->distances[distance];
-    const obj_step s = obj_directions[direction];
+    const int32_t *const s = obj_directions[direction];
 
-    return (obj_step){ d * s.dx, d * s.dy, d * s.dz };
+    return (obj_step){ d * s[0], d * s[1], d * s[2] };
 }
 
 /* A direction's pairs are complete; with "merge" those of all directions are features once. */
@@ -109,13 +110,13 @@ static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pair
     obj_texture_add(&w->o, texture, &sums);
 }
 
-static void small_object(void *user, unsigned thread, size_t part)
+/* An object's row but for its texture. */
+static void measure_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
     obj_outline *const outline = has_outline(w) ? &w->outlines[thread] : NULL;
     const uint64_t object = w->object + part;
-    obj_row *const row = row_at(w, object);
     size_t n;
     const obj_run *const runs = runs_of(w, object, &n);
 
@@ -127,6 +128,17 @@ static void small_object(void *user, unsigned thread, size_t part)
         obj_outline_add(outline, runs, n);
     }
     put_measures(w, object, s, outline);
+}
+
+static void small_object(void *user, unsigned thread, size_t part)
+{
+    cpu_worker *const w = user;
+    scratch *const s = &w->scratch[thread];
+    obj_row *const row = row_at(w, w->object + part);
+    size_t n;
+    const obj_run *const runs = runs_of(w, w->object + part, &n);
+
+    measure_object(w, thread, part);
     if (obj_portions(w->params) == 1 || !wants_texture(w, row))
         return;
     obj_quantise(&w->o, runs, n, row->lo, row->hi);
@@ -320,22 +332,33 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return st;
 }
 
-/* Small objects from the next one on, up to a large one. */
-static uint64_t count_small(const cpu_worker *w)
+/* Objects from the next one on, none of which has been begun, up to one of `large` pixels. */
+static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
 
-    while (n < w->batch && w->object + n < w->index.n && w->index.area[w->object + n] < LARGE)
+    if (!w->indexed || w->portion > 0 || w->large.begun)
+        return 0;
+    while (n < most && w->object + n < w->index.n && w->index.area[w->object + n] < large)
         n++;
     return n;
+}
+
+static tc_status answer(cpu_worker *w, uint64_t *portions_done)
+{
+    an_state_head *const head = w->state;
+
+    if (w->indexed)
+        head->portions_done = 1 + w->object * obj_portions(w->params) + w->portion;
+    *portions_done = head->portions_done;
+    return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    an_state_head *const head = state;
     const double start = tc_seconds();
-    const uint64_t small = w->indexed && w->portion == 0 && !w->large.begun ? count_small(w) : 0;
+    const uint64_t small = count_small(w, LARGE, w->batch);
     tc_status st = TC_OK;
 
     w->state = state;
@@ -351,12 +374,78 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         w->portion = 0;
         w->object++;
     }
-    if (w->indexed)
-        head->portions_done = 1 + w->object * obj_portions(w->params) + w->portion;
-    *portions_done = head->portions_done;
-    if (st != TC_OK && st != TC_MORE)
-        return st;
-    return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
+    return st == TC_OK || st == TC_MORE ? answer(w, portions_done) : st;
+}
+
+/* --- for a device's backend ----------------------------------------------------------------------- */
+
+uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
+{
+    const cpu_worker *const w = worker;
+    const uint64_t n = count_small(w, large, most);
+    uint64_t sum = 0, i = 0;
+
+    while (i < n && (i == 0 || sum + w->index.area[w->object + i] <= pixels))
+        sum += w->index.area[w->object + i++];
+    return i;
+}
+
+const obj_index *obj_host_index(const void *worker, uint64_t *next)
+{
+    const cpu_worker *const w = worker;
+
+    *next = w->object;
+    return w->indexed ? &w->index : NULL;
+}
+
+void obj_host_measure(void *worker, void *state, uint64_t n)
+{
+    cpu_worker *const w = worker;
+
+    w->state = state;
+    an_pool_run(w->pool, measure_object, w, n);
+}
+
+typedef struct texture_step {
+    cpu_worker *w;
+    size_t distance;
+    obj_take_sums *take;
+    void *user;
+} texture_step;
+
+static void texture_object(void *user, unsigned thread, size_t part)
+{
+    const texture_step *const s = user;
+    cpu_worker *const w = s->w;
+    const size_t matrices = w->params->merge ? 1 : obj_n_directions(&w->o);
+    obj_row *const row = row_at(w, w->object + part);
+    obj_texture texture = { .directions = 0 };
+    cooc_sums sums;
+
+    (void)thread;
+    if (!wants_texture(w, row))
+        return;
+    for (size_t m = 0; m < matrices; m++) {
+        s->take(s->user, part * matrices + m, &sums);
+        obj_texture_add(&w->o, &texture, &sums);
+    }
+    obj_put_texture(&w->o, &texture, s->distance, row);
+}
+
+void obj_host_texture(void *worker, uint64_t n, size_t distance, obj_take_sums *take, void *user)
+{
+    cpu_worker *const w = worker;
+    texture_step s = { w, distance, take, user };
+
+    an_pool_run(w->pool, texture_object, &s, n);
+}
+
+tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done)
+{
+    cpu_worker *const w = worker;
+
+    w->object += n;
+    return answer(w, portions_done);
 }
 
 const an_backend obj_cpu = {

@@ -197,9 +197,6 @@ enum { OBJ_DIRECTIONS_2D = 4, OBJ_DIRECTIONS_3D = 13 };
 typedef struct obj_step {
     int dx, dy, dz;
 } obj_step;
-/* Half of the 8 or 26 directions. */
-extern const obj_step obj_directions[OBJ_DIRECTIONS_3D];
-
 static inline size_t obj_n_directions(const obj_item *o)
 {
     return o->dims == 3 ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
@@ -214,6 +211,8 @@ typedef struct obj_pairs {
 
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err);
 void obj_pairs_free(obj_pairs *pairs);
+/* From an object's least and greatest value to what is spread over the levels. */
+void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi);
 /* Sets the grey levels of the runs' pixels. lo, hi: the object's. */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi);
 /* Adds the pairs whose first pixel is in the runs, in one direction. */
@@ -266,5 +265,22 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 extern const an_backend obj_cpu;
+
+/* --- for a device's backend, which takes the texture of small objects, and leaves all else to a worker
+ * of obj_cpu ------ */
+
+/* How many objects from the next one on have fewer pixels than `large`, and together no more than
+ * `pixels`, but at least one; at most `most`. 0: a step of the worker's is next. */
+uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
+/* NULL: the objects are not found yet. *next: the next object. */
+const obj_index *obj_host_index(const void *worker, uint64_t *next);
+/* Measures n objects, all but their texture. */
+void obj_host_measure(void *worker, void *state, uint64_t n);
+/* Their texture at a distance, from the sums of their matrices: of the first object's directions, ... With
+ * "merge" an object has one. `take` is called by several threads. */
+typedef void obj_take_sums(void *user, size_t matrix, cooc_sums *out);
+void obj_host_texture(void *worker, uint64_t n, size_t distance, obj_take_sums *take, void *user);
+/* They are done: where the work is now, as a step answers. */
+tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done);
 
 #endif

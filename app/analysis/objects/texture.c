@@ -6,12 +6,6 @@
 #include "app/analysis/objects/core.h"
 #include "app/analysis/objects/objects.h"
 
-const obj_step obj_directions[OBJ_DIRECTIONS_3D] = {
-    { 1, 0, 0 }, { -1, 1, 0 }, { 0, 1, 0 }, { 1, 1, 0 },
-    { -1, -1, 1 }, { 0, -1, 1 }, { 1, -1, 1 }, { -1, 0, 1 }, { 0, 0, 1 }, { 1, 0, 1 }, { -1, 1, 1 }, { 0, 1, 1 },
-    { 1, 1, 1 }
-};
-
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const size_t cells = (size_t)p->levels * (size_t)p->levels;
@@ -29,18 +23,25 @@ void obj_pairs_free(obj_pairs *pairs)
     *pairs = (obj_pairs){ .count = NULL };
 }
 
-void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi)
+void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
 {
     const obj_params *const p = o->params;
-    const wu_pixels *const px = o->pixels;
 
     if (p->range == OBJ_RANGE_FIXED) {
-        lo = (uint32_t)p->range_ends[0];
-        hi = (uint32_t)p->range_ends[1];
+        *lo = (uint32_t)p->range_ends[0];
+        *hi = (uint32_t)p->range_ends[1];
     } else if (p->range != OBJ_RANGE_OBJECT) {
-        lo = p->range == OBJ_RANGE_IMAGE ? o->lo : 0;
-        hi = p->range == OBJ_RANGE_IMAGE ? o->hi : (1u << px->bits) - 1;
+        *lo = p->range == OBJ_RANGE_IMAGE ? o->lo : 0;
+        *hi = p->range == OBJ_RANGE_IMAGE ? o->hi : (1u << o->pixels->bits) - 1;
     }
+}
+
+void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi)
+{
+    const wu_pixels *const px = o->pixels;
+    const obj_params *const p = o->params;
+
+    obj_range_of(o, &lo, &hi);
     for (size_t i = 0; i < n; i++) {
         const size_t row = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx;
 
