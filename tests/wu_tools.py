@@ -980,13 +980,15 @@ def test_show_export():
     mask = np.asarray(Image.open(os.path.join(plain, "mask_g8.png")).convert("RGB"))
     ok(np.array_equal(mask, np.repeat(np.where(arrays["mask_g8"] > 0, 255, 0)[:, :, None], 3, 2)), "a mask is black and white")
     labels = np.asarray(Image.open(os.path.join(plain, "labels_g8.png")).convert("RGB"))
+    ok(labels.shape == (37 * 6, 53 * 6, 3), "a small picture is drawn larger", labels.shape)
+    labels = labels[::6, ::6]
     ok(labels.shape == (37, 53, 3) and (labels[0, 0] == 0).all() and not np.array_equal(labels[8, 8], labels[20, 30])
        and not np.array_equal(labels[8, 8], labels[5, 5]), "labels: colours and outlines")
     r = wu("export", result, "-o", over, "--images", unit)
     ok(r.returncode == 0 and set(os.listdir(over)) - set(os.listdir(plain)) ==
        {"mask_g8+plain.png", "mask_c8+plain.png", "mask_three+plain.png", "spots_g8.png", "spots_c8.png", "spots_three.png",
         "spots_three_slices.png"}, "export over the pictures", r.stderr + str(os.listdir(over)))
-    labels = np.asarray(Image.open(os.path.join(over, "labels_g8.png")).convert("RGB"))
+    labels = np.asarray(Image.open(os.path.join(over, "labels_g8.png")).convert("RGB"))[::6, ::6]
     ok(np.array_equal(labels[:4], np.repeat(GREY[:4, :, None], 3, 2)), "the picture shows where there is no label")
     small = Image.open(os.path.join(plain, "heat_g8_L64_-1_0.png"))
     large = Image.open(os.path.join(over, "heat_g8_L64_-1_0.png"))
@@ -1000,10 +1002,31 @@ def test_show_export():
     ok(r.returncode == 2 and "not the work unit" in r.stderr, "another work unit's pictures are refused", r.stderr)
     r = wu("export", result, "-o", path("g8.png"))
     ok(r.returncode == 3 and "not a folder" in r.stderr, "export into a file", r.stderr)
+    check_drawing(over, arrays, unit)
     check_export_again(arrays, unit, result)
     check_terminal(arrays, unit)
     check_formulas(arrays, unit)
     check_bad_results(arrays, unit)
+
+
+def check_drawing(over, arrays, unit):
+    """Points on small pictures; numbers of slices; planes as long as the spacing says."""
+    def drawn(folder, name):
+        return np.asarray(Image.open(os.path.join(folder, name)).convert("RGB")).astype(int)
+    spots = drawn(over, "spots_c8.png")
+    red = [(255, 70, 40) == tuple(spots[y, x]) for y, x in ((int(2.5 * 6), int(3.5 * 6)), (int(5.5 * 6), int(6.75 * 6)))]
+    ok(spots.shape == (222, 318, 3) and all(red) and (spots == [255, 70, 40]).all(axis=2).sum() < 60, "points on a small picture", red)
+    slices = drawn(over, "spots_three_slices.png")
+    corner = [slices[2:9, 2 + at:8 + at] for at in (0, 53 * 3 + 4)]
+    ok(slices.shape[1] == 2 * 53 * 3 + 4 and all((c == 255).all(axis=2).any() for c in corner) and not np.array_equal(*corner),
+       "slices have numbers", slices.shape)
+    spaced = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3, [4, 1, 2.0]])), unit)
+    flat, r = drawn(path("exported"), "mask_three+planes.png"), wu("export", spaced, "-o", path("spaced"))
+    deep = drawn(path("spaced"), "mask_three+planes.png")
+    ok(flat.shape == (37 * 3, 3 * (2 * 53 + 37) + 8, 3) and (flat[9, 53 * 3 + 4:53 * 6 + 4] == 214).all() and (flat[8, 53 * 3 + 4:53 * 6 + 4] != 214).all(),
+       "planes of cubes", flat.shape)
+    ok(r.returncode == 0 and deep.shape == (37 * 2, 2 * (4 * 53 + 37) + 8, 3) and (deep[24, 216:426] == 214).all() and (deep[23, 216:426] != 214).all(),
+       "planes of voxels 4, 1, 2 micrometres long", "%s %s" % (deep.shape, r.stderr))
 
 
 def check_export_again(arrays, unit, result):

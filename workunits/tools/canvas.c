@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,25 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
     for (uint64_t j = y; j < y + ny && j < canvas->ny; j++)
         for (uint64_t i = x; i < x + nx && i < canvas->nx; i++)
             wu_canvas_set(canvas, i, j, colour);
+}
+
+uint64_t wu_enlarged(uint64_t side, uint64_t least)
+{
+    return side == 0 || side >= least ? 1 : (least + side - 1) / side;
+}
+
+void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text)
+{
+    wu_canvas_text(canvas, x + 1, y + 1, 1, text, (wu_rgb){ 0, 0, 0 });
+    wu_canvas_text(canvas, x, y, 1, text, (wu_rgb){ 255, 255, 255 });
+}
+
+void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, uint32_t number)
+{
+    char text[16];
+    const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%u", number) * WU_CHAR_NX;
+    if (width + 3 <= nx && WU_CHAR_NY + 3 <= ny)
+        wu_canvas_shadowed(canvas, x + 2, y + 2, text);
 }
 
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err)

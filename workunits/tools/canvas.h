@@ -35,6 +35,16 @@ enum { WU_CHAR_NX = 6, WU_CHAR_NY = 7 };
 void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
                     wu_rgb colour);
 
+/* White on a shadow, so that it is seen on any ground; scale 1. */
+void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
+/* A slice's number in the upper left corner of its nx x ny pixels at (x, y), if it fits. */
+void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny, uint32_t number);
+
+/* Pictures that are smaller are drawn larger, in whole steps, so that what is on them is seen. */
+enum { WU_SMALL_SIDE = 300 };
+/* By how much, for the longer side of one that is to have at least so many pixels. */
+uint64_t wu_enlarged(uint64_t side, uint64_t least);
+
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err);
 
 /* The colour of a value in [0, 1], from dark violet through blue and green to

@@ -12,7 +12,8 @@
 
 enum {
     MAX_SLICES = 36,       /* of a stack, drawn beside each other */
-    SMALL_SIDE = 400       /* maps smaller than this are enlarged */
+    SMALL_MAP = 400,       /* maps smaller than this are enlarged, and so are */
+    MOST_PLANES = 8192     /* pixels of a side, whatever the spacing */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
@@ -96,19 +97,21 @@ typedef struct montage {
     uint32_t slices, columns;  /* shown */
     uint32_t x0, y0, nx, ny;   /* part of each slice that is shown */
     uint64_t scale;            /* pixels of the canvas per pixel */
+    bool numbered;             /* slices have their number in a corner */
     uint64_t gap;
     uint64_t width, height;    /* on the canvas */
 } montage;
 
-static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny, bool enlarge)
+/* least: a smaller one is enlarged; 0: as it is, with nothing written on it. */
+static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny, uint64_t least)
 {
     montage m = { .x0 = x0, .y0 = y0, .nx = nx, .ny = ny, .scale = 1, .gap = 4 };
     m.slices = d->nz < MAX_SLICES ? d->nz : MAX_SLICES;
     m.columns = (uint32_t)ceil(sqrt(m.slices));
     const uint32_t rows = (m.slices + m.columns - 1) / m.columns;
     const uint64_t side = (uint64_t)(nx > ny ? nx : ny) * m.columns;
-    if (enlarge && side < SMALL_SIDE)
-        m.scale = (SMALL_SIDE + side - 1) / side;
+    m.scale = wu_enlarged(side, least);
+    m.numbered = least > 0 && d->nz > 1;
     m.width = (uint64_t)m.columns * nx * m.scale + (m.columns - 1) * m.gap;
     m.height = (uint64_t)rows * ny * m.scale + (rows - 1) * m.gap;
     if (m.slices < d->nz)
@@ -136,6 +139,8 @@ static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const d
             for (uint32_t x = 0; x < m->nx; x++)
                 wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale,
                                m->scale, m->scale, colour(d, user, m->x0 + x, m->y0 + y, z));
+        if (m->numbered)
+            wu_canvas_number(canvas, at_x, at_y, m->nx * m->scale, m->ny * m->scale, z);
     }
 }
 
@@ -276,7 +281,7 @@ static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
     const map_view v = look_at_map(d);
-    const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, true);
+    const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
     const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
@@ -358,8 +363,8 @@ typedef struct place {
 } place;
 
 /* Writes each label of a 2D picture in the middle of its region, where it is
- * large enough to hold the number. */
-static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, tc_err *err)
+ * large enough to hold the number. scale: of the canvas. */
+static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scale, tc_err *err)
 {
     const size_t n = (size_t)d->nx * d->ny;
     uint32_t most = 0;
@@ -385,14 +390,12 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, tc_err *err)
         const place *p = &places[label];
         char text[16];
         const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
-        if (p->area < width * width)
+        if (p->area * scale * scale < width * width)
             continue;
-        const uint64_t x = p->sum_x / p->area, y = p->sum_y / p->area;
+        const uint64_t x = p->sum_x * scale / p->area, y = p->sum_y * scale / p->area;
         const uint64_t left = x > width / 2 ? x - width / 2 : 0;
         const uint64_t top = y > WU_CHAR_NY / 2 ? y - WU_CHAR_NY / 2 : 0;
-        /* A shadow, so that it is seen on any ground. */
-        wu_canvas_text(canvas, left + 1, top + 1, 1, text, black);
-        wu_canvas_text(canvas, left, top, 1, text, white);
+        wu_canvas_shadowed(canvas, left, top, text);
     }
     free(places);
     return TC_OK;
@@ -410,16 +413,16 @@ static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint3
     return label_at(d, x, y, z) != 0 ? white : black;
 }
 
-/* Pixel by pixel, without frame or title, so that it lies over the picture. */
-static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, const char *end, tc_err *err)
+/* Without frame or title. least: as of lay_out. */
+static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least, const char *end, tc_err *err)
 {
-    const montage m = lay_out(d, 0, 0, d->nx, d->ny, false);
+    const montage m = lay_out(d, 0, 0, d->nx, d->ny, least);
     wu_canvas canvas;
     tc_status status = wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err);
     if (status == TC_OK) {
         draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
         if (d->info->dtype == WU_I32 && d->nz == 1)
-            status = draw_numbers(&canvas, d, err);
+            status = draw_numbers(&canvas, d, m.scale, err);
         if (status == TC_OK)
             status = write_canvas(&canvas, d, folder, end, err);
     }
@@ -429,40 +432,52 @@ static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, c
 
 static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
 {
-    return draw_slices(d, folder, label_colour, ".png", err);
+    return draw_slices(d, folder, label_colour, WU_SMALL_SIDE, ".png", err);
+}
+
+/* One of the planes: across an axis, at the middle of that, with x or y to the right. */
+static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uint64_t left, uint64_t width, uint64_t height)
+{
+    const uint32_t nu = across == 0 ? d->ny : d->nx, nv = across == 2 ? d->ny : d->nz;
+    for (uint64_t v = 0; v < height; v++)
+        for (uint64_t u = 0; u < width; u++) {
+            const uint32_t i = (uint32_t)(u * nu / width), j = (uint32_t)(v * nv / height);
+            wu_canvas_set(canvas, left + u, v, colour_across(d, across, across == 0 ? d->nx / 2 : i,
+                          across == 0 ? i : across == 1 ? d->ny / 2 : j, across == 2 ? d->nz / 2 : j));
+        }
 }
 
 /* The middle planes of a stack beside each other: across z (x to the right, y
- * down), across y (x, z), across x (y, z). */
+ * down), across y (x, z), across x (y, z). Voxels are as long as the spacing says. */
 static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
 {
-    const uint64_t gap = 4, second = d->nx + gap, third = second + d->nx + gap;
+    const double *const um = d->file->item_spacing == NULL ? NULL : d->file->item_spacing + 3 * d->item;
+    const double cubes[3] = { 1, 1, 1 };
+    const double *const step = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0 ? um : cubes;
+    const double least = fmin(step[0], fmin(step[1], step[2]));
+    const double z = d->nz * step[0] / least, y = d->ny * step[1] / least, x = d->nx * step[2] / least;
+    const double side = fmax(2 * x + y, fmax(y, z));
+    const double scale = side > MOST_PLANES ? MOST_PLANES / side : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
+    const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale), wz = (uint64_t)ceil(z * scale);
     wu_canvas canvas;
-    tc_status status = wu_canvas_init(&canvas, third + d->ny, d->ny > d->nz ? d->ny : d->nz, nothing,
-                                      d->info->name, err);
+    tc_status status = wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing, d->info->name, err);
     if (status == TC_OK) {
-        for (uint32_t y = 0; y < d->ny; y++)
-            for (uint32_t x = 0; x < d->nx; x++)
-                wu_canvas_set(&canvas, x, y, colour_across(d, 2, x, y, d->nz / 2));
-        for (uint32_t z = 0; z < d->nz; z++) {
-            for (uint32_t x = 0; x < d->nx; x++)
-                wu_canvas_set(&canvas, second + x, z, colour_across(d, 1, x, d->ny / 2, z));
-            for (uint32_t y = 0; y < d->ny; y++)
-                wu_canvas_set(&canvas, third + y, z, colour_across(d, 0, d->nx / 2, y, z));
-        }
+        draw_plane(&canvas, d, 2, 0, wx, wy);
+        draw_plane(&canvas, d, 1, wx + gap, wx, wz);
+        draw_plane(&canvas, d, 0, 2 * (wx + gap), wy, wz);
         status = write_canvas(&canvas, d, folder, "+planes.png", err);
     }
     wu_canvas_free(&canvas);
     return status;
 }
 
-/* The mask over the picture; by itself; and a stack's middle planes. No item's
+/* The mask over the picture; by itself, pixel by pixel; and a stack's middle planes. No item's
  * name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
-    tc_status status = draw_labels(d, folder, err);
+    tc_status status = d->pixels.nx > 0 ? draw_labels(d, folder, err) : draw_slices(d, folder, plain_colour, 0, ".png", err);
     if (status == TC_OK && d->pixels.nx > 0)
-        status = draw_slices(d, folder, plain_colour, "+plain.png", err);
+        status = draw_slices(d, folder, plain_colour, 0, "+plain.png", err);
     if (status == TC_OK && d->nz > 1)
         status = draw_planes(d, folder, err);
     return status;

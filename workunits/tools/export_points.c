@@ -64,16 +64,18 @@ typedef struct view {
     uint32_t z0, z1;
     double first, last;
     unsigned lo, hi;
-    uint64_t left, top;        /* on the canvas */
+    uint64_t left, top, scale; /* on the canvas */
+    bool numbered;             /* one slice of several */
 } view;
 
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
 {
-    const int64_t cx = (int64_t)floor(x + 0.5), cy = (int64_t)floor(y + 0.5);
+    const int64_t scale = (int64_t)v->scale, nx = px->nx * scale, ny = px->ny * scale;
+    const int64_t cx = (int64_t)floor((x + 0.5) * (double)scale), cy = (int64_t)floor((y + 0.5) * (double)scale);
     for (int i = -ARM; i <= ARM; i++) {
-        if (cx + i >= 0 && cx + i < (int64_t)px->nx && cy >= 0 && cy < (int64_t)px->ny)
+        if (cx + i >= 0 && cx + i < nx && cy >= 0 && cy < ny)
             wu_canvas_set(canvas, v->left + (uint64_t)(cx + i), v->top + (uint64_t)cy, point_colour);
-        if (cy + i >= 0 && cy + i < (int64_t)px->ny && cx >= 0 && cx < (int64_t)px->nx)
+        if (cy + i >= 0 && cy + i < ny && cx >= 0 && cx < nx)
             wu_canvas_set(canvas, v->left + (uint64_t)cx, v->top + (uint64_t)(cy + i), point_colour);
     }
 }
@@ -84,8 +86,10 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     for (uint32_t y = 0; y < px->ny; y++)
         for (uint32_t x = 0; x < px->nx; x++) {
             const uint8_t grey = (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
-            wu_canvas_set(canvas, v->left + x, v->top + y, (wu_rgb){ grey, grey, grey });
+            wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale, v->scale, (wu_rgb){ grey, grey, grey });
         }
+    if (v->numbered)
+        wu_canvas_number(canvas, v->left, v->top, px->nx * v->scale, px->ny * v->scale, v->z0);
     for (uint64_t i = 0; i < p->n; i++) {
         const double *const at = p->at + i * p->dims;
         const double z = p->dims == 3 ? at[0] : 0;
@@ -101,16 +105,20 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
                              size_t item, const char *folder, const char *name, tc_err *err)
 {
     const uint64_t rows = (n + columns - 1) / columns;
+    const uint64_t scale = wu_enlarged(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
+    const uint64_t nx = px->nx * scale, ny = px->ny * scale;
     char *const path = wu_path_in(folder, name, ".png");
     wu_canvas canvas;
     if (path == NULL)
         return tc_no_memory(err, name);
-    tc_status status = wu_canvas_init(&canvas, columns * px->nx + (columns - 1) * GAP, rows * px->ny + (rows - 1) * GAP,
+    tc_status status = wu_canvas_init(&canvas, columns * nx + (columns - 1) * GAP, rows * ny + (rows - 1) * GAP,
                                       around, name, err);
     for (size_t i = 0; status == TC_OK && i < n; i++) {
         view v = views[i];
-        v.left = i % columns * (px->nx + (uint64_t)GAP);
-        v.top = i / columns * (px->ny + (uint64_t)GAP);
+        v.scale = scale;
+        v.numbered = n > 1;
+        v.left = i % columns * (nx + GAP);
+        v.top = i / columns * (ny + GAP);
         draw_view(&canvas, &v, px, p, item);
     }
     if (status == TC_OK)
