@@ -3,6 +3,7 @@ result. An operation is a Whetstone flop: some 2 to 6 billion a second on the co
 years. Ten times less or more is still taken, so that no busy machine fails."""
 import json
 import os
+import re
 import subprocess
 
 import numpy as np
@@ -35,6 +36,11 @@ def main():
            and size < needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"] + 65536,
            "estimate: %s: time, and bytes of the result" % analysis,
            "%.2f s, result of %d bytes: %s" % (seconds, size, needs))
+        shown = run([TEXCELL_WU, "show", unit]).stdout
+        told = re.search(r"about (\S+) (seconds|minutes) on one core of this machine", shown)
+        guess = float(told.group(1)) * (60 if told.group(2) == "minutes" else 1) if told else -1
+        # What starting and ending the program costs is no part of it; other tests are at work meanwhile.
+        ok(seconds / 8 - 0.15 <= guess <= 8 * seconds + 0.1, "estimate: %s: time on this machine" % analysis, "%.3f s; %s" % (seconds, shown))
         note("%s: %.2g operations a second" % (analysis, rate))
         os.unlink(result)
     r = run([TEXCELL_WU, "show", "--needs", path])

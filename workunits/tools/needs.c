@@ -1,6 +1,7 @@
 /* What a work unit will take: the plans of its items, summed up. */
 #include "workunits/tools/needs.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analysis.h"
@@ -66,5 +67,82 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++)
         status = add_item(analysis, params, &job->items[i], out, err);
     an_params_free(analysis, &params);
+    return status;
+}
+
+/* --- on this machine ---------------------------------------------------------------------- */
+
+static uint64_t voxels_of(const wu_item *item)
+{
+    return (uint64_t)item->nx * item->ny * item->nz;
+}
+
+/* What was done of an item, and how long it took. */
+typedef struct sample {
+    double before, worked;     /* seconds: reading and preparing it; working on it */
+    double operations;         /* that were done meanwhile */
+} sample;
+
+static const double try_seconds = 0.33;
+
+static tc_status work_on(const an_analysis *analysis, const an_work *work, void *state, double began, sample *out, tc_err *err)
+{
+    void *worker = NULL;
+    uint64_t portions = 0;
+    tc_status status = analysis->init(work, state, err);
+    if (status == TC_OK)
+        status = analysis->cpu->open(work, state, &worker, err);
+    const double start = tc_seconds();
+    out->before = start - began;
+    if (status == TC_OK)
+        status = TC_MORE;
+    while (status == TC_MORE && tc_seconds() - start < try_seconds)
+        status = analysis->cpu->step(worker, state, &portions, err);
+    out->worked = tc_seconds() - start;
+    out->operations = work->plan.flops * (status == TC_OK ? 1 : (double)portions / (double)work->plan.portions);
+    if (worker != NULL)
+        analysis->cpu->close(&worker);
+    return status == TC_MORE ? TC_OK : status;
+}
+
+static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis, const void *params, sample *out, tc_err *err)
+{
+    const double began = tc_seconds();
+    wu_pixels pixels = { .nx = 0 };
+    an_work work = { .params = params, .item = &job->items[index], .pixels = &pixels, .threads = 1 };
+    tc_status status = wu_item_load(job, index, &pixels, err);
+    if (status != TC_OK)
+        return status;
+    status = analysis->plan(params, work.item, &work.plan, err);
+    void *const state = status == TC_OK ? calloc(1, work.plan.state_bytes) : NULL;
+    if (status == TC_OK && state == NULL)
+        status = tc_no_memory(err, "the state of an item");
+    if (status == TC_OK)
+        status = work_on(analysis, &work, state, began, out, err);
+    free(state);
+    wu_pixels_free(&pixels);
+    return status;
+}
+
+tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err)
+{
+    static const uint64_t most_voxels = (uint64_t)1 << 24;
+    const an_analysis *const analysis = an_find(job->analysis);
+    void *params = NULL;
+    sample s = { .operations = 0 };
+    size_t least = 0;
+    for (size_t i = 1; i < job->n_items; i++)
+        least = voxels_of(&job->items[i]) < voxels_of(&job->items[least]) ? i : least;
+    if (voxels_of(&job->items[least]) > most_voxels)
+        return tc_fail(err, TC_TRY_LATER, "its items are too large to be tried");
+    tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
+    if (status == TC_OK)
+        status = begin_item(job, least, analysis, params, &s, err);
+    an_params_free(analysis, &params);
+    if (status == TC_OK && s.operations <= 0)
+        status = tc_fail(err, TC_TRY_LATER, "no portion of an item was done in %.2g s", try_seconds);
+    if (status == TC_OK)
+        *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least]))
+                 + s.worked * (needs->operations / s.operations);
     return status;
 }

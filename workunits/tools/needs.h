@@ -23,4 +23,10 @@ typedef struct wu_needs {
  * does not suit it: the message says why. */
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err);
 
+/* How long one core of this machine takes for all of it, in seconds: its smallest item is begun, for a third
+ * of a second, and the rest follows from the operations. Half or twice as long is well possible, where
+ * items differ in what is in them or other programs are at work. TC_TRY_LATER: nothing can be said, as the
+ * smallest item is too large to be begun for this, or has no end of a portion in that time. */
+tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *seconds, tc_err *err);
+
 #endif

@@ -18,8 +18,9 @@ const char wu_show_help[] =
     "usage: texcell-wu show [--all | --needs] FILE\n"
     "\n"
     "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
-    "needs to know (operations, memory). Or a result: analysis, parameters as run, arrays\n"
-    "with shape and type, and the first values of each table.\n"
+    "needs to know (operations, memory), with the time that one core of this machine takes, by\n"
+    "a try of a third of a second (half or twice that is possible). Or a result: analysis,\n"
+    "parameters as run, arrays with shape and type, and the first values of each table.\n"
     "\n"
     "  --all    every item and every value, not only the first\n"
     "  --needs  only what a work unit needs, as a line of JSON: operations; bytes of memory and\n"
@@ -95,6 +96,19 @@ static void print_notes(const wu_job *job)
     an_params_free(analysis, &params);
 }
 
+/* "12 minutes", of what is known to a factor of two. */
+static void print_time(double seconds)
+{
+    static const struct { double from, unit; const char *name; } units[] = {
+        { 2 * 86400.0, 86400, "days" }, { 2 * 3600.0, 3600, "hours" }, { 120, 60, "minutes" }, { 0, 1, "seconds" },
+    };
+    size_t i = 0;
+    while (seconds < units[i].from)
+        i++;
+    printf("           about %.2g %s on one core of this machine, which began an item to measure it: half or twice as "
+           "long is possible\n", seconds / units[i].unit, units[i].name);
+}
+
 /* What create_work is to be told; nothing where the analysis cannot say. */
 static void print_needs(const wu_job *job)
 {
@@ -107,6 +121,9 @@ static void print_needs(const wu_job *job)
     } else {
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
                "(rsc_memory_bound)\n", needs.operations, needs.memory_bytes);
+        double seconds = 0;
+        if (wu_needs_time(job, &needs, &seconds, &reason) == TC_OK)
+            print_time(seconds);
     }
 }
 
