@@ -2,6 +2,7 @@
 programs are started, and the points that all such builds have in common. One that cannot be
 made is a failure; only without its compiler the test is passed over."""
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -23,8 +24,9 @@ class Platform:
     def __init__(self, name, compiler, start, suffix=""):
         self.start, self.suffix = start, suffix
         self.env = dict(os.environ, WINEDEBUG="-all")
-        if shutil.which(compiler) is None or shutil.which(start[0]) is None:
-            tap.skip(name, "no %s or %s; ./bootstrap %s installs them" % (compiler, start[0], name))
+        missing = [tool for tool in [compiler] + start[:1] if shutil.which(tool) is None]
+        if missing:
+            tap.skip(name, "no %s; ./bootstrap %s installs it" % (", no ".join(missing), name))
             tap.done()
         self.folder = os.path.join(os.path.abspath(tap.SRC), "build", name, "texcell")
         made = tap.run(["sh", os.path.join(tap.SRC, ".ci", "platform.sh"), name], timeout=1800)
@@ -57,6 +59,17 @@ def compute_here(unit, result):
     if r.returncode != 0:
         tap.bail(r.stderr)
     return read(result)
+
+
+def stands_alone(p, allowed):
+    """Linux: no symbol above GLIBC_2.17, which CentOS 7 has, and no other library than the C library's."""
+    for program in ("texcell", "texcell-wu", "texcell-validate"):
+        exe = os.path.join(p.folder, program)
+        needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", tap.run(["readelf", "-d", "-W", exe]).stdout))
+        versions = re.findall(r"GLIBC_(\d+)\.(\d+)", tap.run(["readelf", "--dyn-syms", "-W", exe]).stdout)
+        newest = max((int(a), int(b)) for a, b in versions)
+        tap.ok(newest <= (2, 17) and "libc.so.6" in needed and needed <= allowed, "%s needs GLIBC_%d.%d and %s" % ((program,) + newest + (
+            " ".join(sorted(needed)),)), sorted(needed - allowed))
 
 
 def known_answers(p):

@@ -11,6 +11,7 @@
 
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/csv.h"
 
@@ -130,7 +131,7 @@ static char *record_of(const char *folder, const char *upload, const char *end)
 {
     const char *const name = os_last_part(upload);
     const size_t n = val_workunit_length(name);
-    char *const unit = strndup(name, n > 0 ? n : strlen(name));
+    char *const unit = tc_text_of(name, n > 0 ? n : strlen(name));
     char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, end);
 
     free(unit);

@@ -4,6 +4,7 @@
 
 #include "app/analysis/levelset/core.h"
 #if defined __x86_64__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -165,11 +166,31 @@ static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };
 static const ls_simd avx2 = { "avx2", 8, &sse2, avx2_step_box, avx2_apply };
 static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_apply };
 
+/* The processor's registers that the system keeps for a thread (XCR0). GCC's and clang's own
+ * __builtin_cpu_supports needs a library that not every compiler brings. */
+static uint32_t kept_registers(void)
+{
+    const unsigned osxsave = 1u << 27;
+    unsigned a, b, c, d;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & osxsave) == 0)
+        return 0;
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return a;
+}
+
+/* Intel's manual, volume 1, chapters 14.3 and 15.2, has the bits. */
 const ls_simd *ls_simd_best(void)
 {
-    if (__builtin_cpu_supports("avx512f"))
+    const uint32_t kept = kept_registers(), ymm = 0x06, zmm = 0xe6;
+    const unsigned has_avx2 = 1u << 5, has_avx512f = 1u << 16;
+    unsigned a, b = 0, c, d;
+
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return &sse2;
+    if ((kept & zmm) == zmm && (b & has_avx512f) != 0)
         return &avx512;
-    return __builtin_cpu_supports("avx2") ? &avx2 : &sse2;
+    return (kept & ymm) == ymm && (b & has_avx2) != 0 ? &avx2 : &sse2;
 }
 
 #else

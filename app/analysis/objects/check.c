@@ -352,7 +352,7 @@ static const char *distance_fault(const row *r, const double *found, int distanc
         if ((p->features >> i & 1) == 0)
             continue;
         f[i] = found[k++];
-        none += isnan(f[i]);
+        none += isnan(f[i]) != 0;      /* 1 on one system is 256 on another */
         bounds_of(i, p->levels, &lo, &hi);
         if (!isnan(f[i]) && !within(f[i], lo, hi))
             return "object_glcm: a feature is beyond its bounds";

@@ -14,7 +14,7 @@ static int64_t integer(const wu_output *out, const char *name)
 /* Not ==: it would take -0 for 0, and other programs print them differently. */
 static bool same(double a, double b)
 {
-    return a == b && signbit(a) == signbit(b);
+    return a == b && (signbit(a) != 0) == (signbit(b) != 0);
 }
 
 /* --- the table ------------------------------------------------------------------------ */
