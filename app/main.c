@@ -13,11 +13,13 @@
 #include "app/analysis/selftest.h"
 #include "app/base/command.h"
 #include "app/base/os.h"
+#include "app/base/text.h"
 #include "app/run.h"
 #include "config.h"
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/png_io.h"
 
 enum { MAX_THREADS = 256 };
 
@@ -131,7 +133,9 @@ static tc_status run_command(const command *c, tc_err *err)
     st = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
     if (st == TC_OK && driver_fault_before() != NULL) {
         o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
-        fprintf(stderr, "texcell: going on with the CPU: the OpenCL driver failed: %s\n", driver_fault_before());
+        fputs("texcell: going on with the CPU: the OpenCL driver failed: ", stderr);
+        tc_put_plain(driver_fault_before(), stderr);
+        fputc('\n', stderr);
     }
     if (st != TC_OK)
         return st;
@@ -146,7 +150,7 @@ static tc_status run_command(const command *c, tc_err *err)
     free(checkpoint);
     free(spool);
     if (st == TC_TRY_LATER && bw_why()[0] != '\0') {
-        fprintf(stderr, "texcell: %s; the same command goes on from here\n", err->message);
+        fprintf(stderr, "texcell: %s; the same command goes on from here\n", tc_plain(err->message));
         bw_exit_on_request();
     }
     return st;
@@ -203,6 +207,7 @@ static void run_task(const command *c, tc_status st, tc_err *err)
     fprintf(stderr, "texcell %s\n", VERSION);
     if (st == TC_OK)
         st = do_task(c, err);
+    tc_plain(err->message);
     if (st == TC_OK) {
         fprintf(stderr, "texcell: done\n");
         bw_finish(0, NULL);
@@ -239,7 +244,7 @@ static tc_status selftest(const char *spec, tc_err *err)
         wish.floats = a->uses_floats;
         st = ocl_device_find(&wish, &device, err);
         if (st == TC_DEVICE && wish.kind == OCL_WISH_AUTO) {
-            printf("%s: no device: %s\n", a->name, err->message);
+            printf("%s: no device: %s\n", a->name, tc_plain(err->message));
             st = TC_OK;
             continue;
         }
@@ -324,7 +329,7 @@ int main(int argc, char **argv)
         { "run", run_verb, NULL }, { "devices", devices_verb, NULL }, { "selftest", selftest_verb, NULL },
         { .name = NULL }
     };
-    static const tc_program program = { "texcell", usage, verbs, task };
+    static const tc_program program = { "texcell", usage, verbs, wu_libraries, task };
     tc_err err = { "" };
 
     /* A shared library that was linked for speed rather than exactness (Debian's

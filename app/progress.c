@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/base/os.h"
+#include "app/base/text.h"
 
 enum { COLUMNS_MAX = 200, COLUMNS_UNKNOWN = 80, BAR_MAX = 30, BAR_LEAST = 5, NAME_LEAST = 5 };
 
@@ -96,19 +97,21 @@ void progress_clear(const progress *p)
 void progress_say(const progress *p, const char *what, const char *detail)
 {
     progress_clear(p);
-    fprintf(stderr, "texcell: %s: %s\n", what, detail);
+    fprintf(stderr, "texcell: %s: ", what);
+    tc_put_plain(detail, stderr);
+    fputc('\n', stderr);
 }
 
 void progress_note(const progress *p, const char *format, ...)
 {
+    char text[TC_ERR_MAX];
     va_list args;
 
     progress_clear(p);
     if (p->quiet)
         return;
     va_start(args, format);
-    fputs("texcell: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    fprintf(stderr, "texcell: %s\n", tc_plain(text));
 }

@@ -153,7 +153,8 @@ def check_unit(db, name, checked):
        and re.match(r"texcell-assimilate \d", row[8]) and re.match(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$", row[9]),
        name + ": where it comes from", row)
     expected = {k: [{"U": "text"}.get(a.dtype.kind, a.dtype.name), list(a.shape),
-                    "%08x" % zlib.crc32(np.ascontiguousarray(a).tobytes())] for k, a in arrays.items()}
+                    "%08x" % zlib.crc32(np.ascontiguousarray(a).tobytes()),
+                    hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()] for k, a in arrays.items()}
     ok(json.loads(row[5]) == expected, name + ": its arrays in short", row[5])
     ok([r[0] for r in query(db, "SELECT items.name FROM items JOIN units ON units.id = unit WHERE units.name = ? "
                                 "ORDER BY number", name)] == about["items"], name + ": its items")

@@ -139,7 +139,13 @@ static tc_status run(const tc_program *p, int argc, char **argv, tc_err *err)
     if (of_program && argc > 2)
         return tc_fail(err, TC_USAGE, "%s stands alone, or behind a command; see %s --help", first, p->name);
     if (of_program && !is_help(first)) {
+        char libraries[256] = "";
+
         printf("%s %s\n", p->name, VERSION);
+        if (p->libraries != NULL) {
+            p->libraries(libraries, sizeof libraries);
+            printf("%s\n", libraries);
+        }
         return TC_OK;
     }
     if (asks_for_help(argc, argv) && (of_program || verb->name != NULL || p->without_verb != NULL)) {

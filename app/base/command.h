@@ -44,6 +44,8 @@ typedef struct tc_program {
     const char *name;
     const char *help;
     const tc_verb *verbs;
+    /* The libraries in it and their versions, for --version; NULL: none. */
+    void (*libraries)(char *text, size_t size);
     /* For a command line that does not begin with a verb; NULL: that is an error. argv[0]
      * is the program. */
     tc_status (*without_verb)(int argc, char **argv, tc_err *err);

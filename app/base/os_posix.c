@@ -194,7 +194,7 @@ void os_exit_now(int code)
 
 void os_on_stop(void (*stop)(int number))
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (signal(numbers[i], stop) == SIG_IGN)

@@ -7,6 +7,7 @@
 #include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/png_io.h"
 
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
         { "check", run, NULL }, { "compare", run, NULL }, { "verify", run, NULL },
         { "script-init", run, NULL }, { "script-compare", run, NULL }, { .name = NULL }
     };
-    static const tc_program program = { PROGRAM, usage, table, NULL };
+    static const tc_program program = { PROGRAM, usage, table, wu_libraries, NULL };
 
     return tc_main(&program, argc, argv);
 }

@@ -8,6 +8,7 @@
 enum {
     APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
     SCHEMA_VERSION = 2,            /* 1 had no items.source */
+    LOG_BYTES = 64 << 20,          /* what is left of the write-ahead log after a long read */
     CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
 };
 
@@ -229,12 +230,27 @@ static tc_status renew(const val_dataset *ds, tc_err *err)
     return val_end(ds, st, err);
 }
 
+/* Asks for a write-ahead log. SQLite answers with the kind of log that there is. */
+static tc_status ask_for_log(const val_dataset *ds, tc_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool row = false;
+    tc_status st = val_sql_prepare(ds, &stmt, err, "PRAGMA journal_mode=WAL");
+
+    if (st == TC_OK)
+        st = val_sql_step(ds, stmt, &row, err);
+    if (st == TC_OK && (!row || sqlite3_stricmp((const char *)sqlite3_column_text(stmt, 0), "wal") != 0))
+        st = tc_fail(err, TC_IO, "%.600s: its file system has no shared memory for SQLite's write-ahead log", ds->path);
+    sqlite3_finalize(stmt);
+    return st;
+}
+
 /* With a write-ahead log, scientists read while units are stored. The switch
  * wants the file for itself, and does not wait for it. */
 static tc_status use_log(const val_dataset *ds, tc_err *err)
 {
     for (int waited = 0; ; waited += 50) {
-        const tc_status st = val_sql(ds, err, "PRAGMA journal_mode=WAL");
+        const tc_status st = ask_for_log(ds, err);
 
         if (st != TC_TRY_LATER || waited >= VAL_WAIT_MS)
             return st;
@@ -283,7 +299,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
-    st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d", CACHE_KIB);
+    st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d", CACHE_KIB, LOG_BYTES);
     if (st == TC_OK)
         st = val_sql(out, err, "BEGIN");
     if (st == TC_OK)

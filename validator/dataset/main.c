@@ -9,6 +9,7 @@
 #include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/json_text.h"
+#include "workunits/format/png_io.h"
 #include "validator/dataset/dataset.h"
 
 #define PROGRAM "texcell-assimilate"
@@ -375,12 +376,18 @@ static tc_status export(int argc, char **argv, tc_err *err)
     return st;
 }
 
+static void libraries(char *text, size_t size)
+{
+    wu_libraries(text, size);
+    snprintf(text + strlen(text), size - strlen(text), ", SQLite %s", sqlite3_libversion());
+}
+
 /* --- main --------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {
     static const tc_verb verbs[] = { { "script", script, NULL }, { "export", export, NULL }, { .name = NULL } };
-    static const tc_program program = { PROGRAM, usage, verbs, add };
+    static const tc_program program = { PROGRAM, usage, verbs, libraries, add };
 
     return tc_main(&program, argc, argv);
 }

@@ -12,8 +12,8 @@
 
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "app/base/sha256.h"
 #include "validator/dataset/dataset.h"
-#include "workunits/format/archive.h"
 #include "workunits/format/csv.h"
 
 #define REFUSED "refused"      /* the folder for them */
@@ -79,19 +79,31 @@ tc_status val_keep_file(const char *from, const char *folder, const char *name, 
 
 /* --- refused results --------------------------------------------------------------------- */
 
-/* The name of a refused file's copy: with the CRC of its bytes, so that two
+/* The name of a refused file's copy: with half of the SHA-256 of its bytes, so that two
  * of one name do not replace each other. */
 static tc_status name_of_copy(const val_delivery *d, char name[COPY_NAME], tc_err *err)
 {
-    uint32_t crc;
-    uint64_t size;
-    const tc_status st = wu_file_crc(d->result, &crc, &size, err);
+    unsigned char *const block = malloc(BLOCK);
+    char text[TC_SHA256_TEXT];
+    uint64_t size = 0, at = 0;
+    size_t got = 1;
+    int fd = -1;
+    tc_sha256 sum;
+    tc_status st = block == NULL ? tc_no_memory(err, d->result) : tc_open_regular(d->result, &fd, &size, err);
 
-    if (st != TC_OK)
-        return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
+    tc_sha256_begin(&sum);
+    for (; st == TC_OK && got > 0; at += got) {
+        st = tc_read_at(fd, d->result, at, block, BLOCK, &got, err);
+        if (st == TC_OK)
+            tc_sha256_add(&sum, block, got);
+    }
+    tc_sha256_end(&sum, text);
+    if (fd >= 0)
+        close(fd);
+    free(block);
     /* Room for ".tmp" in the 255 bytes that file systems allow. */
-    snprintf(name, COPY_NAME, "%.240s.%08x", d->result_name, (unsigned)crc);
-    return TC_OK;
+    snprintf(name, COPY_NAME, "%.210s.%.32s", d->result_name, text);
+    return st == TC_BAD_INPUT ? TC_IO : st;    /* it was read a moment ago: the server's disk */
 }
 
 /* Keeps the file as *kept, "refused/NAME", in the folder; NULL where there is no
@@ -121,17 +133,16 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind, const char *reason,
                      char **kept, tc_err *err)
 {
-    tc_status st;
+    /* Before the data set is locked: a copy without a row harms nobody, and is made once. */
+    tc_status st = keep_refused(d, kept, err);
 
-    *kept = NULL;
-    st = val_begin(ds, err);
+    if (st == TC_OK)
+        st = val_begin(ds, err);
     if (st != TC_OK)
         return st;
-    st = keep_refused(d, kept, err);
-    if (st == TC_OK)
-        st = val_sql(ds, err, "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
-                     "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)", kind, reason, d->name, (long long)d->wu_id, d->result_name,
-                     *kept, val_now().text);
+    st = val_sql(ds, err, "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+                 "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)", kind, reason, d->name, (long long)d->wu_id, d->result_name, *kept,
+                 val_now().text);
     return val_end(ds, st, err);
 }
 

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <zlib.h>
 
+#include "app/base/sha256.h"
 #include "config.h"
 #include "validator/dataset/dataset.h"
 #include "validator/check/val.h"
@@ -20,7 +21,7 @@ typedef struct unit {
     char workunit[48];         /* the identity: "358765c0-40960" */
     const char *analysis;      /* of result.json */
     char *parameters;          /* JSON; jansson's */
-    json_t *arrays;            /* name -> [type, shape, CRC-32 of the data] */
+    json_t *arrays;            /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
     const char *checked;       /* against "workunit" or "result" */
     char kept[64];             /* the copy's name in the folder, or "" */
     wu_npz_writer *copy;       /* waits for that name; NULL: there is none */
@@ -28,27 +29,38 @@ typedef struct unit {
 
 /* --- a result in short ------------------------------------------------------------------- */
 
-static tc_status crc_of_array(const unit *u, size_t index, unsigned char *block, uint32_t *crc, tc_err *err)
+/* What an array holds, in short. */
+typedef struct digest {
+    uint32_t crc;              /* older data sets know no other */
+    char sha256[TC_SHA256_TEXT];
+} digest;
+
+static tc_status digest_of_array(const unit *u, size_t index, unsigned char *block, digest *out, tc_err *err)
 {
     wu_npz_stream *stream = NULL;
     tc_status st = wu_npz_stream_open(u->file.npz, index, &stream, err);
+    tc_sha256 sum;
 
-    *crc = (uint32_t)crc32(0, NULL, 0);
+    out->crc = (uint32_t)crc32(0, NULL, 0);
+    tc_sha256_begin(&sum);
     while (st == TC_OK && wu_npz_stream_left(stream) > 0) {
         const uint64_t left = wu_npz_stream_left(stream);
         const size_t n = left < BLOCK ? (size_t)left : BLOCK;
 
         st = wu_npz_stream_read(stream, block, n, err);
-        if (st == TC_OK)
-            *crc = (uint32_t)crc32(*crc, block, (uInt)n);
+        if (st == TC_OK) {
+            out->crc = (uint32_t)crc32(out->crc, block, (uInt)n);
+            tc_sha256_add(&sum, block, n);
+        }
     }
     if (st == TC_OK)
         st = wu_npz_stream_end(stream, err);
     wu_npz_stream_close(&stream);
+    tc_sha256_end(&sum, out->sha256);
     return st;
 }
 
-static json_t *describe(const wu_array_info *info, uint32_t crc)
+static json_t *describe(const wu_array_info *info, const digest *d)
 {
     static const char *const types[] = { "bool", "uint8", "int32", "int64", "float32", "float64", "text" };
     json_t *const shape = json_array();
@@ -56,8 +68,8 @@ static json_t *describe(const wu_array_info *info, uint32_t crc)
 
     for (unsigned i = 0; i < info->ndim; i++)
         json_array_append_new(shape, json_integer((json_int_t)info->shape[i]));
-    snprintf(text, sizeof text, "%08" PRIx32, crc);
-    return json_pack("[s,o,s]", types[info->dtype], shape, text);
+    snprintf(text, sizeof text, "%08" PRIx32, d->crc);
+    return json_pack("[s,o,s,s]", types[info->dtype], shape, text, d->sha256);
 }
 
 static tc_status describe_arrays(unit *u, tc_err *err)
@@ -70,10 +82,10 @@ static tc_status describe_arrays(unit *u, tc_err *err)
         st = tc_no_memory(err, u->d->result);
     for (size_t i = 0; st == TC_OK && i < wu_npz_count(u->file.npz); i++) {
         const wu_array_info *const info = wu_npz_info(u->file.npz, i);
-        uint32_t crc;
+        digest d;
 
-        st = crc_of_array(u, i, block, &crc, err);
-        if (st == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, crc)) != 0)
+        st = digest_of_array(u, i, block, &d, err);
+        if (st == TC_OK && json_object_set_new(u->arrays, info->name, describe(info, &d)) != 0)
             st = tc_no_memory(err, u->d->result);
     }
     free(block);
@@ -139,6 +151,17 @@ static tc_status check(unit *u, tc_err *err)
 
 /* --- the same unit again ------------------------------------------------------------------- */
 
+/* Whether two descriptions are of the same array: as much as both say. */
+static bool same_array(const json_t *a, const json_t *b)
+{
+    const size_t one = json_array_size(a), other = json_array_size(b);
+
+    for (size_t i = 0; i < one && i < other; i++)
+        if (!json_equal(json_array_get(a, i), json_array_get(b, i)))
+            return false;
+    return one >= 3 && other >= 3;
+}
+
 /* The first array by name that differs, or NULL. */
 static const char *first_difference(const json_t *a, const json_t *b)
 {
@@ -148,7 +171,7 @@ static const char *first_difference(const json_t *a, const json_t *b)
 
     for (int side = 0; side < 2; side++)
         json_object_foreach((json_t *)(uintptr_t)both[side], name, value)
-            if (!json_equal(value, json_object_get(both[!side], name)) && (first == NULL || strcmp(name, first) < 0))
+            if (!same_array(value, json_object_get(both[!side], name)) && (first == NULL || strcmp(name, first) < 0))
                 first = name;
     return first;
 }

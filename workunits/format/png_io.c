@@ -1,11 +1,14 @@
 #include "workunits/format/png_io.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <png.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #define MAX_DEFLATE_RATIO 1032u
 
@@ -353,4 +356,9 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info,
     if (st != TC_OK && regular)
         (void)remove(path);
     return st;
+}
+
+void wu_libraries(char *text, size_t size)
+{
+    snprintf(text, size, "zlib %s, libpng %s, jansson %s", zlibVersion(), png_get_libpng_ver(NULL), JANSSON_VERSION);
 }

@@ -54,4 +54,7 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what,
 tc_status wu_png_write_file(const char *path, const wu_png_info *info,
                             const void *pixels, tc_err *err);
 
+/* The libraries that files are read and written with, and their versions: "zlib 1.2.13, ...". */
+void wu_libraries(char *text, size_t size);
+
 #endif

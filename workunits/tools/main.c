@@ -5,6 +5,7 @@
 #include "app/base/command.h"
 #include "app/base/text.h"
 #include "workunits/tools/tools.h"
+#include "workunits/format/png_io.h"
 
 static const char help[] =
     "usage: texcell-wu analyse --analysis NAME [OPTION]... -o DIR INPUT...\n"
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
         { "parameters", wu_parameters, wu_parameters_help },
         { .name = NULL }
     };
-    static const tc_program program = { "texcell-wu", help, verbs, NULL };
+    static const tc_program program = { "texcell-wu", help, verbs, wu_libraries, NULL };
 
     return tc_main(&program, argc, argv);
 }

@@ -142,12 +142,14 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
         char name[WU_MAX_NAME + 1];
         char *const base = item->name != NULL ? NULL : base_name(item->path, item->is_folder);
         const bool own = base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
-        if (base != NULL && (own || others))
+        const bool named = item->name != NULL, wanted = own || others;
+        const bool starved = !named && base == NULL;
+        if (!named && !starved && wanted)
             item->name = make_name(name, taken);
         free(base);
-        if (item->name == NULL && others)
+        if (starved || (wanted && item->name == NULL))
             return tc_no_memory(err, "an item's name");
-        if (base != NULL && others && ++changed <= SOME_NAMES)
+        if (!named && others && ++changed <= SOME_NAMES)
             wu_note("%s: as an item it is called %s", item->path, item->name);
     }
     if (changed > SOME_NAMES)

@@ -369,6 +369,24 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return voting_scheme_init(params, item, where, &s, err);
 }
 
+/* The most points that suppression leaves. A block of two pixels along each axis has one peak at
+ * most; so has one in which no two pixels are a radius apart, as where each axis has no more than a
+ * share of it. */
+static uint64_t most_points(const voting_scheme *s)
+{
+    const uint64_t axes = s->nz > 1 ? 3 : 2;
+    const uint64_t share = tc_sqrt_floor(((uint64_t)(s->radius64 * s->radius64) - 1) / axes);
+    uint64_t by_pairs = 1, by_radius = 1;
+
+    for (int a = 0; a < 3; a++) {
+        const uint64_t n = (uint64_t)s->shape.n[a], block = share / (uint64_t)s->scale[a] + 1;
+
+        by_pairs *= (n + 1) / 2;
+        by_radius *= (n + block - 1) / block;
+    }
+    return by_pairs < by_radius ? by_pairs : by_radius;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     voting_scheme s;
@@ -379,6 +397,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         return st;
     cells = (double)voting_offset_rows(&s) * (2 * s.shape.reach[2] + 1);
     out->portions = s.portions;
+    out->most_rows = most_points(&s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
                       + voting_tables_bytes(&s) + ((uint64_t)64 << 20);
