@@ -428,6 +428,63 @@ def test_micrometres():
        and all(float(r[4]) == float(r[2]) / 2 and float(r[5]) == float(r[3]) / 4 for r in rows[1:]), "points in micrometres", rows[:2])
 
 
+def separated(rgb, rows, stain):
+    """scikit-image's stain `stain` of the rows, 170 a unit of density."""
+    from skimage import color
+    rows = np.array(rows if len(rows) == 3 else [*rows, np.cross(*rows)], float)
+    return np.clip(np.round(170 * 6 * color.separate_stains(rgb, np.linalg.inv(rows))[:, :, stain]), 0, 255)
+
+
+def test_colours():
+    h, e, d = (0.650, 0.704, 0.286), (0.072, 0.990, 0.105), (0.268, 0.570, 0.776)
+    own = {"one": [0.5, 0.7, 0.2], "two": [0.1, 0.4, 0.9], "three": [0.8, 0.1, 0.1]}
+    with open(path("stains.json"), "w") as f:
+        json.dump(own, f)
+    pictures = {"noise": COLOUR, "cube": np.stack(np.meshgrid(*[np.arange(0, 256, 15)] * 3), -1).reshape(18, -1, 3).astype(np.uint8)}
+    try:
+        from skimage import data as samples
+        pictures["ihc"] = samples.immunohistochemistry()[:200, :200]
+    except Exception:
+        note("no picture of scikit-image")
+    out = path("colour.zip")
+    for name, rgb in pictures.items():
+        f = path("rgb_%s.png" % name)
+        Image.fromarray(np.ascontiguousarray(rgb)).save(f)
+        for given, k in (("red", 0), ("2", 1), ("blue", 2), ("3", 2)):
+            r = pack(out, "--channel", given, f)
+            ok(r.returncode == 0 and np.array_equal(item_samples(out), rgb[:, :, k]), "%s: --channel %s" % (name, given), r.stderr)
+        r = pack(out, "--channel", "grey", f)
+        ok(r.returncode == 0 and np.array_equal(item_samples(out), rgb.astype(int).sum(2) // 3), name + ": --channel grey", r.stderr)
+        for stains, rows, names in (("he", [h, e], ["hematoxylin", "eosin"]), ("hdab", [h, d], ["hematoxylin", "dab"]),
+                                    (path("stains.json"), list(own.values()), list(own))):
+            for k, stain in enumerate(names):
+                r = pack(out, "--stain", stain, "--stains", stains, f)
+                if not ok(r.returncode == 0, "%s: --stain %s" % (name, stain), r.stderr):
+                    continue
+                apart = np.abs(item_samples(out).astype(int) - separated(rgb, rows, k))
+                ok(apart.max() <= 1 and (apart > 0).mean() < 0.01, "%s: %s as scikit-image has it" % (name, stain), "%g, %g of %g" % (
+                    apart.max(), (apart > 0).mean(), apart.size))
+    f, grey = path("rgb_noise.png"), path("g8.png")
+    save_all("coloured", {"%d.png" % i: np.roll(COLOUR, i, 0) for i in range(3)})
+    r = pack(out, "--stack", "--channel", "green", path("coloured"))
+    ok(r.returncode == 0 and r.stderr == "" and np.array_equal(item_samples(out), [np.roll(COLOUR, i, 0)[:, :, 1] for i in range(3)]),
+       "a channel of a stack", r.stderr)
+    r = pack(out, "--channel", "green", "--skip-bad", f, grey)
+    ok(r.returncode == 0 and "g8.png: is grey" in r.stderr and len(job_of(out)["items"]) == 1, "a grey picture has no channel", r.stderr)
+    for text, why in (("[1]", "two or three"), ('{"a": [1, 0, 0]}', "two or three"), ('{"a": [1, 2, 3], "b": [2, 4, 6]}', "too much alike"),
+                      ('{"a": [1, 2], "b": [2, 4, 6]}', "two or three"), ('{"a": [1, 2, "x"], "b": [2, 4, 6]}', "two or three"),
+                      ('{"a": [1, 2, 1e300], "b": [2, 4, 6]}', "two or three"), ("{", "line 1")):
+        with open(path("bad.json"), "w") as file:
+            file.write(text)
+        r = pack(out, "--stain", "a", "--stains", path("bad.json"), f)
+        ok(r.returncode == 2 and why in r.stderr and r.stderr.count("\n") == 1, "stains refused: " + text, r.stderr)
+    for args, code, why in ((["--stain", "dab"], 1, "go together"), (["--stains", "he"], 1, "go together"), (["--channel", "4"], 1, "--channel 4"),
+                            (["--stain", "dab", "--stains", "he"], 1, "hematoxylin, eosin"), (["--stain", "dab", "--stains", "hdab", "--channel", "red"], 1, "exclude"),
+                            (["--stain", "dab", "--stains", "nothing.json"], 2, "nothing.json"), (["--stain", "dab", "--stains", "hdab", grey], 2, "is grey")):
+        r = pack(out, *args, f)
+        ok(r.returncode == code and why in r.stderr, " ".join(args[:4]) + ": refused", r.stderr)
+
+
 def test_orientation():
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -1189,7 +1246,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_micrometres, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_micrometres, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

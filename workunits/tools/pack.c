@@ -39,6 +39,11 @@ const char wu_pack_help[] =
     "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X. Else it is what the\n"
     "                       file says: OME-XML, ImageJ and resolution tags of TIFF, pHYs of PNG\n"
     "                       (but not resolutions of print, as 72 and 300 dpi)\n"
+    "  --channel C          of colours take red, green or blue (1, 2, 3) alone, or grey, (R+G+B)/3\n"
+    "  --stain S --stains T of colours take how much there is of a stain, by colour deconvolution:\n"
+    "                       hematoxylin or eosin of he, hematoxylin or dab of hdab, or one of a file\n"
+    "                       {\"NAME\": [R,G,B], ...} of optical densities; 170 a unit of density, 255\n"
+    "                       at most: what is stained is bright\n"
     "  --mask FILE|FOLDER   which pixels count (those that are not 0): for one input a PNG or\n"
     "                       TIFF; else a folder with a picture of the same name (without\n"
     "                       extension) for each item, or for a stack a folder of slices of\n"
@@ -65,6 +70,7 @@ typedef struct pack_options {
     json_t *parameters;        /* owned */
     const char *params_file;
     double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
+    const char *channel, *stain, *stains;
     const char *mask, *labels;
     bool stacks, recursive, skip_bad;
     uint64_t split;            /* 0: one work unit */
@@ -163,6 +169,9 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "params", 0, TC_TAKE, .to = o, .take = take_params },
         { "param", 0, TC_TAKE, .to = o, .take = take_param },
         { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
+        { "channel", 0, TC_TEXT, .to = &o->channel },
+        { "stain", 0, TC_TEXT, .to = &o->stain },
+        { "stains", 0, TC_TEXT, .to = &o->stains },
         { "mask", 0, TC_TEXT, .to = &o->mask },
         { "labels", 0, TC_TEXT, .to = &o->labels },
         { "stack", 0, TC_FLAG, .to = &o->stacks },
@@ -206,11 +215,27 @@ static wu_item describe(const wu_source *source)
         .n_labels = source->labels.n_files > 0 ? info->nz : 0, .n_objects = source->n_objects,
         .has_spacing = source->is_stack && source->um[2] > 0, .spacing = { 1, 1, 1 },
         .nx = info->nx, .ny = info->ny, .nz = info->nz, .bits = info->bits,
-        .channels = source->is_stack ? 1 : info->channels,
+        .channels = source->is_stack || source->colour != NULL ? 1 : info->channels,
     };
     if (item.has_spacing)
         memcpy(item.spacing, source->um, sizeof item.spacing);
     return item;
+}
+
+/* All items get the same colour; one that has none cannot. */
+static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (size_t i = 0; colour->shown != NULL && i < sources->n && status == TC_OK; i++) {
+        wu_source *const source = &sources->items[i];
+        if (source->fault != NULL)
+            continue;
+        source->colour = colour;
+        if (source->pages.info.channels == 1 && (colour->is_stain || colour->channel > 0))
+            status = wu_source_keep_fault(source, tc_fail(err, TC_BAD_INPUT, "%s: is grey, but %s is for colours",
+                                                          source->pages.files[0], colour->shown), err);
+    }
+    return status;
 }
 
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources, tc_err *err)
@@ -480,6 +505,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     void *params = NULL;
     wu_sources sources = { 0 };
     pixel_check check = { .analysis = NULL };
+    wu_colour colour = { .shown = NULL };
     tc_err other;
     if (o.parameters == NULL)
         return tc_no_memory(err, "parameters");
@@ -488,6 +514,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         json_decref(o.parameters);
         return status;
     }
+    if (status == TC_OK)
+        status = wu_colour_choose(o.channel, o.stain, o.stains, &colour, err);
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
@@ -500,6 +528,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
+    if (status == TC_OK)
+        status = use_colour(&sources, &colour, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);
     check = (pixel_check){ .analysis = analysis, .params = params };

@@ -120,7 +120,9 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
     }
-    if (reader->item->is_stack && info->channels == 3) {
+    if (reader->item->colour != NULL) {
+        wu_colour_apply(reader->item->colour, buffer->data, info);
+    } else if (reader->item->is_stack && info->channels == 3) {
         make_grey(buffer->data, info);
         reader->became_grey = true;
     }

@@ -22,8 +22,8 @@ typedef struct wu_page_buffer {
     size_t size;
 } wu_page_buffer;
 
-/* Decodes the next page into the buffer and makes it what a work unit holds: colour slices
- * become grey, masks 0 and 255; labels are as they are in the file (labels.h). *info tells what it is
+/* Decodes the next page into the buffer and makes it what a work unit holds: colours become
+ * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in the file (labels.h). *info tells what it is
  * (nz is 1). Adds it to the item's survey. Notes about a file go to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err);
 /* Closes what is open, and tells of colour slices. */

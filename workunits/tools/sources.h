@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "app/analysis/analysis.h"
+#include "workunits/tools/colour.h"
 #include "workunits/tools/picture.h"
 
 /* The pages of an item, or of its mask: one file with all of them, or one file
@@ -33,6 +34,7 @@ typedef struct wu_source {
     double um[3];             /* z, y, x of a voxel in micrometres; x 0: not known, z 0: a picture */
     wu_pages pages;
     wu_pages mask;            /* n_files 0: none */
+    const wu_colour *colour;  /* what colours become (not owned); NULL: they stay */
     an_survey survey;         /* of its pixels, once they were read */
     wu_pages labels;          /* n_files 0: none */
     long labels_array;        /* the only file is a result, and this its array; -1: they are pictures */
