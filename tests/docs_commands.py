@@ -20,7 +20,7 @@ PAGES = ["README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(os
 # What a block needs that a test cannot give it.
 NEEDS = {"build": "builds, or runs all tests", "root": "needs root", "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
-COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make (-C|\w)|apt-get |autoreconf)")
+COMMAND = re.compile(r"(\$ )?(texcell(-\w+)? |\./\w|validator/deploy/\w|bin/\w|boinccmd|make (-C|\w)|apt-get |autoreconf|sh \S+\.sh)")
 RNG = np.random.default_rng(20261122)
 
 
