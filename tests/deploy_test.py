@@ -23,8 +23,19 @@ KIT = os.path.join(SRC, "validator", "deploy")
 DEPLOY = os.path.join(KIT, "texcell-deploy")
 TMP = scratch()
 PLATFORM = "x86_64-pc-linux-gnu" if os.uname().machine == "x86_64" else "aarch64-unknown-linux-gnu"
-FOLDERS = [PLATFORM + suffix for suffix in
-           ("", "__texcell_mt", "__texcell_opencl_nvidia", "__texcell_opencl_amd", "__texcell_opencl_intel")]
+KINDS = ("cpu", "mt", "opencl_nvidia", "opencl_amd", "opencl_intel")
+
+
+def newest_libc():
+    """Of the symbols that the program and its libraries ask for, as BOINC counts: 234 for 2.34."""
+    files = [TEXCELL] + re.findall(r"=> (\S*libboinc\S*)", run(["ldd", TEXCELL]).stdout)
+    text = "".join(run(["readelf", "--dyn-syms", "-W", f]).stdout for f in files)
+    # A library defines none of its own.
+    return max(100 * int(a) + int(b) for a, b in re.findall(r" UND .*@GLIBC_(\d+)\.(\d+)", text))
+
+
+LIBC = newest_libc()
+FOLDERS = ["%s__texcell_%s_libc%d" % (PLATFORM, kind, LIBC) for kind in KINDS]
 
 CONFIG = """<?xml version="1.0" ?>
 <boinc>
@@ -56,9 +67,9 @@ PROJECT_XML = """<boinc>
 OWN_CLASSES = """<plan_classes>
     <!-- of another app -->
     <plan_class><name> other_mt </name><min_ncpus>4</min_ncpus></plan_class>
-    <plan_class><name>texcell_mt</name><min_ncpus>3</min_ncpus></plan_class>
+    <plan_class><name>texcell_mt_libc%d</name><min_ncpus>3</min_ncpus></plan_class>
 </plan_classes>
-"""
+""" % LIBC
 
 # Each stand-in begins with this; `db` is what it remembers between calls.
 STUB = """#!/usr/bin/python3
@@ -237,11 +248,12 @@ def test_install():
     logs = [d.findtext("output") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
     ok(None not in logs and len(set(logs)) == 2, "our daemons write logs of their own", logs)
     classes = {c.findtext("name"): c for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
-    gpus = {n.rsplit("_", 1)[1]: c.findtext("gpu_type") for n, c in classes.items() if "opencl" in n}
-    ok(sorted("__" + n for n in classes) == sorted(f[len(PLATFORM):] for f in FOLDERS[1:])
+    gpus = {n.rsplit("_", 2)[1]: c.findtext("gpu_type") for n, c in classes.items() if "opencl" in n}
+    ok(sorted("__" + n for n in classes) == sorted(f[len(PLATFORM):] for f in FOLDERS)
+       and {c.findtext("min_libc_version") for c in classes.values()} == {str(LIBC)}
        and gpus == {"nvidia": "nvidia", "amd": "amd", "intel": "intel"}
        and all(c.find("opencl") is not None for n, c in classes.items() if "opencl" in n),
-       "a plan class for each version that has one", sorted(classes))
+       "a plan class for each version, which keeps hosts with an older C library away", sorted(classes))
     after = tree(folder)
     r = deploy(folder)
     ok(r.returncode == 0 and tree(folder) == after and "all files are as they should be" in r.stdout,
@@ -258,21 +270,109 @@ def test_new_versions(folder):
         f.write(b"another build")
     refused("another program as the same version", folder, "versions never change: give a higher --version",
             build=build)
-    extra = os.path.join(folder, "apps", "texcell", "1.00", PLATFORM, "left.over")
+    extra = os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "left.over")
     write(extra, "x")
     refused("a stray file in the version's folder", folder, r"left\.over")
     os.unlink(extra)
-    write(os.path.join(folder, "apps", "texcell", "1.00", PLATFORM, "libboinc.so.7.sig"), "signed elsewhere")
+    write(os.path.join(folder, "apps", "texcell", "1.00", FOLDERS[0], "libboinc.so.7.sig"), "signed elsewhere")
     ok(deploy(folder).returncode == 0, "signatures beside the files are no strays")
     # The project's library stays what it was when the system's has changed.
     libraries = sorted(needed_libraries())
     for name in libraries:
         write(os.path.join(folder, "download", name), read(folder, "download", name) + b"older")
     r = deploy(folder, build=build, version="1.01")
-    ok(r.returncode == 0 and all(read(folder, "apps", "texcell", "1.01", PLATFORM, n) == read(folder, "download", n)
+    ok(r.returncode == 0 and all(read(folder, "apps", "texcell", "1.01", FOLDERS[0], n) == read(folder, "download", n)
                                  for n in libraries),
        "a new version takes the libraries that the project hands out already", r.stdout + r.stderr)
     ok(len(database(folder)["versions"]) == 2 * len(FOLDERS), "both versions are known")
+
+
+# --- other systems ------------------------------------------------------------------------
+
+API = b"\0API_VERSION_8.1.0\0"
+
+
+def elf(name, libraries=(), machine=None):
+    """A program that asks for libraries of these names, which are not there."""
+    path, flags = os.path.join(TMP, name), []
+    for library in libraries:
+        run(["gcc", "-shared", "-Wl,-soname," + library, "-o", os.path.join(TMP, "stub.so"), "-x", "c", "/dev/null"])
+        shutil.move(os.path.join(TMP, "stub.so"), os.path.join(TMP, "stubs-" + library))
+        flags.append(os.path.join(TMP, "stubs-" + library))
+    write(path + ".c", "int main(void) { return 0; }")
+    r = run(["gcc", "-o", path, path + ".c", "-Wl,--no-as-needed", *flags])
+    data = bytearray(read(path) + API) if r.returncode == 0 else bytearray()
+    if machine:
+        data[18] = machine
+    write(path, bytes(data), 0o755)
+    return path
+
+
+def pe(name, machine=0x8664, dlls=("KERNEL32.dll",)):
+    """Headers of a PE32+ with one section, which holds a table of imports."""
+    table, texts = b"", b""
+    for dll in dlls:
+        table += struct.pack("<IIIII", 0, 0, 0, 0x1000 + 20 * (len(dlls) + 1) + len(texts), 0)
+        texts += dll.encode() + b"\0"
+    content = table + bytes(20) + texts
+    optional = struct.pack("<H", 0x20b) + bytes(110) + struct.pack("<IIII", 0, 0, 0x1000, len(content)) + bytes(112)
+    head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + struct.pack("<HHIIIHH", machine, 1, 0, 0, 0, len(optional), 0)
+    section = b".idata\0\0" + struct.pack("<IIII", len(content), 0x1000, len(content), 0x400) + bytes(16)
+    write(os.path.join(TMP, name), (head + optional + section).ljust(0x400, b"\0") + content + API)
+    return os.path.join(TMP, name)
+
+
+def macho(name, libraries=("/usr/lib/libSystem.B.dylib",)):
+    commands = b""
+    for library in libraries:
+        text = library.encode().ljust(len(library) // 8 * 8 + 8, b"\0")
+        commands += struct.pack("<IIIIII", 0xc, 24 + len(text), 24, 0, 0, 0) + text
+    write(os.path.join(TMP, name), struct.pack("<IIIIIIII", 0xfeedfacf, 0x100000c, 0, 2, len(libraries), len(commands), 0, 0)
+          + commands + API)
+    return os.path.join(TMP, name)
+
+
+def test_platforms():
+    """Programs for all systems at once, from this one; what no volunteer could run is refused."""
+    folder = make_project("platforms")
+    programs = {"x86_64-pc-linux-gnu": elf("p1", machine=62), "aarch64-unknown-linux-gnu": elf("p2", machine=183),
+                "windows_x86_64": pe("p3.exe"), "arm64-apple-darwin": macho("p4")}
+    r = deploy(folder, *[w for p, f in programs.items() for w in ("--app-version", "%s=%s" % (p, f))])
+    ok(r.returncode == 0, "four platforms in one call", r.stdout + r.stderr)
+    taken = sorted(v[2].split("__")[0] for v in database(folder)["versions"])
+    ok(taken == sorted(["arm64-apple-darwin"] * 3 + [p for p in programs if "apple" not in p for _ in KINDS]),
+       "each with the classes that it can have", taken)
+    classes = {c.findtext("name"): c for c in ElementTree.parse(os.path.join(folder, "plan_class_spec.xml")).getroot()}
+    ok(classes["texcell_cpu_windows"].findtext("min_os_version") == "1001836200"
+       and classes["texcell_opencl_apple_macos"].findtext("gpu_type") == "apple_gpu"
+       and all(c.find("min_libc_version") is None for n, c in classes.items() if "_libc" not in n),
+       "hosts too old for a system's program are kept away by its own classes", sorted(classes))
+    exe = "texcell_1.00_windows_x86_64.exe"
+    at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
+    ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(), "a program for Windows ends in .exe")
+    library = os.path.join(TMP, "beside", "libnowhere.so.3")
+    lonely = elf("beside-it", ["libnowhere.so.3"])
+    refused("a Linux program whose library is not there", folder, r"needs libnowhere\.so\.3, which volunteers may lack",
+            "--app-version", "auto=" + lonely, version="1.01")
+    os.makedirs(os.path.dirname(library))
+    shutil.copy(os.path.join(TMP, "stubs-libnowhere.so.3"), library)
+    shutil.copy(lonely, os.path.dirname(library))
+    r = deploy(folder, "--app-version", "auto=" + os.path.join(TMP, "beside", "beside-it"), "--classes", "cpu", version="1.01")
+    ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "download", "libnowhere.so.3")),
+       "one that lies beside it is handed out", r.stdout + r.stderr)
+    for name, path, words in (("a DLL that Windows has not", pe("p5.exe", dlls=["KERNEL32.dll", "libpng16-16.dll"]), r"needs libpng16-16\.dll"),
+                              ("a library that macOS has not", macho("p6", ["/opt/lib/libpng.dylib"]), r"needs /opt/lib/libpng\.dylib"),
+                              ("a file that is cut", "cut", "is a damaged program"),
+                              ("no program", DEPLOY, "is no 64-bit program"),
+                              ("a machine that BOINC has no name for here", elf("p7", machine=243), "give --app-version NAME=")):
+        if path == "cut":
+            path = os.path.join(TMP, path)
+            write(path, read(programs["windows_x86_64"])[:300])
+        refused(name, folder, words, "--app-version", "auto=" + path, version="1.02")
+    refused("a program for another system than its name says", folder, "is a program for windows_x86_64, not for",
+            "--app-version", "x86_64-pc-linux-gnu=" + programs["windows_x86_64"], version="1.02")
+    refused("two programs for one platform", folder, "two programs for the same platform", "--app-version", "auto=" + programs["windows_x86_64"],
+            "--app-version", "auto=" + pe("p8.exe"), code=1, version="1.02")
 
 
 def test_update_versions_refuses():
@@ -298,8 +398,8 @@ def test_what_is_there():
     write(os.path.join(folder, "config.xml"), config, 0o640)
     r = deploy(folder, "--one-result-per-host")
     new = read(folder, "plan_class_spec.xml").decode()
-    ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt</name>") == 1
-       and new.count("<plan_class>") == 5 and "texcell_mt differs from the kit's" in r.stdout,
+    ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
+       and new.count("<plan_class>") == 6 and "texcell_mt_libc%d differs from the kit's" % LIBC in r.stdout,
        "plan classes that were there stay", r.stdout + r.stderr + new)
     new = read(folder, "config.xml").decode()
     commands = [d.findtext("cmd") for d in ElementTree.fromstring(new).iter("daemon")]
@@ -319,8 +419,7 @@ def test_what_is_there():
         r = deploy(folder, "--classes", "cpu", "--one-result-per-host")
         root = ElementTree.fromstring(read(folder, "config.xml"))
         ok(r.returncode == 0 and len(root.findall("daemons/daemon")) == 2
-           and root.findtext("config/one_result_per_host_per_wu") == "1"
-           and not os.path.exists(os.path.join(folder, "plan_class_spec.xml")), "config.xml with %s" % words, r.stderr)
+           and root.findtext("config/one_result_per_host_per_wu") == "1", "config.xml with %s" % words, r.stderr)
     test_rules()
 
 
@@ -537,6 +636,7 @@ def main():
     folder = test_install()
     test_submit(folder)
     test_new_versions(folder)
+    test_platforms()
     test_update_versions_refuses()
     test_what_is_there()
     test_refusals()

@@ -1,0 +1,107 @@
+"""What a program for a volunteer's computer is and needs, read from its file: ELF (Linux), PE (Windows), Mach-O
+(macOS). Nothing of it is run, so that it may be for any computer."""
+import re
+import struct
+
+from texcell_project import Problem, read_file
+
+# BOINC's names of platforms, by format and machine.
+PLATFORMS = {("elf", 62): "x86_64-pc-linux-gnu", ("elf", 183): "aarch64-unknown-linux-gnu",
+             ("pe", 0x8664): "windows_x86_64", ("pe", 0xaa64): "windows_arm64",
+             ("macho", 0x1000007): "x86_64-apple-darwin", ("macho", 0x100000c): "arm64-apple-darwin"}
+# What every system of the kind has: the C library and the compiler's on Linux.
+OF_SYSTEM = {
+    "elf": re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so)"),
+    "pe": re.compile(r"(kernel32|advapi32|user32|shell32|ole32|psapi|ws2_32|winmm|bcrypt|msvcrt|ucrtbase|ntdll|"
+                     r"api-ms-win-[\w-]+)\.dll\Z", re.I),
+    "macho": re.compile(r"/(usr/lib|System/Library)/"),
+}
+
+
+class Executable:
+    """format: "elf", "pe" or "macho"; platform: BOINC's name, or None; needed: names of libraries;
+    libc: of glibc the newest release that a symbol is from, as 217 for 2.17, or 0."""
+
+    def __init__(self, path):
+        self.path, self.data = path, read_file(path)
+        self.needed, self.libc, machine = [], 0, None
+        try:
+            if self.data[:4] == b"\x7fELF" and self.data[4:6] == b"\2\1":
+                self.format, machine = "elf", self._read_elf()
+            elif self.data[:2] == b"MZ":
+                self.format, machine = "pe", self._read_pe()
+            elif self.data[:4] == b"\xcf\xfa\xed\xfe":
+                self.format, machine = "macho", self._read_macho()
+            else:
+                raise Problem("%s: is no 64-bit program for Linux, Windows or macOS" % path)
+        except (struct.error, IndexError, StopIteration):
+            raise Problem("%s: is a damaged program" % path) from None
+        self.platform = PLATFORMS.get((self.format, machine))
+
+    def missing(self):
+        """The libraries that have to be handed out with it."""
+        return [name for name in self.needed if not OF_SYSTEM[self.format].match(name)]
+
+    def _at(self, layout, offset):
+        return struct.unpack_from("<" + layout, self.data, offset)
+
+    def _text(self, offset):
+        return self.data[offset:self.data.index(b"\0", offset)].decode("ascii", "replace")
+
+    def _read_elf(self):
+        first, = self._at("Q", 32)
+        size, count = self._at("HH", 54)
+        segments = [self._at("IIQQQQQQ", first + i * size) for i in range(count)]
+
+        def place(address):
+            return next(address - s[3] + s[2] for s in segments if s[0] == 1 and s[3] <= address < s[3] + s[5])
+
+        dynamic = {}
+        for kind, _flags, offset, _address, _physical, length, _memory, _align in segments:
+            for at in range(offset, offset + length, 16) if kind == 2 else ():
+                tag, value = self._at("QQ", at)
+                dynamic.setdefault(tag, []).append(value)
+        if not dynamic:
+            return self._at("H", 18)[0]
+        names = place(dynamic[5][0])
+        self.needed = [self._text(names + value) for value in dynamic.get(1, [])]
+        at = place(dynamic[0x6ffffffe][0]) if 0x6ffffffe in dynamic else None      # versions that it needs
+        for _ in range(dynamic.get(0x6fffffff, [0])[0]):
+            _version, entries, _file, entry, following = self._at("HHIII", at)
+            entry += at
+            for _ in range(entries):
+                _hash, _flags, _other, name, next_entry = self._at("IHHII", entry)
+                release = re.match(r"GLIBC_(\d+)\.(\d+)", self._text(names + name))
+                if release:
+                    self.libc = max(self.libc, 100 * int(release.group(1)) + int(release.group(2)))
+                entry += next_entry
+            at += following
+        return self._at("H", 18)[0]
+
+    def _read_pe(self):
+        header, = self._at("I", 60)
+        if self.data[header:header + 4] != b"PE\0\0" or self._at("H", header + 24) != (0x20b,):
+            raise Problem("%s: is no 64-bit program for Windows" % self.path)
+        machine, sections, options = *self._at("HH", header + 4), *self._at("H", header + 20)
+        table = [self._at("IIII", header + 24 + options + 40 * i + 8) for i in range(sections)]
+
+        def place(address):
+            return next(address - start + offset for size, start, length, offset in table
+                        if start <= address < start + max(size, length))
+
+        imports, = self._at("I", header + 24 + 112 + 8)
+        at = place(imports) if imports else None
+        while at is not None and self._at("I", at + 12)[0]:
+            self.needed.append(self._text(place(self._at("I", at + 12)[0])))
+            at += 20
+        return machine
+
+    def _read_macho(self):
+        machine, = self._at("I", 4)
+        at = 32
+        for _ in range(self._at("I", 16)[0]):
+            command, size = self._at("II", at)
+            if command in (0xc, 0x80000018):
+                self.needed.append(self._text(at + self._at("I", at + 8)[0]))
+            at += size
+        return machine
