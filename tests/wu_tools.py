@@ -680,6 +680,13 @@ def test_bad_files():
        "also where no header shows it", r.stderr)
     r = level_set(path("bad/a.png"), path("bad/cut.png"))
     ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: " in r.stderr, "one alone is the error", r.stderr)
+    save_all("bombs", {"large.png": np.zeros((400, 500), np.uint8), "a.png": GREY})
+    r = level_set("--max-pixels", "199999", path("bombs"))
+    ok(r.returncode == 2 and "large.png: has 200000 pixels, more than --max-pixels 199999" in r.stderr and not os.path.exists(out),
+       "--max-pixels refuses by the header", r.stderr)
+    r = level_set("--max-pixels", "199999", "--skip-bad", path("bombs"))
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["a"], "and --skip-bad leaves it out", r.stderr)
+    ok(level_set("--max-pixels", "200000", path("bombs")).returncode == 0, "as many as the limit are taken")
     r = level_set("--skip-bad", path("bad/cut.png"))
     ok(r.returncode == 2 and "no input is left" in r.stderr and not os.path.exists(out), "all left out", r.stderr)
     r = wu("pack", "--analysis", "glcm", "--skip-bad", "-o", path("bad/cut.png"), path("bad/cut.png"), path("bad/a.png"))

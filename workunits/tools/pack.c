@@ -54,6 +54,8 @@ const char wu_pack_help[] =
     "  --recursive          take the folders in a folder as well (with --stack one stack each);\n"
     "                       masks are looked for in folders of the same names\n"
     "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
+    "  --max-pixels N       inputs of more pixels (of all slices) cannot be packed: for pictures of\n"
+    "                       strangers, of which a small file may be a very large picture\n"
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
     "  -o, --output WU.zip  the file to write; an older one is replaced\n"
     "\n"
@@ -74,6 +76,7 @@ typedef struct pack_options {
     const char *mask, *labels;
     bool stacks, recursive, skip_bad;
     uint64_t split;            /* 0: one work unit */
+    uint64_t max_pixels;       /* of an item; 0: as many as a work unit takes */
     const char *output;
     char **inputs;
     size_t n_inputs;
@@ -177,6 +180,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "stack", 0, TC_FLAG, .to = &o->stacks },
         { "recursive", 0, TC_FLAG, .to = &o->recursive },
         { "skip-bad", 0, TC_FLAG, .to = &o->skip_bad },
+        { "max-pixels", 0, TC_COUNT, .to = &o->max_pixels, .least = 1, .most = WU_MAX_VOXELS },
         { "split", 0, TC_COUNT, .to = &o->split, .least = 1, .most = WU_MAX_ITEMS },
         { "output", 'o', TC_TEXT, .to = &o->output },
         { .name = NULL }
@@ -522,6 +526,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = go_into(into, analysis, &o, err);
     if (status == TC_OK)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
+    sources.max_pixels = o.max_pixels;
     if (status == TC_OK)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && o.labels != NULL)

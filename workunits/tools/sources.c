@@ -412,6 +412,18 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err)
     return item->fault == NULL ? tc_no_memory(err, "a message") : TC_OK;
 }
 
+/* inspect, for an item: it also has no more pixels than are wanted. Its faults are kept. */
+static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slices, tc_err *err)
+{
+    const wu_picture_info *const info = &item->pages.info;
+    tc_status status = inspect(&item->pages, slices, false, err);
+    const uint64_t pixels = (uint64_t)info->nx * info->ny * info->nz;
+    if (status == TC_OK && all->max_pixels > 0 && pixels > all->max_pixels)
+        status = tc_fail(err, TC_BAD_INPUT, "%s: has %llu pixels, more than --max-pixels %llu", item->path,
+                         (unsigned long long)pixels, (unsigned long long)all->max_pixels);
+    return wu_source_keep_fault(item, status, err);
+}
+
 typedef struct finder {
     wu_sources *out;
     bool stacks, recursive;
@@ -451,7 +463,7 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
-        status = wu_source_keep_fault(item, inspect(&item->pages, false, false, err), err);
+        status = inspect_item(f->out, item, false, err);
     if (status != TC_OK || item->fault != NULL)
         return status;
     item->is_stack = item->pages.info.nz > 1;
@@ -491,7 +503,7 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
         return status;
     item->pages = *pictures;
     *pictures = (wu_pages){ 0 };
-    return wu_source_keep_fault(item, inspect(&item->pages, true, false, err), err);
+    return inspect_item(f->out, item, true, err);
 }
 
 /* What an item is called within its input: the path from there on, a file's without its
@@ -679,7 +691,7 @@ tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind,
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
                           wu_sources *out, tc_err *err)
 {
-    *out = (wu_sources){ 0 };
+    *out = (wu_sources){ .max_pixels = out->max_pixels };
     finder f = { out, stacks, recursive };
     tc_status status = TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)

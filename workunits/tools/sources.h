@@ -46,9 +46,10 @@ typedef struct wu_sources {
     size_t n;
     size_t n_left_out;        /* behind the n items: those with a fault that were set aside */
     wu_source *items;
+    uint64_t max_pixels;      /* of an item, told by its header; what has more has a fault. 0: any that a work unit takes */
 } wu_sources;
 
-/* Finds the items. A folder gives an item for each picture in it, or with
+/* Finds the items; out->max_pixels is said before. A folder gives an item for each picture in it, or with
  * `stacks` one item whose slices are the pictures in it in natural order
  * (slice2 before slice10); with `recursive` so do the folders in it, with `stacks` one each. A file
  * of several pages is a stack. `mask` is NULL,
