@@ -25,6 +25,7 @@ const char wu_analyse_help[] =
     "  --sweep KEY=A,B,...  once or twice: try each value of a parameter (all pairs of values),\n"
     "                       each into a folder within DIR; the page shows what each found in\n"
     "                       the same picture, side by side\n"
+    "  --tiff, --geojson    as texcell-wu export has them\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
     "Interrupted, the same command goes on from where it was.\n";
@@ -88,14 +89,14 @@ static void free_into(wu_pack_into *into)
     free(into->unit);
 }
 
-static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, tc_err *err)
+static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, wu_export_also also, tc_err *err)
 {
     char *const page = wu_path_in(folder, "report", ".html");
     tc_status status = TC_OK;
     if (page == NULL)
         return tc_no_memory(err, folder);
     if (n == 1)
-        status = wu_export_write(variants->result, variants->unit, folder, err);
+        status = wu_export_write(variants->result, variants->unit, folder, also, err);
     if (status == TC_OK)
         status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS, err)
                         : wu_report_sweep(variants, n, page, err);
@@ -117,6 +118,7 @@ typedef struct sweep {
 
 typedef struct analyse_options {
     run_words run;
+    wu_export_also also;
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
@@ -235,7 +237,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
     }
     if (status == TC_OK)
-        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, err);
+        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, o->also, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -248,13 +250,13 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 
 /* --- the verb -------------------------------------------------------------------------------- */
 
-static tc_status analyse_once(const run_words *o, const tc_option *options, int argc, char **argv, tc_err *err)
+static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc, char **argv, tc_err *err)
 {
     wu_pack_into into = { .options = options };
     char *result = NULL;
-    tc_status status = compute(o, argc, argv, &into, &result, err);
+    tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
-        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, err);
+        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also, err);
     free(result);
     free_into(&into);
     return status;
@@ -268,6 +270,8 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
         { "device", 0, TC_TEXT, .to = &o.run.device },
         { "threads", 0, TC_TEXT, .to = &o.run.threads },
         { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+        { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
+        { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
         { .name = NULL }
     };
     char **const words = calloc((size_t)argc + 1, sizeof *words);      /* reading puts them into another order */
@@ -280,7 +284,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
     if (status == TC_OK)
         status = o.n_sweeps > 0 ? analyse_variants(&o, options, argc, argv, err)
-                                : analyse_once(&o.run, options, argc, argv, err);
+                                : analyse_once(&o, options, argc, argv, err);
     for (size_t i = 0; i < o.n_sweeps; i++)
         free(o.sweeps[i].text);
     return status;

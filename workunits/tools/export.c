@@ -14,7 +14,7 @@
 #include "workunits/tools/tools.h"
 
 const char wu_export_help[] =
-    "usage: texcell-wu export [--images WU.zip] RESULT.npz -o DIR\n"
+    "usage: texcell-wu export [--images WU.zip] [--tiff] [--geojson] RESULT.npz -o DIR\n"
     "\n"
     "Writes a result as files that any program opens. DIR is made if it is not there; what an\n"
     "earlier export wrote into it is removed first, as exported.txt in it lists, and nothing else.\n"
@@ -36,16 +36,21 @@ const char wu_export_help[] =
     "\n"
     "  -o, --output DIR     the folder to write into\n"
     "  --images WU.zip      the work unit the result is of: labels and masks are drawn over its\n"
-    "                       images; a map is shown beside its image and laid over it\n";
+    "                       images; a map is shown beside its image and laid over it\n"
+    "  --tiff               labels, masks and maps as TIFF, too, for ImageJ and napari: every\n"
+    "                       value as it is, with the size of a pixel where --images knows it\n"
+    "  --geojson            outlines of regions, and points, as GeoJSON, too, for QuPath\n";
 
 typedef struct export_options {
     const char *result, *folder, *images;
+    wu_export_also also;
 } export_options;
 
 static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
 {
     const tc_option options[] = {
-        { "output", 'o', TC_TEXT, .to = &o->folder }, { "images", 0, TC_TEXT, .to = &o->images }, { .name = NULL }
+        { "output", 'o', TC_TEXT, .to = &o->folder }, { "images", 0, TC_TEXT, .to = &o->images },
+        { "tiff", 0, TC_FLAG, .to = &o->also.tiff }, { "geojson", 0, TC_FLAG, .to = &o->also.geojson }, { .name = NULL }
     };
     int n_files;
     const tc_status status = tc_read_options(argc, argv, options, &n_files, err);
@@ -99,12 +104,21 @@ tc_status wu_export_begin(const char *folder, const char *name, const char *end,
     return status;
 }
 
-/* Removes the file that a line of the list names, if it is one that an export can have written. */
+/* Whether it is what an export can have written. */
+static bool is_ours(const char *name, size_t n)
+{
+    static const char *const ends[] = { ".csv", ".png", ".tif", ".geojson" };
+    for (size_t i = 0; name[0] != '.' && os_last_part(name) == name && i < sizeof ends / sizeof *ends; i++)
+        if (n > strlen(ends[i]) && strncmp(name + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Removes the file that a line of the list names, if it is one of ours. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
-    if (n < 6 || line[n - 1] != '\n' || line[0] == '.' || os_last_part(line) != line ||
-        (strcmp(line + n - 5, ".csv\n") != 0 && strcmp(line + n - 5, ".png\n") != 0))
+    if (n < 2 || line[n - 1] != '\n' || !is_ours(line, n - 1))
         return TC_OK;
     line[n - 1] = '\0';
     char *const path = wu_path_in(folder, line, "");
@@ -167,7 +181,7 @@ static void note_unused(const wu_result_file *file, const bool *used)
     }
 }
 
-tc_status wu_export_write(const char *result, const char *unit, const char *folder, tc_err *err)
+tc_status wu_export_write(const char *result, const char *unit, const char *folder, wu_export_also also, tc_err *err)
 {
     wu_result_file file = { 0 };
     wu_tables tables = { 0 };
@@ -188,6 +202,10 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         status = wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err);
     for (size_t i = 0; status == TC_OK && images != NULL && i < tables.n; i++)
         status = wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err);
+    if (status == TC_OK && also.tiff)
+        status = wu_export_tiff(&file, images, folder, &n_pictures, err);
+    if (status == TC_OK && also.geojson)
+        status = wu_export_geojson(&file, &tables, folder, &n_pictures, err);
     if (status == TC_OK) {
         note_unused(&file, tables.used);
         printf("%s: %zu %s, %zu %s\n", folder, n_tables, n_tables == 1 ? "table" : "tables",
@@ -203,5 +221,5 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
 {
     export_options o = { 0 };
     const tc_status status = parse_options(argc, argv, &o, err);
-    return status == TC_OK ? wu_export_write(o.result, o.images, o.folder, err) : status;
+    return status == TC_OK ? wu_export_write(o.result, o.images, o.folder, o.also, err) : status;
 }

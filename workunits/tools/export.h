@@ -7,8 +7,13 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 
+/* What is written beside tables and PNG. */
+typedef struct wu_export_also {
+    bool tiff, geojson;
+} wu_export_also;
+
 /* All files of a result; unit: its work unit, or NULL. */
-tc_status wu_export_write(const char *result, const char *unit, const char *folder, tc_err *err);
+tc_status wu_export_write(const char *result, const char *unit, const char *folder, wu_export_also also, tc_err *err);
 
 /* Opens the work unit that a result is of. TC_BAD_INPUT: it is of another. */
 tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err);
@@ -43,5 +48,12 @@ void wu_points_free(wu_points *points);
  * without places. */
 tc_status wu_export_points(const wu_result_file *file, const wu_table *table, const wu_job *images, const char *folder,
                            size_t *written, tc_err *err);
+
+/* Every map, labels and mask as TIFF: maps of 32-bit floats, labels of 16 bits, or 32 where there are more, masks
+ * of 0 and 255; stacks as pages; images: for the size of a pixel, or NULL. TC_BAD_INPUT: this build has no TIFF. */
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err);
+
+/* Labels and masks as polygons, points as points. */
+tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder, size_t *written, tc_err *err);
 
 #endif

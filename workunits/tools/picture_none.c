@@ -1,5 +1,6 @@
 /* In place of the formats that this build has no library for. */
 #include "config.h"
+#include "workunits/tools/export.h"
 #include "workunits/tools/picture_format.h"
 
 #if !defined HAVE_JPEG || !defined HAVE_TIFF
@@ -19,4 +20,12 @@ const wu_picture_decoder wu_picture_jpeg = { .name = "JPEG", .open = refuse, .cl
 #endif
 #ifndef HAVE_TIFF
 const wu_picture_decoder wu_picture_tiff = { .name = "TIFF", .open = refuse, .close = nothing };
+
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err)
+{
+    (void)images;
+    (void)folder;
+    (void)written;
+    return tc_fail(err, TC_BAD_INPUT, "%s: this build of texcell-wu cannot write TIFF", file->path);
+}
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "workunits/tools/canvas.h"
+#include "workunits/tools/outline.h"
 #include "workunits/tools/report.h"
 
 enum {
@@ -225,17 +226,11 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 
 /* --- outlines ------------------------------------------------------------------------------- */
 
-/* The labels of a panel, as the page's pixels have them. */
-typedef struct grid {
+/* An outline on its way to the page. */
+typedef struct pen {
     const shown *s;
-    uint32_t *label;           /* [sy][sx] */
-    bool *seen;                /* [sy][sx]: the outline that has this pixel's upper side is drawn */
-} grid;
-
-static uint32_t label_of(const grid *g, int64_t x, int64_t y)
-{
-    return x < 0 || y < 0 || x >= g->s->sx || y >= g->s->sy ? 0 : g->label[(size_t)y * g->s->sx + (size_t)x];
-}
+    int64_t x, y;              /* where it is, in the item's pixels; x < 0: nowhere yet */
+} pen;
 
 /* In the item's pixels. */
 static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
@@ -243,53 +238,34 @@ static int64_t place_of(int64_t at, uint32_t step, uint32_t n)
     return at * step < n ? at * step : n;
 }
 
-/* The way around the pixels that have the label of (x, y) and touch side by side, from its upper
- * side on, clockwise: right along an upper side, down a right one, ... */
-static void put_outline(grid *g, int64_t x, int64_t y)
+static void draw_to(void *user, int64_t x, int64_t y)
 {
-    static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
-    const shown *const s = g->s;
-    wu_page *const page = s->r->page;
-    const uint32_t own = label_of(g, x, y);
-    const int64_t x0 = x, y0 = y;
-    int64_t cx = x, cy = y, from_x = place_of(x, s->step, s->nx), from_y = place_of(y, s->step, s->ny);
-    int side = 0;
-    wu_page_put(page, "<path class=c%u data-k=%" PRIu32 " d=\"M%" PRId64 " %" PRId64, own % COLOURS, own, from_x, from_y);
-    do {
-        const int left = (side + 3) % 4;
-        const bool straight = label_of(g, x + dx[side], y + dy[side]) == own;
-        int next = (side + 1) % 4;
-        if (side == 0)
-            g->seen[(size_t)y * s->sx + (size_t)x] = true;
-        cx += dx[side];
-        cy += dy[side];
-        if (straight) {
-            x += dx[side];
-            y += dy[side];
-            next = side;
-            if (label_of(g, x + dx[left], y + dy[left]) == own) {
-                x += dx[left];
-                y += dy[left];
-                next = left;
-            }
-        }
-        if (next != side) {
-            const int64_t to_x = place_of(cx, s->step, s->nx), to_y = place_of(cy, s->step, s->ny);
-            wu_page_put(page, side % 2 == 0 ? "h%" PRId64 : "v%" PRId64, side % 2 == 0 ? to_x - from_x : to_y - from_y);
-            from_x = to_x;
-            from_y = to_y;
-        }
-        side = next;
-    } while (x != x0 || y != y0 || side != 0);
-    wu_page_put(page, "z\"/>");
+    pen *const p = user;
+    wu_page *const page = p->s->r->page;
+    x = place_of(x, p->s->step, p->s->nx);
+    y = place_of(y, p->s->step, p->s->ny);
+    if (p->x < 0)
+        wu_page_put(page, "M%" PRId64 " %" PRId64, x, y);
+    else
+        wu_page_put(page, y == p->y ? "h%" PRId64 : "v%" PRId64, y == p->y ? x - p->x : y - p->y);
+    p->x = x;
+    p->y = y;
+}
+
+static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
+{
+    pen p = { s, -1, -1 };
+    const uint32_t own = g->label[at];
+    wu_page_put(s->r->page, "<path class=c%u data-k=%" PRIu32 " d=\"", own % COLOURS, own);
+    wu_outline_follow(g, (int64_t)(at % s->sx), (int64_t)(at / s->sx), draw_to, &p);
+    wu_page_put(s->r->page, "z\"/>");
 }
 
 /* Each region's number in its middle. */
-static tc_status put_numbers(const grid *g, tc_err *err)
+static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err)
 {
     enum { ROOM = 4 * MAX_NUMBERS };       /* an open hash table of them */
     struct { uint32_t label; uint64_t x, y, n; } *const found = calloc(ROOM, sizeof *found);
-    const shown *const s = g->s;
     size_t different = 0;
     if (found == NULL)
         return tc_no_memory(err, s->r->page->path);
@@ -328,31 +304,30 @@ static tc_status put_outlines(shown *s, const wu_declared *d, const void *data, 
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_page *const page = s->r->page;
-    grid g = { s, malloc(n * sizeof *g.label), calloc(n, sizeof *g.seen) };
-    tc_status status = g.label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
+    uint32_t *const label = malloc(n * sizeof *label);
+    const wu_label_grid g = { s->sx, s->sy, label, calloc(n, sizeof *g.seen) };
+    tc_status status = label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
     const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const uint32_t x = (uint32_t)(k % s->sx) * s->step + s->step / 2, y = (uint32_t)(k / s->sx) * s->step + s->step / 2;
         const size_t at = ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
-        g.label[k] = d->role == WU_LABELS ? ((const uint32_t *)data)[at] : ((const uint8_t *)data)[at] != 0;
+        label[k] = d->role == WU_LABELS ? ((const uint32_t *)data)[at] : ((const uint8_t *)data)[at] != 0;
     }
     if (status == TC_OK) {
         wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", d->role == WU_LABELS ? "many" : "one",
                     table_named(s->r, d->table));
-        for (; i < n && ftell(page->file) - start < room; i++) {
-            const int64_t x = (int64_t)(i % s->sx), y = (int64_t)(i / s->sx);
-            if (g.label[i] != 0 && !g.seen[i] && label_of(&g, x, y - 1) != g.label[i])
-                put_outline(&g, x, y);
-        }
+        for (; i < n && ftell(page->file) - start < room; i++)
+            if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx)))
+                put_outline(s, &g, i);
         wu_page_put(page, "</g>");
     }
     if (status == TC_OK && d->role == WU_LABELS)
-        status = put_numbers(&g, err);
+        status = put_numbers(s, &g, err);
     if (status == TC_OK && i < n)
         wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>", s->nx / 50,
                     (unsigned)(i / s->sx) * s->step);
-    free(g.label);
+    free(label);
     free(g.seen);
     return status;
 }

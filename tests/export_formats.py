@@ -1,0 +1,144 @@
+"""texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size of
+a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table has them."""
+import json
+import os
+
+import numpy as np
+from skimage.measure import points_in_poly
+
+import tap
+from oracle import workunit
+
+try:
+    import tifffile
+except ImportError:
+    tifffile = None
+
+FOLDER = tap.scratch()
+RNG = np.random.default_rng(3)
+
+
+def path(*parts):
+    return os.path.join(FOLDER, *parts)
+
+
+def exported(name, analysis, parameters, items):
+    """The result and the folder of its export."""
+    unit, result, out = path(name + ".zip"), path(name + ".npz"), path(name)
+    workunit.write(unit, analysis, parameters, items)
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    if r.returncode == 0:
+        r = tap.run([tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", unit, result, "-o", out])
+    tap.ok(r.returncode == 0, "%s: exported" % name, r.stderr)
+    return np.load(result), out
+
+
+def same_tiff(name, out, array, wanted, spacing):
+    with tifffile.TiffFile(os.path.join(out, name + ".tif")) as t:
+        read, about, page = t.asarray(), t.imagej_metadata or {}, t.pages[0]
+        size = [page.tags[k].value[1] / page.tags[k].value[0] for k in ("YResolution", "XResolution")] if spacing else None
+        axes = t.series[0].axes
+    tap.ok(read.dtype == wanted and np.array_equal(read, array, equal_nan=read.dtype.kind == "f"), "%s.tif: every value, as %s" % (name, wanted),
+           (read.dtype, read.shape))
+    tap.ok(axes == ("ZYX" if array.ndim == 3 else "YX"), "%s.tif: its axes" % name, axes)
+    if spacing:
+        tap.ok(about.get("unit") == "micron" and np.allclose(size, spacing[1:], rtol=1e-6)
+               and (array.ndim < 3 or about.get("spacing") == spacing[0]), "%s.tif: its size" % name, (about, size))
+
+
+def rings_of(geometry):
+    return geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
+
+
+def inside(rings, shape):
+    """Which pixels' middles are in the rings, by parity: a line from the left to each."""
+    crossings = np.zeros((shape[0], shape[1] + 1), int)
+    for ring in rings:
+        for (x0, y0), (x1, y1) in zip(ring, ring[1:]):
+            if x0 == x1:
+                crossings[min(y0, y1):max(y0, y1), x0] += 1
+    return np.cumsum(crossings, 1)[:, :-1] % 2 == 1
+
+
+def sound(polygon):
+    """Closed rings along the sides of pixels; the first one counterclockwise (RFC 7946, y upwards),
+    the holes the other way around and within it."""
+    areas = []
+    for ring in polygon:
+        a = np.array(ring)
+        steps = np.abs(np.diff(a, axis=0))
+        if ring[0] != ring[-1] or len(ring) < 5 or ((steps > 0).sum(1) != 1).any():
+            return False
+        areas.append(np.sum(a[:-1, 0] * a[1:, 1] - a[1:, 0] * a[:-1, 1]) / 2)
+    return areas[0] > 0 and all(area < 0 for area in areas[1:]) and \
+        all(points_in_poly([np.mean(np.array(hole[:2]), 0) + [0, -0.01]], polygon[0])[0] for hole in polygon[1:])
+
+
+def same_regions(name, out, labels, title):
+    with open(os.path.join(out, name + ".geojson"), encoding="utf-8") as f:
+        collection = json.load(f)
+    painted, bad = np.zeros(labels.shape, labels.dtype), []
+    for feature in collection["features"]:
+        polygons = rings_of(feature["geometry"])
+        where = inside([ring for polygon in polygons for ring in polygon], labels.shape[-2:])
+        label = feature["properties"]["label"]
+        into = painted[feature["geometry"]["plane"]["z"]] if labels.ndim == 3 else painted
+        if not all(sound(p) for p in polygons) or (into[where] != 0).any() or feature["properties"]["name"] != "%s %d" % (title, label):
+            bad.append((label, polygons))
+        into[where] = label
+    tap.ok(not bad, "%s.geojson: %d features with sound rings" % (name, len(collection["features"])), bad[:2])
+    tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels), "%s.geojson: its insides are the labels" % name)
+
+
+def main():
+    noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
+    targets = np.zeros((41, 41), np.uint8)
+    for r, grey in ((20, 255), (16, 0), (12, 255), (8, 0), (4, 255)):      # rings within rings are one region each
+        targets[20 - r:21 + r, 20 - r:21 + r] = grey
+    items = [workunit.item("noise", [noise]), workunit.item("rings", [targets])]
+    for connectivity in (4, 8):
+        name = "cells%d" % connectivity
+        r, out = exported(name, "cellcount", {"labels": True, "threshold": 128, "polarity": "bright", "connectivity": connectivity}, items)
+        for item in ("noise", "rings"):
+            same_regions("labels_" + item, out, r["labels_" + item], "regions")
+            same_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
+    many = np.zeros((600, 600), np.uint8)
+    many[::2, ::2] = 255
+    r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("many", [many])])
+    same_tiff("labels_many", out, r["labels_many"], np.uint32, None)
+
+    stack = np.full((9, 30, 40), 20, np.uint8)
+    stack[2:8, 5:25, 6:34] = 200
+    stack[4:6, 9:20, 10:18] = stack[4:6, 9:20, 22:30] = 20
+    r, out = exported("deep", "volume", {"membrane": 100, "labels": True}, [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.25])])
+    same_regions("labels_s", out, r["labels_s"], "cells")
+    same_tiff("labels_s", out, r["labels_s"], np.uint16, [2.0, 0.5, 0.25])
+
+    r, out = exported("mask", "levelset", {"target": 200, "epsilon": 60, "iterations": 20,
+                                           "init": {"type": "box", "x0": 8, "y0": 6, "x1": 30, "y1": 22}}, [workunit.item("m", [stack[4]])])
+    same_regions("mask_m", out, r["mask_m"], "inside")
+    same_tiff("mask_m", out, r["mask_m"] * np.uint8(255), np.uint8, None)
+    r, out = exported("map", "glcm", {"levels": [16], "distances": [1], "window": {"radius": 3},
+                                      "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]}, [workunit.item("g", [noise])])
+    name = next(n for n in r.files if n.startswith("map_"))
+    same_tiff(name, out, r[name], np.float32, None)
+
+    yy, xx = np.mgrid[:60, :60]
+    spots = (((yy - 20) ** 2 + (xx - 20) ** 2 <= 64) | ((yy - 40) ** 2 + (xx - 44) ** 2 <= 64)).astype(np.uint8) * 200
+    r, out = exported("points", "voting", {"radius": 8}, [workunit.item("v", [spots])])
+    with open(os.path.join(out, "points_v.geojson"), encoding="utf-8") as f:
+        found = [f["geometry"]["coordinates"] for f in json.load(f)["features"]]
+    tap.ok(len(found) > 0 and np.array_equal(np.array(found) - 0.5, r["point"][:, ::-1]), "points.geojson: where the table has them", found)
+
+    before = sorted(os.listdir(path("cells8")))
+    with open(path("cells8", "own.tif"), "wb") as f:
+        f.write(b"mine")
+    r = tap.run([tap.TEXCELL_WU, "export", path("cells8.npz"), "-o", path("cells8")])
+    left = sorted(os.listdir(path("cells8")))
+    tap.ok(r.returncode == 0 and left == sorted([n for n in before if not n.endswith((".tif", ".geojson"))] + ["own.tif"]),
+           "the next export removes what this one wrote, and nothing else", (left, r.stderr))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

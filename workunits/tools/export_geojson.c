@@ -1,0 +1,291 @@
+/* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item, places in
+ * pixels from the picture's upper left corner. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/array.h"
+#include "workunits/format/csv.h"
+#include "workunits/tools/export.h"
+#include "workunits/tools/outline.h"
+
+typedef struct corner {
+    int64_t x, y;
+} corner;
+
+/* A way around a region or around a hole in it. */
+typedef struct ring {
+    uint32_t label;
+    size_t first, n;           /* corners, the first again at the end */
+    int64_t area;              /* that it encloses, in pixels; of a hole: less than 0 */
+    corner at;                 /* the pixel that it began with */
+    size_t outer;              /* of a hole: the ring that it is in */
+} ring;
+
+typedef struct rings {
+    size_t n, room, n_corners, corner_room;
+    ring *list;
+    corner *corners;
+    bool starved;
+} rings;
+
+typedef struct geojson {
+    char *path;
+    FILE *file;
+    size_t features;
+} geojson;
+
+/* --- rings ---------------------------------------------------------------------------------- */
+
+static void add_corner(void *user, int64_t x, int64_t y)
+{
+    rings *const r = user;
+    corner *const more = tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *more);
+    if (more == NULL) {
+        r->starved = true;
+        return;
+    }
+    r->corners = more;
+    r->corners[r->n_corners++] = (corner){ x, y };
+}
+
+/* Twice the area that the corners enclose is the sum of their cross products. */
+static int64_t area_of(const corner *c, size_t n)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i + 1 < n; i++)
+        sum += c[i].x * c[i + 1].y - c[i + 1].x * c[i].y;
+    return sum / 2;
+}
+
+static int by_label(const void *left, const void *right)
+{
+    const ring *const a = left, *const b = right;
+    if (a->label != b->label)
+        return a->label < b->label ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Whether the ring goes around the middle of a pixel: a line from there to the left crosses it
+ * an odd number of times. */
+static bool is_around(const rings *r, const ring *outer, corner pixel)
+{
+    bool inside = false;
+    for (size_t i = outer->first; i + 1 < outer->first + outer->n; i++) {
+        const corner *const a = &r->corners[i], *const b = a + 1;
+        if (a->x == b->x && a->x <= pixel.x && (a->y <= pixel.y) != (b->y <= pixel.y))
+            inside = !inside;
+    }
+    return inside;
+}
+
+/* Each hole is in the smallest ring of its region that is around it. */
+static void place_holes(rings *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        ring *const hole = &r->list[i];
+        size_t k = i;
+        hole->outer = i;
+        if (hole->area > 0)
+            continue;
+        while (k > 0 && r->list[k - 1].label == hole->label)
+            k--;
+        for (; k < r->n && r->list[k].label == hole->label; k++) {
+            const ring *const outer = &r->list[k];
+            if (outer->area > 0 && (hole->outer == i || outer->area < r->list[hole->outer].area) &&
+                is_around(r, outer, (corner){ hole->at.x, hole->at.y - 1 }))
+                hole->outer = k;
+        }
+    }
+}
+
+static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *what, tc_err *err)
+{
+    r->n = r->n_corners = 0;
+    for (size_t i = 0; i < (size_t)grid->nx * grid->ny; i++) {
+        const corner at = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
+        if (!wu_outline_begins(grid, at.x, at.y))
+            continue;
+        ring *const more = tc_array_grow(r->list, r->n, &r->room, sizeof *more);
+        if (more == NULL)
+            return tc_no_memory(err, what);
+        const size_t first = r->n_corners;
+        r->list = more;
+        wu_outline_follow(grid, at.x, at.y, add_corner, r);
+        if (r->starved)
+            return tc_no_memory(err, what);
+        r->list[r->n++] = (ring){ grid->label[i], first, r->n_corners - first, area_of(r->corners + first, r->n_corners - first),
+                                  at, 0 };
+    }
+    if (r->n > 0)
+        qsort(r->list, r->n, sizeof *r->list, by_label);
+    place_holes(r);
+    return TC_OK;
+}
+
+/* --- features ------------------------------------------------------------------------------- */
+
+static void put_ring(geojson *g, const rings *r, const ring *one)
+{
+    fputc('[', g->file);
+    for (size_t i = 0; i < one->n; i++)
+        fprintf(g->file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", r->corners[one->first + i].x,
+                r->corners[one->first + i].y);
+    fputc(']', g->file);
+}
+
+/* The outer ring and the holes in it. [from, to): the region's rings. */
+static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, size_t to)
+{
+    fputc('[', g->file);
+    put_ring(g, r, &r->list[outer]);
+    for (size_t i = from; i < to; i++)
+        if (r->list[i].area < 0 && r->list[i].outer == outer) {
+            fputc(',', g->file);
+            put_ring(g, r, &r->list[i]);
+        }
+    fputc(']', g->file);
+}
+
+static void begin_feature(geojson *g, const char *kind)
+{
+    fprintf(g->file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":", g->features++ > 0 ? "," : "", kind);
+}
+
+/* QuPath's plane tells the slice. titles are of a-z, 0-9 and _. */
+static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
+{
+    if (z >= 0)
+        fprintf(g->file, ",\"plane\":{\"c\":-1,\"z\":%" PRId64 ",\"t\":0}", z);
+    fprintf(g->file, "},\"properties\":{\"objectType\":\"detection\",\"name\":\"%s %" PRIu64 "\",\"label\":%" PRIu64 "}}",
+            title, number, number);
+}
+
+static void put_regions(geojson *g, const rings *r, const char *title, int64_t z)
+{
+    for (size_t from = 0, to; from < r->n; from = to) {
+        size_t outers = 0;
+        for (to = from; to < r->n && r->list[to].label == r->list[from].label; to++)
+            outers += r->list[to].area > 0;
+        begin_feature(g, outers > 1 ? "MultiPolygon" : "Polygon");
+        if (outers > 1)
+            fputc('[', g->file);
+        for (size_t i = from, n = 0; i < to; i++) {
+            if (r->list[i].area < 0)
+                continue;
+            if (n++ > 0)
+                fputc(',', g->file);
+            put_polygon(g, r, i, from, to);
+        }
+        if (outers > 1)
+            fputc(']', g->file);
+        end_feature(g, title, r->list[from].label, z);
+    }
+}
+
+/* --- files ---------------------------------------------------------------------------------- */
+
+static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
+{
+    *g = (geojson){ .path = wu_path_in(folder, name, ".geojson") };
+    if (g->path == NULL)
+        return tc_no_memory(err, name);
+    const tc_status status = wu_export_begin(folder, name, ".geojson", err);
+    if (status != TC_OK)
+        return status;
+    g->file = fopen(g->path, "wb");
+    if (g->file == NULL)
+        return tc_fail(err, TC_IO, "%s: cannot be written", g->path);
+    fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->file);
+    return TC_OK;
+}
+
+static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err *err)
+{
+    if (g->file != NULL) {
+        fputs("\n]}\n", g->file);
+        const bool bad = ferror(g->file) != 0;
+        if ((fclose(g->file) != 0 || bad) && status == TC_OK)
+            status = tc_fail(err, TC_IO, "%s: cannot be written", g->path);
+        if (status != TC_OK)
+            remove(g->path);
+        *written += status == TC_OK;
+    }
+    free(g->path);
+    return status;
+}
+
+/* An item's labels, or its mask, slice by slice. */
+static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t index, const char *folder,
+                               size_t *written, tc_err *err)
+{
+    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const uint32_t nx = (uint32_t)info->shape[info->ndim - 1], ny = (uint32_t)info->shape[info->ndim - 2];
+    const uint32_t nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
+    const size_t n = (size_t)nx * ny;
+    uint32_t *const label = malloc(n * sizeof *label);
+    bool *const seen = malloc(n * sizeof *seen);
+    rings r = { .n = 0 };
+    geojson g = { .path = NULL };
+    void *data = NULL;
+    tc_status status = label == NULL || seen == NULL ? tc_no_memory(err, info->name) : wu_npz_load(file->npz, index, &data, err);
+    if (status == TC_OK)
+        status = begin_file(&g, folder, info->name, err);
+    for (uint32_t z = 0; status == TC_OK && z < nz; z++) {
+        for (size_t i = 0; i < n; i++)
+            label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i] : ((const uint8_t *)data)[z * n + i] != 0;
+        memset(seen, 0, n * sizeof *seen);
+        status = find_rings(&(wu_label_grid){ nx, ny, label, seen }, &r, info->name, err);
+        if (status == TC_OK)
+            put_regions(&g, &r, d->title != NULL ? d->title : "region", info->ndim == 3 ? (int64_t)z : -1);
+    }
+    free(label);
+    free(seen);
+    free(data);
+    free(r.list);
+    free(r.corners);
+    return end_file(&g, status, written, err);
+}
+
+/* The points of an item: a place is the middle of its pixel. */
+static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p, size_t item,
+                              const char *folder, size_t *written, tc_err *err)
+{
+    char name[2 * WU_MAX_NAME];
+    geojson g;
+    snprintf(name, sizeof name, "%s_%s", table->name, file->item_names[item]);
+    const tc_status status = begin_file(&g, folder, name, err);
+    for (uint64_t i = 0; status == TC_OK && i < p->n; i++) {
+        const double *const at = p->at + i * p->dims;
+        if (p->item[i] != (int64_t)item || !isfinite(at[0]) || !isfinite(at[1]) || !isfinite(at[p->dims - 1]))
+            continue;
+        begin_feature(&g, "Point");
+        fprintf(g.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
+        end_feature(&g, table->name, i + 1, p->dims == 3 ? (int64_t)floor(at[0] + 0.5) : -1);
+    }
+    return end_file(&g, status, written, err);
+}
+
+tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables, const char *folder, size_t *written, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
+        const wu_declared *const d = &file->declared[k % file->n_declared];
+        size_t index;
+        if (d->role != WU_LABELS && d->role != WU_MASK)
+            continue;
+        status = wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, err);
+        if (status == TC_OK)
+            status = write_regions(file, d, index, folder, written, err);
+    }
+    for (size_t t = 0; status == TC_OK && t < tables->n; t++) {
+        wu_points p;
+        status = wu_points_load(file, &tables->tables[t], &p, err);
+        for (size_t i = 0; status == TC_OK && p.dims > 0 && i < file->n_items; i++)
+            status = write_points(file, &tables->tables[t], &p, i, folder, written, err);
+        wu_points_free(&p);
+    }
+    return status;
+}

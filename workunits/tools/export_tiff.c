@@ -1,0 +1,155 @@
+/* Labels, masks and maps as TIFF, with the pixel's size as ImageJ and napari read it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <tiffio.h>
+
+#include "workunits/format/csv.h"
+#include "workunits/tools/export.h"
+
+enum { BIG = 1 << 30 };        /* bytes from which on the file is a BigTIFF */
+
+typedef struct tiff_file {
+    TIFF *tiff;
+    const wu_array_info *info;
+    uint32_t nx, ny, nz;
+    unsigned bits;
+    bool is_float;
+    double um[3];              /* of a voxel: z, y, x; 0: not known */
+    char message[300];         /* libtiff's */
+} tiff_file;
+
+static int keep_message(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
+{
+    tiff_file *const f = user;
+    (void)tiff;
+    (void)module;
+    if (f->message[0] == '\0')
+        vsnprintf(f->message, sizeof f->message, format, args);
+    return 1;
+}
+
+/* ImageJ's own way of saying what a TIFF is; its unit has to be ASCII. */
+static void set_tags(tiff_file *f, uint32_t z)
+{
+    char about[200];
+    size_t n = (size_t)snprintf(about, sizeof about, "ImageJ=1.53t\nimages=%u\nslices=%u\nloop=false\n", f->nz, f->nz);
+    TIFFSetField(f->tiff, TIFFTAG_IMAGEWIDTH, f->nx);
+    TIFFSetField(f->tiff, TIFFTAG_IMAGELENGTH, f->ny);
+    TIFFSetField(f->tiff, TIFFTAG_BITSPERSAMPLE, f->bits);
+    TIFFSetField(f->tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+    TIFFSetField(f->tiff, TIFFTAG_SAMPLEFORMAT, f->is_float ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT);
+    TIFFSetField(f->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
+    TIFFSetField(f->tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
+    TIFFSetField(f->tiff, TIFFTAG_COMPRESSION, COMPRESSION_ADOBE_DEFLATE);
+    TIFFSetField(f->tiff, TIFFTAG_ROWSPERSTRIP, TIFFDefaultStripSize(f->tiff, 0));
+    if (f->um[2] > 0) {
+        TIFFSetField(f->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_NONE);
+        TIFFSetField(f->tiff, TIFFTAG_XRESOLUTION, 1 / f->um[2]);
+        TIFFSetField(f->tiff, TIFFTAG_YRESOLUTION, 1 / f->um[1]);
+        n += (size_t)snprintf(about + n, sizeof about - n, "unit=micron\n");
+        if (f->nz > 1)
+            snprintf(about + n, sizeof about - n, "spacing=%.9g\n", f->um[0]);
+    }
+    if (z == 0)
+        TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, about);
+}
+
+/* Labels of 16 bits where they fit, which ImageJ opens; masks 0 and 255. */
+static void put_row(const tiff_file *f, const unsigned char *from, void *row)
+{
+    for (uint32_t x = 0; x < f->nx; x++)
+        if (f->info->dtype == WU_I32 && f->bits == 16)
+            ((uint16_t *)row)[x] = (uint16_t)((const int32_t *)(const void *)from)[x];
+        else if (f->bits == 8)
+            ((uint8_t *)row)[x] = from[x] != 0 ? 255 : 0;
+        else
+            ((uint32_t *)row)[x] = ((const uint32_t *)(const void *)from)[x];
+}
+
+static bool write_pages(tiff_file *f, const unsigned char *data, void *row)
+{
+    const size_t stride = (size_t)f->nx * wu_dtype_size(f->info->dtype, 0);
+    bool good = true;
+    for (uint32_t z = 0; good && z < f->nz; z++) {
+        set_tags(f, z);
+        for (uint32_t y = 0; good && y < f->ny; y++) {
+            put_row(f, data + ((size_t)z * f->ny + y) * stride, row);
+            good = TIFFWriteScanline(f->tiff, row, y, 0) == 1;
+        }
+        good = good && TIFFWriteDirectory(f->tiff) == 1;
+    }
+    return good;
+}
+
+static void describe(tiff_file *f, const void *data, const wu_item *item)
+{
+    const size_t ndim = f->info->ndim;
+    f->nx = (uint32_t)f->info->shape[ndim - 1];
+    f->ny = (uint32_t)f->info->shape[ndim - 2];
+    f->nz = ndim == 3 ? (uint32_t)f->info->shape[0] : 1;
+    f->is_float = f->info->dtype == WU_F32;
+    f->bits = f->info->dtype == WU_U8 ? 8 : f->is_float ? 32 : 16;
+    for (size_t i = 0; f->info->dtype == WU_I32 && f->bits == 16 && i < (size_t)f->nx * f->ny * f->nz; i++)
+        f->bits = ((const int32_t *)data)[i] > 65535 ? 32 : 16;
+    if (item != NULL && item->has_spacing)
+        memcpy(f->um, item->spacing, sizeof f->um);
+    else if (item != NULL && item->has_pixel)
+        memcpy(f->um + 1, item->pixel, 2 * sizeof *f->um);
+}
+
+static tc_status write_file(tiff_file *f, const char *path, const void *data, tc_err *err)
+{
+    void *const row = malloc((size_t)f->nx * sizeof(uint32_t));
+    TIFFOpenOptions *const options = TIFFOpenOptionsAlloc();
+    tc_status status = TC_OK;
+    if (row == NULL || options == NULL) {
+        status = tc_no_memory(err, path);
+    } else {
+        TIFFOpenOptionsSetErrorHandlerExtR(options, keep_message, f);
+        f->tiff = TIFFOpenExt(path, (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", options);
+        bool good = f->tiff != NULL && write_pages(f, data, row);
+        good = (f->tiff == NULL || TIFFFlush(f->tiff) == 1) && good;
+        if (f->tiff != NULL)
+            TIFFClose(f->tiff);
+        if (!good || f->message[0] != '\0') {
+            status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
+            remove(path);
+        }
+    }
+    if (options != NULL)
+        TIFFOpenOptionsFree(options);
+    free(row);
+    return status;
+}
+
+tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const char *folder, size_t *written, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
+        const wu_declared *const d = &file->declared[k % file->n_declared];
+        const size_t item = k / file->n_declared;
+        tiff_file f = { .tiff = NULL };
+        char *path = NULL;
+        void *data = NULL;
+        size_t index;
+        if (!wu_is_picture(d->role))
+            continue;
+        status = wu_find_declared(file, d, file->item_names[item], &index, err);
+        if (status == TC_OK) {
+            f.info = wu_npz_info(file->npz, index);
+            path = wu_path_in(folder, f.info->name, ".tif");
+            status = path == NULL ? tc_no_memory(err, folder) : wu_npz_load(file->npz, index, &data, err);
+        }
+        if (status == TC_OK)
+            status = wu_export_begin(folder, f.info->name, ".tif", err);
+        if (status == TC_OK) {
+            describe(&f, data, images != NULL ? &images->items[item] : NULL);
+            status = write_file(&f, path, data, err);
+        }
+        *written += status == TC_OK;
+        free(path);
+        free(data);
+    }
+    return status;
+}

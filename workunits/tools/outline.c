@@ -1,0 +1,48 @@
+#include "workunits/tools/outline.h"
+
+#include <stddef.h>
+
+static uint32_t label_of(const wu_label_grid *g, int64_t x, int64_t y)
+{
+    return x < 0 || y < 0 || x >= g->nx || y >= g->ny ? 0 : g->label[(size_t)y * g->nx + (size_t)x];
+}
+
+bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
+{
+    const uint32_t own = label_of(g, x, y);
+    return own != 0 && !g->seen[(size_t)y * g->nx + (size_t)x] && label_of(g, x, y - 1) != own;
+}
+
+/* Sides: 0 the upper, on which the way goes right; 1 the right, down; 2 the lower; 3 the left. */
+void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
+{
+    static const int dx[] = { 1, 0, -1, 0 }, dy[] = { 0, 1, 0, -1 };
+    const uint32_t own = label_of(g, x, y);
+    const int64_t x0 = x, y0 = y;
+    int64_t cx = x, cy = y;
+    int side = 0;
+    corner(user, cx, cy);
+    do {
+        const int left = (side + 3) % 4;
+        int next = (side + 1) % 4;
+        if (side == 0)
+            g->seen[(size_t)y * g->nx + (size_t)x] = true;
+        cx += dx[side];
+        cy += dy[side];
+        if (label_of(g, x + dx[side], y + dy[side]) == own) {
+            x += dx[side];
+            y += dy[side];
+            next = side;
+            if (label_of(g, x + dx[left], y + dy[left]) == own) {
+                x += dx[left];
+                y += dy[left];
+                next = left;
+            }
+        }
+        if (next != side)
+            corner(user, cx, cy);
+        side = next;
+    } while (x != x0 || y != y0 || side != 0);
+    if (cx != x0 || cy != y0)
+        corner(user, x0, y0);
+}
