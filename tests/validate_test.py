@@ -197,7 +197,10 @@ def scripts(unit, result):
 
 def accepted(unit, result):
     """What script-init accepted is remembered, and script-compare wants the same."""
-    script = project(unit, result)
+    os.mkdir(path("private"))
+    env = dict(os.environ, TMPDIR=path("private"))
+    run = project(unit, result)
+    script = lambda *args: run(*args, env=env)
     records = path("accepted")
     init = lambda file: script("script-init", "--accepted", records, file)
     compare = lambda: script("script-compare", "--accepted", records, one, other)
@@ -224,8 +227,9 @@ def accepted(unit, result):
     with open(records + "x", "w", encoding="ascii"):
         pass
     expect("a folder for records that is none: try later", 3, script("script-init", "--accepted", records + "x", one), "^$")
-    tap.ok(not [f for f in os.listdir(os.environ.get("TMPDIR", "/tmp")) if f.startswith("texcell-") and len(f) == 24],
-           "no private copy is left")
+    tap.ok(os.listdir(path("private")) == [], "no private copy is left")
+    env["TMPDIR"] = path("none")
+    expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
 
 
 # --- verify ----------------------------------------------------------------------------------------
@@ -299,6 +303,12 @@ def chosen_item(honest, unit, result, i):
 
 
 def bounds(unit, result):
+    dots = np.zeros((500, 500), np.uint8)
+    dots[::2, ::2] = 200
+    many = make("many", [item("many", [dots])])
+    expect("rows in no memory: try later", 3, validate("check", "--max-memory", "4", *many), "^$",
+           "item \"many\": its 62500 rows need 5 MiB of memory")
+    expect("rows in enough", 0, validate("check", "--max-memory", "8", *many), "^valid\n$", "^$")
     expect("verify in no time: try later", 3, validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
            "", "the time for it is over")
     expect("verify in no memory: try later", 3, validate("verify", "--fraction", "1", "--max-memory", "2", unit, result),

@@ -50,6 +50,8 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
     tc_status st = val_items_open(unit, result, &items, err);
 
     if (st == TC_OK && verification != NULL)
+        val_items_limit(items, verification->max_memory);
+    if (st == TC_OK && verification != NULL)
         st = val_verifier_init(&verifier, unit, verification, err);
     for (size_t i = 0; st == TC_OK && i < unit->job->n_items; i++)
         st = check_item(unit, result, items, i, &verifier, err);

@@ -21,6 +21,7 @@ struct val_items {
     wu_output once, first;     /* arrays of the whole result; of the first item, without data */
     size_t n_rows;             /* arrays with rows of all items */
     row_array *rows;
+    uint64_t max_bytes;        /* that the rows of an item may take; 0: any */
     size_t index;              /* of the next item */
     size_t next_own;           /* array: the next item's own begin there */
     /* The first table says to which item its rows belong. */
@@ -385,12 +386,31 @@ static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
     return st == TC_OK ? check_bools(v, array, bytes, err) : st;
 }
 
+void val_items_limit(val_items *v, uint64_t bytes)
+{
+    v->max_bytes = bytes;
+}
+
+static tc_status check_memory(const val_items *v, uint64_t rows, tc_err *err)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < v->n_rows; i++)
+        bytes += v->rows[i].row_bytes * (v->rows[i].is_table ? rows : 1);
+    if (v->max_bytes > 0 && bytes > v->max_bytes)
+        return tc_fail(err, TC_NO_MEMORY, "%s: item \"%s\": its %llu rows need %llu MiB of memory, more than it may take",
+                       v->path, item_name(v), (unsigned long long)rows, (unsigned long long)(bytes >> 20) + 1);
+    return TC_OK;
+}
+
 tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
 {
     uint64_t rows = 0;
     size_t next = 0;
     tc_status st = count_rows(v, &rows, err);
 
+    if (st == TC_OK)
+        st = check_memory(v, rows, err);
     if (st == TC_OK)
         st = expect(v, v->index, out, err);
     if (st == TC_OK)
