@@ -226,6 +226,8 @@ def others():
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
             ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
              [workunit.item("l", [stack[4]])], ["class=\"outlines one\""]),
+            ("objects", {"families": ["shape"]}, [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
+             ["class=c1 data-k=7 d=\"M12 10", 'data-k="7"']),
             ("glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}, "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},
              [workunit.item("g", [spots((50, 40), 9)])], ["class=map", "linear-gradient(to right", "Haralick"])):
         page, result = made(analysis, parameters, items, "%s_%s" % (analysis, items[0]["name"]))

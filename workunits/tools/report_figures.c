@@ -299,8 +299,15 @@ static size_t table_named(const wu_report *r, const char *name)
     return t;
 }
 
+/* A picture that outlines come from. */
+typedef struct layer {
+    bool labels;               /* data are uint32, and their numbers rows of the table; else uint8: a mask */
+    size_t table;
+    void *data;                /* of all slices; owned */
+} layer;
+
 /* The outlines of a panel's regions, or of its mask, as many as there is room for. */
-static tc_status put_outlines(shown *s, const wu_declared *d, const void *data, uint32_t z, tc_err *err)
+static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_page *const page = s->r->page;
@@ -312,17 +319,16 @@ static tc_status put_outlines(shown *s, const wu_declared *d, const void *data, 
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const uint32_t x = (uint32_t)(k % s->sx) * s->step + s->step / 2, y = (uint32_t)(k / s->sx) * s->step + s->step / 2;
         const size_t at = ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
-        label[k] = d->role == WU_LABELS ? ((const uint32_t *)data)[at] : ((const uint8_t *)data)[at] != 0;
+        label[k] = l->labels ? ((const uint32_t *)l->data)[at] : ((const uint8_t *)l->data)[at] != 0;
     }
     if (status == TC_OK) {
-        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", d->role == WU_LABELS ? "many" : "one",
-                    table_named(s->r, d->table));
+        wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
         for (; i < n && ftell(page->file) - start < room; i++)
             if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx)))
                 put_outline(s, &g, i);
         wu_page_put(page, "</g>");
     }
-    if (status == TC_OK && d->role == WU_LABELS)
+    if (status == TC_OK && l->labels)
         status = put_numbers(s, &g, err);
     if (status == TC_OK && i < n)
         wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>", s->nx / 50,
@@ -393,20 +399,41 @@ static void end_figure(const shown *s, const panel *p, const char *title)
     wu_page_put(s->r->page, "</figure>\n");
 }
 
-/* The layers of the item that are outlines. */
+/* The layers of the item that are outlines: those of the result, and the labels that the work unit has. */
 typedef struct layers {
     size_t n;
-    struct layer {
-        const wu_declared *declared;
-        void *data;            /* owned */
-    } *all;
+    layer *all;
 } layers;
+
+/* The table whose rows have numbers as the labels have. */
+static size_t table_of_keys(const wu_report *r)
+{
+    for (size_t t = 0; t < r->tables->n; t++)
+        for (size_t i = 0; i < r->tables->tables[t].n_arrays; i++)
+            if (r->tables->tables[t].arrays[i].declared->role == WU_KEY)
+                return t;
+    return r->tables->n;
+}
+
+static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
+{
+    wu_pixels pixels;
+    if (s->head == NULL || s->head->n_labels == 0)
+        return TC_OK;
+    const tc_status status = wu_item_load(s->r->images, s->item, &pixels, err);
+    if (status != TC_OK)
+        return status;
+    l->all[l->n++] = (layer){ true, table_of_keys(s->r), pixels.labels };
+    pixels.labels = NULL;
+    wu_pixels_free(&pixels);
+    return TC_OK;
+}
 
 static tc_status load_layers(const shown *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
     tc_status status = TC_OK;
-    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };
+    *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };      /* the work unit's own, too */
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
@@ -415,11 +442,12 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
         status = wu_find_declared(file, d, file->item_names[s->item], &index, err);
-        if (status == TC_OK)
-            status = wu_npz_load(file->npz, index, &l->all[l->n].data, err);
-        l->all[l->n++].declared = d;
+        if (status != TC_OK)
+            break;
+        l->all[l->n] = (layer){ d->role == WU_LABELS, table_named(s->r, d->table), NULL };
+        status = wu_npz_load(file->npz, index, &l->all[l->n++].data, err);
     }
-    return status;
+    return status == TC_OK ? load_own_labels(s, l, err) : status;
 }
 
 static void free_layers(layers *l)
@@ -438,7 +466,7 @@ static tc_status put_panels(shown *s, tc_err *err)
         begin_figure(s, s->r->file->item_names[s->item]);
         status = put_picture(s, p, err);
         for (size_t i = 0; status == TC_OK && !p->projected && i < l.n; i++)
-            status = put_outlines(s, l.all[i].declared, l.all[i].data, p->z, err);
+            status = put_outlines(s, &l.all[i], p->z, err);
         put_points(s, p);
         put_scale(s);
         wu_page_put(s->r->page, "</svg>");
