@@ -1,8 +1,9 @@
-"""The memory that a plan states, which a project gives to BOINC as
-rsc_memory_bound, against the largest memory that a run on the CPU had. The
-pictures are chosen to need much: noise, and as many regions as there can be."""
+"""The memory that a plan states against the largest memory that a run on the CPU had. The
+pictures are chosen to need much: noise, as many regions as there can be, and the widest
+that there are, with few threads and with many. What a project gives to BOINC as
+rsc_memory_bound is for pictures as they are."""
+import json
 import os
-import re
 import sys
 
 import analyses
@@ -12,7 +13,6 @@ from oracle.workunit import item
 
 MIB = 1 << 20
 PROGRAM = 8 * MIB          # the program itself, on top of any plan
-THREAD = 1.25 * MIB        # and each thread but the first
 UNUSED = 96 * MIB          # a plan may be this much, and three times, too large: noise has half the regions
                            # of isolated pixels
 WORK = tap.scratch()
@@ -38,14 +38,14 @@ def check(analysis, parameters, pixels, labels=None):
     def slices(a):
         return a if a is None else list(a) if a.ndim == 3 else [a]
     workunit.write(unit, analysis, parameters, [item("a", slices(pixels), labels=slices(labels))])
-    shown = tap.run([tap.TEXCELL_WU, "show", unit]).stdout
-    plan = int(re.search(r"(\d+) bytes of memory", shown).group(1))
+    needs = json.loads(tap.run([tap.TEXCELL_WU, "show", "--needs", unit]).stdout)
     title = "%s %s %s" % (analysis, pixels.shape, " ".join(sorted(parameters)))
     for threads in (1, 8):
         used = peak(unit, threads)
-        figures = "planned %.1f MiB, used %.1f MiB" % (plan / MIB, used / MIB)
-        tap.ok(used <= plan + PROGRAM + (threads - 1) * THREAD, "%s, %d threads: no more than planned (%s)"
-               % (title, threads, figures))
+        most = needs["most_memory_bytes"] + threads * needs["thread_bytes"]
+        figures = "planned %.1f MiB, used %.1f MiB" % (most / MIB, used / MIB)
+        tap.ok(used <= most + PROGRAM, "%s, %d threads: no more than planned (%s)" % (title, threads, figures))
+    plan = needs["memory_bytes"] + threads * needs["thread_bytes"]
     tap.ok(plan <= 3 * used + UNUSED, "%s: nor a plan that keeps it from small computers" % title, figures)
 
 

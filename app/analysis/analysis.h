@@ -28,13 +28,18 @@ typedef struct an_state_head {
     uint64_t portions_done;    /* of plan.portions */
 } an_state_head;
 
+/* PLAN_THREAD: bytes of a thread's stack and the allocator's for it. */
+enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10 };
+
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
     uint64_t portions;         /* of the work, each about equally long */
     size_t state_bytes;
-    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included ... */
+    uint64_t memory_bytes;     /* host memory at the peak, pixels and state included, of an item as they
+                                  are: with a row of its table for PLAN_PIXELS_A_ROW pixels at most ... */
     uint64_t thread_bytes;     /* ... and for each thread besides */
+    uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
     uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
     double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
 } an_plan;

@@ -28,6 +28,8 @@ def memory_jobs():
     return [
         ({"min_area": 9, "connectivity": 4}, chequered(500, 700).repeat(3, 0).repeat(3, 1)),
         ({"min_area": 1, "connectivity": 4}, chequered(1500, 2000)),
+        ({"min_area": 1, "split": "distance"}, noise(40, 65535)),
+        ({"min_area": 1, "split": "distance"}, noise(8192, 300)),
         ({"min_area": 1, "polarity": "bright"}, ((np.indices((1500, 2000)) % 2 == 0).all(0) * 200).astype(np.uint8)),
         ({"min_area": 1, "labels": True, "split": "distance", "fill_holes": True}, noise(1500, 2000)),
         ({"min_area": 1, "threshold": 20000}, noise(1500, 2000) * np.uint16(257)),

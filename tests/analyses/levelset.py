@@ -34,6 +34,9 @@ CUBE = {"type": "box", "x0": 10, "y0": 10, "x1": 100, "y1": 100, "z0": 0, "z1": 
 def memory_jobs():
     return [
         ({"target": 128, "epsilon": 60, "iterations": 5, "init": BOX}, noise(1000, 1200)),
+        ({"target": 128, "epsilon": 60, "iterations": 3, "init": {"type": "box", "x0": 10, "x1": 65000, "y0": 5, "y1": 35}},
+         noise(40, 65535)),
+        ({"target": 128, "epsilon": 60, "iterations": 3, "smooth": 2, "init": BOX}, noise(700, 8192)),
         ({"target": 128, "epsilon": 60, "iterations": 5, "init": BOX, "band": 4, "smooth": 2, "edge_stop": 0.5},
          noise(1000, 1200)),
         ({"target": 128, "epsilon": 60, "iterations": 3, "init": CUBE}, noise(32, 200, 200)),

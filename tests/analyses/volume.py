@@ -38,6 +38,8 @@ def random_job(rng):
 def memory_jobs():
     return [
         ({"membrane": 128, "labels": True}, noise(32, 300, 400)),
+        ({"membrane": 128, "repair": {"sigma": 4, "threshold": 64}}, noise(3, 20, 65535)),
+        ({"membrane": 128, "repair": {"sigma": 2, "threshold": 64}}, noise(4, 60, 8192)),
         ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1.5, "threshold": 64}, "min_voxels": 50}, noise(32, 300, 400)),
     ]
 

@@ -27,6 +27,8 @@ def memory_jobs():
     return [
         ({"radius": 4, "sigma": 0, "threshold": 1}, noise(800, 1000)),
         ({"radius": 10}, noise(500, 600)),
+        ({"radius": 10}, noise(40, 65535)),
+        ({"radius": 20}, noise(64, 8192)),
         ({"radius": 3, "sigma": 0, "threshold": 1}, noise(24, 128, 128)),
     ]
 

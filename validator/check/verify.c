@@ -141,11 +141,14 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
 {
     wu_output right = { 0, NULL };
     val_names names = { .path = path };
+    const an_plan *const plan = &work->plan;
+    const uint64_t memory = (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes)
+                          + work->threads * plan->thread_bytes;
     tc_status st = TC_OK;
 
-    if (v->options->max_memory > 0 && work->plan.memory_bytes > v->options->max_memory)
+    if (v->options->max_memory > 0 && memory > v->options->max_memory)
         return tc_fail(err, TC_NO_MEMORY, "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
-                       work->item->name, (work->plan.memory_bytes >> 20) + 1);
+                       work->item->name, (memory >> 20) + 1);
     st = compute(v, work, index, &right, err);
     /* Both have the arrays that the analysis expects. */
     for (size_t i = 0; st == TC_OK && i < right.n; i++)

@@ -51,6 +51,8 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
         return status;
     out->operations += plan.flops;
     out->memory_bytes = larger(out->memory_bytes, plan.memory_bytes);
+    out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
+    out->most_memory_bytes = larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
     out->state_bytes = larger(out->state_bytes, plan.state_bytes);
     out->pixels += (uint64_t)item->nx * item->ny * item->nz;
     return add_outputs(analysis, params, item, out, err);

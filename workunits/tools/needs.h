@@ -12,7 +12,9 @@
 
 typedef struct wu_needs {
     double operations;         /* all items; one takes as long as a flop of the Whetstone benchmark */
-    uint64_t memory_bytes;     /* at the peak, that of the largest item */
+    uint64_t memory_bytes;     /* at the peak, that of the largest item, without threads */
+    uint64_t thread_bytes;     /* and for each thread */
+    uint64_t most_memory_bytes; /* if it is all noise */
     uint64_t state_bytes;      /* a checkpoint, that of the largest item */
     uint64_t pixels;           /* or voxels, all items */
     uint64_t output_bytes;     /* the result's arrays whose shapes are known before */

@@ -119,8 +119,8 @@ static void print_needs(const wu_job *job)
         tc_put_plain(reason.message, stdout);
         putchar('\n');
     } else {
-        printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory "
-               "(rsc_memory_bound)\n", needs.operations, needs.memory_bytes);
+        printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64 " bytes of memory and %" PRIu64
+               " for each thread (rsc_memory_bound)\n", needs.operations, needs.memory_bytes, needs.thread_bytes);
         double seconds = 0;
         if (wu_needs_time(job, &needs, &seconds, &reason) == TC_OK)
             print_time(seconds);
@@ -141,9 +141,9 @@ static tc_status show_needs(const char *path, tc_err *err)
         tc_fail(err, status, "%s: %s", path, reason.message);
     else
         printf("{\"items\": %zu, \"operations\": %.6g, \"memory_bytes\": %" PRIu64
-               ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
+               ", \"thread_bytes\": %" PRIu64 ", \"most_memory_bytes\": %" PRIu64 ", \"state_bytes\": %" PRIu64 ", \"pixels\": %" PRIu64 ", \"output_bytes\": %" PRIu64
                ", \"row_bytes\": %" PRIu64 "}\n", job->n_items, needs.operations, needs.memory_bytes,
-               needs.state_bytes, needs.pixels, needs.output_bytes, needs.row_bytes);
+               needs.thread_bytes, needs.most_memory_bytes, needs.state_bytes, needs.pixels, needs.output_bytes, needs.row_bytes);
     wu_job_destroy(&job);
     return status;
 }

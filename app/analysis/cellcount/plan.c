@@ -50,16 +50,22 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const cc_params *const p = params;
     const uint64_t regions = most_regions(p, item);
     const uint64_t n = (uint64_t)item->nx * item->ny;
-    /* bits and ids; the threads' tables; another plane with a split or a device;
-     * with a split also bytes and, at worst, the saddles */
-    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4
-                        + (p->split ? n * (1 + 4 + 2 * sizeof(cc_saddle)) : n * 4);
+    const uint64_t usual = n / PLAN_PIXELS_A_ROW < regions ? n / PLAN_PIXELS_A_ROW : regions;
+    /* Bits and ids; the threads' tables; another plane with a split or a device, with a split also bytes. */
+    const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4 + (p->split ? n * (1 + 4) : n * 4);
+    /* Saddles, twice while they are sorted: some of each part, or of every pixel. */
+    const uint64_t saddle = p->split ? 2 * sizeof(cc_saddle) : 0;
+    const edt_job edt = { .nx = item->nx, .ny = item->ny, .nz = 1 };
 
     (void)err;
     out->portions = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes = cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
-    out->memory_bytes = n * (item->bits / 8) + 2 * out->state_bytes + work + ((uint64_t)16 << 20)
-                      + regions * (sizeof(cc_region) + ROW_BYTES);
+    /* The state once: labels are lent from it. */
+    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + work + ((uint64_t)16 << 20);
+    out->most_memory_bytes = out->memory_bytes + regions * (sizeof(cc_region) + ROW_BYTES) + n * saddle;
+    out->memory_bytes += usual * (sizeof(cc_region) + ROW_BYTES) + 4 * (n / PLAN_PIXELS_A_ROW) * saddle;
+    out->thread_bytes = (item->nx + (uint64_t)CC_PAD) * 7 * sizeof(int32_t) + ((uint64_t)8 << item->bits)
+                      + (p->split ? edt_scratch_bytes(&edt) : 0) + PLAN_THREAD;
     out->most_rows = regions;
     out->flops = (p->split ? 400.0 : 50.0) * (double)n;
     return TC_OK;

@@ -241,6 +241,24 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return sizeof(an_state_head) + p->n_levels * p->n_offsets * sizeof(glcm_stat);
 }
 
+/* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), and its histograms. */
+static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
+{
+    const uint64_t margin = 2 * (uint64_t)p->radius + 4;
+    uint64_t most = 0;
+
+    if (p->window == GLCM_WHOLE_ROI)
+        return (uint64_t)GLCM_MAX_LEVELS * GLCM_MAX_LEVELS * sizeof(uint64_t) + PLAN_THREAD;
+    for (int turn = 0; turn < 2; turn++) {
+        const glcm_view *const v = &g->view[turn];
+        const uint64_t columns = (uint64_t)(v->x1 - v->x0) / g->strips + 1, rows = (uint64_t)(v->y1 - v->y0) / g->bands + 1;
+        const uint64_t pixels = (columns + margin) * (rows + margin);
+
+        most = pixels > most ? pixels : most;
+    }
+    return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const glcm_params *const p = params;
@@ -256,7 +274,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->portions = g.portions;
     out->state_bytes = glcm_state_maps_at(p) + p->n_maps * voxels * sizeof(float);
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
-                      + plane * (2 * p->n_levels + 2) + ((uint64_t)8 << 20);
+                      + plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
+    out->thread_bytes = thread_bytes(p, &g);
     out->flops = (p->window == GLCM_WHOLE_ROI ? 45.0 : 1000.0)
                * (double)windows * (double)(p->n_levels * p->n_offsets);
     return TC_OK;

@@ -431,10 +431,22 @@ static void cpu_close(void **worker)
     free(w);
 }
 
+/* Of ls_simd.step. */
+static size_t scratch_bytes(const ls_size *s)
+{
+    return ls_scratch_floats(s->nx, s->ny < STRIP_ROWS ? s->ny : strip_rows(s)) * sizeof(float);
+}
+
+uint64_t ls_thread_bytes(const ls_size *s)
+{
+    const edt_job edt = { .nx = s->nx, .ny = s->ny, .nz = s->nz };
+
+    return scratch_bytes(s) + edt_scratch_bytes(&edt);
+}
+
 static bool make_scratch(cpu_worker *w)
 {
-    const ls_size *const s = &w->size;
-    const size_t bytes = ls_scratch_floats(s->nx, s->ny < STRIP_ROWS ? s->ny : strip_rows(s)) * sizeof(float);
+    const size_t bytes = scratch_bytes(&w->size);
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     if (w->scratch == NULL)
@@ -452,8 +464,8 @@ static bool make_fields(cpu_worker *w)
 {
     const size_t n = w->size.voxels;
 
-    w->own = calloc(1, n * sizeof(float) + LS_PAD_BYTES);
-    w->sides = malloc(n);
+    w->own = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
+    w->sides = os_zeroed(n);
     /* Two neighbouring runs have a block between them. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
     return w->own != NULL && w->sides != NULL && w->runs != NULL;

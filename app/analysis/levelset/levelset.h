@@ -126,5 +126,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
 double ls_measure(const wu_item *item, int64_t inside);
 
 extern const an_backend ls_cpu;
+/* What ls_cpu has for each thread. */
+uint64_t ls_thread_bytes(const ls_size *size);
 
 #endif

@@ -33,6 +33,13 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */
     out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * sizeof(uint16_t) + ((uint64_t)32 << 20);
+    out->thread_bytes = 8 * (uint64_t)item->nx + 5 * lab_stride(item->nx) * 8 + PLAN_THREAD;
+    if (p->repair) {
+        const vol_repair repair = { .pixels = &(const wu_pixels){ .nx = item->nx, .ny = item->ny, .nz = item->nz },
+                                    .gauss = an_gauss_make(p->sigma) };
+
+        out->thread_bytes += vol_repair_scratch(&repair) * sizeof(uint32_t);
+    }
     /* Cells have membrane between them in every row, and no fewer voxels than is asked for. */
     out->most_rows = n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1);
     if (out->most_rows > rows * ((item->nx + (uint64_t)1) / 2))

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_TURNED = 1 << 22 };    /* voters of a step, about */
+
 typedef struct cpu_worker {
     const an_work *work;
     const voting_params *params;
@@ -200,14 +202,19 @@ static void cpu_close(void **worker)
     free(w);
 }
 
+uint64_t voting_thread_bytes(const voting_scheme *s)
+{
+    const size_t blur = voting_blur_scratch(s, s->band_rows), vote = s->band_rows * band_stride(s);
+
+    return (blur > vote ? blur : vote) * sizeof(uint32_t);
+}
+
 static tc_status make_scratch(cpu_worker *w, tc_err *err)
 {
-    const size_t blur = voting_blur_scratch(&w->s, w->s.band_rows);
-    const size_t vote = w->s.band_rows * band_stride(&w->s);
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++) {
-        w->scratch[i] = malloc((blur > vote ? blur : vote) * sizeof **w->scratch);
+        w->scratch[i] = malloc((size_t)voting_thread_bytes(&w->s));
         if (w->scratch[i] == NULL)
             return tc_no_memory(err, "voting");
     }
@@ -293,6 +300,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     if (w->strips > 1)
         *batch = 1;
     n = w->s.bands - w->first < *batch ? w->s.bands - w->first : *batch;
+    if (w->phase == VOTING_TURN && n > MOST_TURNED / (w->s.band_rows * w->s.nx) + 1)
+        n = MOST_TURNED / (w->s.band_rows * w->s.nx) + 1;
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)

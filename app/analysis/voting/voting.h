@@ -152,5 +152,7 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 extern const an_backend voting_cpu;
+/* What voting_cpu has for each thread. */
+uint64_t voting_thread_bytes(const voting_scheme *s);
 
 #endif

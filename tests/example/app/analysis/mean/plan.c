@@ -20,6 +20,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->portions = rows;
     out->state_bytes = sizeof(mean_state);
     out->memory_bytes = pixels * (item->bits / 8) + ((uint64_t)8 << 20);
+    out->thread_bytes = PLAN_THREAD;
     out->flops = 60.0 * (double)pixels;         /* most of it is reading the picture */
     return TC_OK;
 }
