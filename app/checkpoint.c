@@ -143,7 +143,7 @@ static tc_status read_state(FILE *file, const char *path, const header *h, void 
 
     if (size == 0)
         return TC_OK;
-    *state = malloc(size);
+    *state = os_zeroed(size);
     if (*state == NULL)
         return tc_no_memory(err, "the state of the checkpoint");
     for (size_t at = 0, n; st == TC_OK && at < size; at += n) {

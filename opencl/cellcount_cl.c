@@ -268,14 +268,19 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 }
 
 /* The roots of a strip are counted from its first pixel. */
-static void end_roots(cc_cl_worker *w)
+static tc_status end_roots(cc_cl_worker *w, tc_err *err)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
     const int32_t base = (int32_t)((size_t)w->y0 * w->nx);
 
-    for (size_t i = 0; base > 0 && i < strip_pixels(w); i++)
-        if (roots[i] >= 0)
-            roots[i] += base;
+    const size_t n = base > 0 ? strip_pixels(w) : 0;
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(w->ocl.work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++)
+            if (roots[i] >= 0)
+                roots[i] += base;
+    return st;
 }
 
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
@@ -322,7 +327,7 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
     else if (w->stage == MEASURE)
         st = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
-        end_roots(w);
+        st = end_roots(w, err);
     if (st != TC_OK)
         return st;
     w->done = 0;

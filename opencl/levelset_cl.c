@@ -13,8 +13,8 @@
 
 extern const ocl_source ocl_source_levelset;
 
-/* Voxels of one launch, at most (or a slice): a slow device takes some 50 ms. */
-#define LAUNCH_VOXELS ((size_t)1 << 24)
+/* Voxels of the first launch of a large picture, before anything is known of the device. */
+#define FIRST_VOXELS ((uint64_t)1 << 20)
 
 enum { K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS };
 static const char *const kernel_names[KERNELS] = {
@@ -33,13 +33,31 @@ typedef struct cl_worker {
     size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
     cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
     size_t band_groups;         /* that share the list of blocks */
-    ocl_pace pace;
+    ocl_pace pace;              /* portions of a small picture */
+    ocl_pace voxels[KERNELS];   /* of a launch */
     /* scalars as arguments want them */
     cl_uint cfl, has_stop, stop_after;
     cl_float beta, dt, band;
 } cl_worker;
 
 /* --- launches --------------------------------------------------------------------- */
+
+/* Voxels that a launch of a kernel takes: all, or as many as the pace says. */
+static size_t launch_voxels(const cl_worker *w, int kernel)
+{
+    return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
+}
+
+/* After a launch of `n` voxels. One of several is waited for. */
+static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
+{
+    tc_status st;
+
+    if (n >= w->size.voxels)
+        return TC_OK;
+    st = ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err);
+    return st == TC_OK ? ocl_ask(&w->ocl, err) : st;
+}
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -81,11 +99,17 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
     const size_t tiles = quotient_up(w->size.nx, w->tile[0]) * quotient_up(w->size.ny, w->tile[1])
                        * quotient_up(w->size.nz, w->tile[2]);
-    const size_t each = LAUNCH_VOXELS / (w->tile[0] * w->tile[1] * w->tile[2]);
+    const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
     tc_status st = TC_OK;
 
-    for (size_t at = 0; st == TC_OK && at < tiles; at += each)
-        st = step_tiles(w, at, smaller(each, tiles - at), LS_NOT_LISTED, !w->cfl, done, err);
+    for (size_t at = 0, n; st == TC_OK && at < tiles; at += n) {
+        const size_t most = launch_voxels(w, K_STEP);
+
+        n = most == w->size.voxels ? tiles : smaller(most / tile + 1, tiles - at);
+        st = step_tiles(w, at, n, LS_NOT_LISTED, !w->cfl, done, err);
+        if (st == TC_OK)
+            st = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
+    }
     if (!w->cfl)
         swap_phi(w);
     return st;
@@ -93,15 +117,16 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const size_t each = LAUNCH_VOXELS * 4;
     tc_status st = TC_OK;
 
-    for (size_t at = 0; st == TC_OK && at < w->size.voxels; at += each) {
-        const size_t last = smaller(at + each, w->size.voxels);
+    for (size_t at = 0, last; st == TC_OK && at < w->size.voxels; at = last) {
+        last = at + smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
         st = OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err, OCL_HELD(w, B_PHI),
                        OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl),
                        OCL_FLOAT(w->dt), OCL_UINT(done), OCL_UINT(w->stop_after));
+        if (st == TC_OK)
+            st = end_part(w, K_APPLY, last - at, err);
     }
     return st;
 }
@@ -144,29 +169,44 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
-    const size_t rows = (size_t)w->size.ny * w->size.nz, each = LAUNCH_VOXELS / w->size.nx + 1;
+    const size_t rows = (size_t)w->size.ny * w->size.nz;
     tc_status st = OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL));
 
-    for (size_t at = 0; st == TC_OK && at < rows; at += each)
-        st = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, smaller(each, rows - at) * LS_GROUP, 1, 1), err,
+    for (size_t at = 0, n; st == TC_OK && at < rows; at += n) {
+        n = smaller(quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
+        st = OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
                        OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_CTL),
                        OCL_UINT(w->size.nx), OCL_LONG(at), OCL_LOCAL(quotient_up(w->size.nx, 32) * 4));
+        if (st == TC_OK)
+            st = end_part(w, K_EDT_X, n * w->size.nx, err);
+    }
     return st;
 }
 
 /* The pass along y (axis 1) or z (2), from distances in one buffer to another; the last
- * one makes phi of them. */
+ * one makes phi of them. A launch takes some planes of lines, or some columns of one. */
 static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done, tc_err *err)
 {
     const size_t others = axis == 1 ? w->size.nz : w->size.ny, n = axis == 1 ? w->size.ny : w->size.nz;
-    const size_t each = LAUNCH_VOXELS / ((size_t)w->size.nx * n) + 1;
+    const size_t plane = (size_t)w->size.nx * n;
     tc_status st = TC_OK;
 
-    for (size_t at = 0; st == TC_OK && at < others; at += each)
-        st = OCL_QUEUE(w, K_EDT_LINES, ocl_grid_of(LS_GROUP, w->size.nx, smaller(each, others - at), 1), err,
-                       OCL_HELD(w, from), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_KEPT), OCL_HELD(w, B_PHI),
-                       OCL_HELD(w, to), OCL_HELD(w, B_CTL), SIZES(w), OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last),
-                       OCL_UINT(done), OCL_UINT(w->stop_after));
+    for (size_t at = 0, x = 0; st == TC_OK && at < others;) {
+        const size_t most = launch_voxels(w, K_EDT_LINES);
+        const size_t some = x == 0 ? smaller(most < plane ? 1 : most / plane, others - at) : 1;
+        const size_t columns = most < plane ? smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x) : w->size.nx - x;
+        ocl_grid grid = ocl_grid_of(LS_GROUP, columns, some, 1);
+
+        grid.start[0] = x;
+        st = OCL_QUEUE(w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES), OCL_HELD(w, B_KEPT),
+                       OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL), SIZES(w), OCL_UINT(at), OCL_UINT(axis),
+                       OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after));
+        x += columns;
+        at += x == w->size.nx ? some : 0;
+        x = x == w->size.nx ? 0 : x;
+        if (st == TC_OK)
+            st = end_part(w, K_EDT_LINES, columns * some * n, err);
+    }
     return st;
 }
 
@@ -256,6 +296,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->other = LS_CTL_LISTED + 1;
     w->band_groups = 16 * (size_t)(units > 0 ? units : 1);
     ocl_pace_init(&w->pace, work->launch_ms, 1, 1 << 16);
+    for (int i = 0; i < KERNELS; i++)
+        ocl_pace_init(&w->voxels[i], work->launch_ms, FIRST_VOXELS, w->size.voxels);
     choose_tile(w);
     st = ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
                    "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
@@ -290,7 +332,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
-    const uint64_t n = ocl_pace_next(&w->pace, portions - done);
+    const bool large = w->p->band == 0 && launch_voxels(w, K_STEP) < w->size.voxels;
+    const uint64_t n = large ? 1 : ocl_pace_next(&w->pace, portions - done);
     tc_status st = TC_OK;
 
     (void)state;

@@ -440,6 +440,8 @@ static tc_status launch(cl_worker *w, voting_phase phase, uint64_t *row, uint64_
         st = ocl_end_launch(&w->ocl, st, pace, n, err);
         *row += n;
         left = end_of_band(&w->s, *row) - *row;
+        if (st == TC_OK && left > 0)
+            st = ocl_ask(&w->ocl, err);
     }
     return st;
 }
@@ -493,7 +495,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     };
     tc_status st;
 
-    if (w->slab_bands > 0)
+    if (w->slab_bands > 0)     /* the state is never behind */
         return TC_OK;
     st = ocl_fetch(&w->ocl, parts, 2, head->portions_done == 0, err);
     if (st == TC_OK)

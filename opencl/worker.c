@@ -92,14 +92,35 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
+/* Bytes that are copied at once: some 10 ms. */
+#define TRANSFER ((size_t)1 << 26)
+
 tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err)
 {
-    return bytes == 0 ? TC_OK : ocl_write(w->device, &w->buffer[buffer], offset, from, bytes, err);
+    const unsigned char *const p = from;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
+        n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
+        st = ocl_write(w->device, &w->buffer[buffer], offset + at, p + at, n, err);
+        if (st == TC_OK && at + n < bytes)
+            st = tc_ask(w->work->poll, err);
+    }
+    return st;
 }
 
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
 {
-    return bytes == 0 ? TC_OK : ocl_read(w->device, &w->buffer[buffer], offset, to, bytes, err);
+    unsigned char *const p = to;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
+        n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
+        st = ocl_read(w->device, &w->buffer[buffer], offset + at, p + at, n, err);
+        if (st == TC_OK && at + n < bytes)
+            st = tc_ask(w->work->poll, err);
+    }
+    return st;
 }
 
 static size_t bytes_of(const ocl_part *parts, size_t n)
@@ -121,17 +142,33 @@ static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsi
     return st;
 }
 
+static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsigned char *from, tc_err *err)
+{
+    unsigned char *const to = part->to;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, n; st == TC_OK && at < part->bytes; at += n) {
+        n = part->bytes - at < TRANSFER ? part->bytes - at : TRANSFER;
+        memcpy(to + at, from + at, n);
+        if (at + n < part->bytes)
+            st = tc_ask(w->work->poll, err);
+    }
+    return st;
+}
+
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
 {
+    if (w->torn)
+        return tc_fail(err, TC_TRY_LATER, "stopped");
     unsigned char *const copy = zero ? NULL : malloc(bytes_of(parts, n) + 1);
-    const tc_status st = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
-                                              : tc_no_memory(err, w->launcher->name);
+    tc_status st = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
+                                        : tc_no_memory(err, w->launcher->name);
 
     for (size_t i = 0, at = 0; i < n; at += parts[i++].bytes) {
         if (zero && st != TC_OK)
             memset(parts[i].to, 0, parts[i].bytes);
         else if (!zero && st == TC_OK)
-            memcpy(parts[i].to, copy + at, parts[i].bytes);
+            st = copy_part(w, &parts[i], copy + at, err);
     }
     free(copy);
     return st;
@@ -188,5 +225,13 @@ tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t w
     ocl_batch_drop(w->device, &w->batch);
     if (st == TC_OK)
         ocl_pace_took(pace, work, w->took_ms);
+    return st;
+}
+
+tc_status ocl_ask(ocl_worker *w, tc_err *err)
+{
+    const tc_status st = tc_ask(w->work->poll, err);
+
+    w->torn = w->torn || st != TC_OK;
     return st;
 }

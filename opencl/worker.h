@@ -61,6 +61,7 @@ typedef struct ocl_worker {
     ocl_kernel kernel[OCL_MOST_KERNELS];
     ocl_set_value set[OCL_MOST_KERNELS][OCL_KEPT_ARGS];
     ocl_batch batch;           /* launches queued since the last wait */
+    bool torn;                 /* the work was stopped within a step: what is on the device is no state */
     double took_ms;            /* device time of what ocl_end_launch waited for last */
 } ocl_worker;
 
@@ -107,7 +108,8 @@ typedef struct ocl_part {
     void *to;
 } ocl_part;
 /* Reads the parts, all of them or none: through memory of its own, which is saved
- * where the places are zero as yet, and are so again after a failure. */
+ * where the places are zero as yet, and are so again after a failure. TC_TRY_LATER also
+ * where the worker is torn. */
 tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err);
 
 /* --- launches ------------------------------------------------------------------- */
@@ -136,5 +138,7 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 /* Ends what was queued with `st`: waits for it, and lets the pace learn that `work`
  * took as long; or, where st is a failure, drops it and returns st. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err);
+/* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it torn. */
+tc_status ocl_ask(ocl_worker *w, tc_err *err);
 
 #endif

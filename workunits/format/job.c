@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/png_io.h"
 
@@ -640,7 +641,7 @@ static tc_status load_images(const item_loader *l, wu_pixels *out)
     const wu_item *item = l->item;
     const wu_png_info head = { item->nx, item->ny, item->bits, item->channels };
     const size_t slice = (size_t)item->nx * item->ny, sample = item->bits / 8;
-    uint8_t *data = malloc(slice * item->nz * sample * item->channels);
+    uint8_t *data = os_zeroed(slice * item->nz * sample * item->channels);
     tc_status st = TC_OK;
     if (data == NULL)
         return tc_no_memory(l->err, "the pixels of an item");

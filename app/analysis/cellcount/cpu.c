@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cpu.h"
+#include "app/base/os.h"
 
 /* --- the phases ------------------------------------------------------------------- */
 
@@ -211,13 +212,13 @@ static bool make_planes(cc_worker *w)
 {
     const size_t n = (size_t)w->nx * w->ny;
 
-    w->picture.bits = malloc(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    w->picture.ids = malloc(lab_ids(w->nx, w->ny) * sizeof *w->picture.ids);
+    w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
+    w->picture.ids = os_zeroed(lab_ids(w->nx, w->ny) * sizeof *w->picture.ids);
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
-        w->bytes = malloc(n);
-        w->up = malloc(n * sizeof *w->up);
+        w->bytes = os_zeroed(n);
+        w->up = os_zeroed(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
     return w->picture.bits != NULL && w->picture.ids != NULL && w->end != NULL && w->first != NULL &&

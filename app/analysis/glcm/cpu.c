@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/base/os.h"
 #include "app/base/pool.h"
 
 /* Pixels of a ROI that a thread counts by itself, and of a band of a larger one. */
@@ -615,8 +616,8 @@ static bool make_planes(cpu_worker *w)
     if (w->quantiser == NULL)
         return false;
     for (int i = 0; i < 2; i++) {
-        w->grey[i] = malloc(plane * w->params->n_levels);
-        w->roi[i] = malloc(plane);
+        w->grey[i] = os_zeroed(plane * w->params->n_levels);
+        w->roi[i] = os_zeroed(plane);
         if (w->grey[i] == NULL || w->roi[i] == NULL)
             return false;
     }

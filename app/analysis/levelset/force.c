@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "app/analysis/levelset/levelset.h"
+#include "app/base/os.h"
 
 /* Grey values are kept in 2^-8. */
 #define GREY_ONE 256u
@@ -141,10 +142,10 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
     w.line_room = px->nx + 2 * (size_t)w.blur.radius;
     w.lines = malloc(w.line_room * work->threads * sizeof *w.lines);
-    w.from = malloc(bytes);
-    w.to = malloc(bytes);
+    w.from = os_zeroed(bytes);
+    w.to = os_zeroed(bytes);
     force->data = NULL;
-    force->stop = p->edge_stop > 0 ? calloc(1, bytes) : NULL;
+    force->stop = p->edge_stop > 0 ? os_zeroed(bytes) : NULL;
     if (w.lines == NULL || w.from == NULL || w.to == NULL || (p->edge_stop > 0 && force->stop == NULL)) {
         st = tc_no_memory(err, "levelset");
         goto end;
