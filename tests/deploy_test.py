@@ -574,6 +574,14 @@ def test_submit(folder):
     r = submit(folder, *request, "--dry-run")
     ok(r.returncode == 0 and r.stdout.count("rsc_fpops_est") == 3 and tree(folder) == before,
        "submit: a dry run shows the estimates and changes nothing", r.stdout + r.stderr)
+    deep = os.path.join(TMP, "deep")
+    for i in range(3):
+        picture(os.path.join(deep, "class %d" % i, "a.png"), i, (48, 64, 3))
+    picture(os.path.join(deep, "class 0", "grey.png"), 7)
+    r = submit(folder, "--analysis", "cellcount", "--name", "deep", "--recursive", "--stain", "dab", "--stains", "hdab", "--skip-bad",
+               "--dry-run", deep)
+    ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
+       "submit: hands over the options of pack", r.stdout + r.stderr)
     write(os.path.join(folder, "kill_after"), "2")
     r = submit(folder, *request)
     ok(r.returncode == -signal.SIGKILL and len(database(folder)["work"]) == 2, "submit: killed after its second unit")
