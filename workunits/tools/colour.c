@@ -21,7 +21,8 @@ typedef struct stain_set {
     double row[STAINS][3];
 } stain_set;
 
-static const double hematoxylin[3] = { 0.650, 0.704, 0.286 }, eosin[3] = { 0.072, 0.990, 0.105 }, dab[3] = { 0.268, 0.570, 0.776 };
+static const double hematoxylin[3] = { 0.650, 0.704, 0.286 }, eosin[3] = { 0.072, 0.990, 0.105 },
+                    dab[3] = { 0.268, 0.570, 0.776 };
 
 static void set_stain(stain_set *set, size_t i, const char *name, const double row[3])
 {

@@ -86,7 +86,8 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     for (uint32_t y = 0; y < px->ny; y++)
         for (uint32_t x = 0; x < px->nx; x++) {
             const uint8_t grey = (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
-            wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale, v->scale, (wu_rgb){ grey, grey, grey });
+            wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale, v->scale,
+                           (wu_rgb){ grey, grey, grey });
         }
     if (v->numbered)
         wu_canvas_number(canvas, v->left, v->top, px->nx * v->scale, px->ny * v->scale, v->z0);

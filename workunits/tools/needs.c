@@ -107,7 +107,8 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
     return status == TC_MORE ? TC_OK : status;
 }
 
-static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis, const void *params, sample *out, tc_err *err)
+static tc_status begin_item(const wu_job *job, size_t index, const an_analysis *analysis, const void *params,
+                            sample *out, tc_err *err)
 {
     const double began = tc_seconds();
     wu_pixels pixels = { .nx = 0 };

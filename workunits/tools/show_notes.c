@@ -20,7 +20,8 @@ typedef struct reading {
 /* How large items were is known where there is a picture of them, and else 0. */
 static wu_item item_of(const reading *r, size_t index)
 {
-    wu_item item = { .name = r->file->item_names[index], .is_stack = r->stacks, .bits = 16, .channels = 1, .spacing = { 1, 1, 1 } };
+    wu_item item = { .name = r->file->item_names[index], .is_stack = r->stacks, .bits = 16, .channels = 1,
+                     .spacing = { 1, 1, 1 } };
     for (size_t i = 0; i < r->file->n_declared; i++) {
         size_t at;
         if (!wu_is_picture(r->file->declared[i].role) ||
