@@ -650,6 +650,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const size_t maps_at = glcm_state_maps_at(p);
     tc_status st = glcm_geometry_init(work, &w->g, err);
 
+    /* A window's histograms are gone once its sums are known. */
+    if (st == TC_OK && p->more)
+        return tc_fail(err, TC_TOO_LARGE, "features beyond Haralick's 13 are computed by the CPU");
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
     if (w->state == NULL)

@@ -62,7 +62,7 @@ tc_status an_params_read(const an_param *table, const json_t *json, an_params_he
                          tc_err *err);
 
 typedef struct an_text {
-    char text[512];
+    char text[768];
 } an_text;
 
 /* What a value must be, in words: "an integer from 1 to 63". */

@@ -19,11 +19,15 @@ JOBS = {
         {"feature": "asm", "levels": 16, "offset": [0, 1]}]}, [item("w", [np.tile(GREY[0][:18], (1, 400))])]),
     "large": ({"levels": [32], "distances": [1, 3], "window": {"shape": "roi"}, "roi": {"type": "disc", "r": 540}},
               [item("l", [np.tile(GREY[0], (36, 26))])]),
+    "more": ({"levels": [8, 64], "distances": [1, 2], "window": {"shape": "disc", "radius": 3}, "features": "ibsi", "per_offset": True,
+              "maps": [{"feature": "cluster_shade", "levels": 8, "offset": [1, 0]},
+                       {"feature": "joint_maximum", "levels": 64, "offset": [0, 2]}]}, pictures()),
     "stack": ({"levels": [8], "distances": [1, 2], "window": {"shape": "disc", "radius": 2}}, stacks()),
 }
 
 
-KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "stack": "25a23cb6"}
+KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "more": "509211e2",
+         "stack": "25a23cb6"}
 
 
 def random_job(rng):
@@ -33,7 +37,7 @@ def random_job(rng):
          "window": one_of(rng, {"shape": "disc", "radius": int(rng.integers(1, 8))},
                           {"shape": "square", "radius": int(rng.integers(1, 6))}, {"shape": "roi"}),
          "directions": one_of(rng, "all", "four"), "per_offset": one_of(rng, True, False),
-         "range": one_of(rng, "type", "image", [10, 200]), "roi": roi}
+         "range": one_of(rng, "type", "image", [10, 200]), "roi": roi, "features": one_of(rng, "haralick", "haralick", "ibsi")}
     if p["window"]["shape"] != "roi" and 1 in p["distances"]:
         p["maps"] = [{"feature": str(f), "levels": p["levels"][0], "offset": [1, 0]} for f in rng.choice(
             ["asm", "contrast", "correlation", "variance", "sum_variance", "entropy", "imc1", "imc2"], 2, replace=False)]
@@ -123,6 +127,16 @@ def forgeries():
     yield ("an sd too large", *f("plain", "contrast", "sd", 200.0), "the standard deviation is not between")
     yield ("sum_variance out of line", *f("plain", "sum_variance", "mean", lambda v: v * 1.001),
            "sum_variance is not 4 variance - contrast")
+    for name, value, reason in (("joint_maximum", 2.0, "joint_maximum: outside"), ("joint_average", 0.5, "joint_average: outside"),
+                                ("difference_average", 8.0, "difference_average: outside"), ("inverse_difference", 1.5, "outside"),
+                                ("inverse_difference_normalised", 0.25, "outside"), ("inverse_variance", -0.5, "outside"),
+                                ("inverse_difference_moment_normalised", 0.25, "outside"), ("autocorrelation", 65.0, "outside"),
+                                ("cluster_tendency", 50.0, "outside"), ("cluster_shade", 1e6, "outside"), ("cluster_prominence", -1.0, "outside")):
+        yield (name + " beyond its bounds", *f("more", name, "max" if value > 0.3 and name != "joint_average" else "min", value, levels=8), reason)
+    for name, change, reason in (("joint_average", lambda v: v + 0.001, "joint_average is not half of sum_average"),
+                                 ("cluster_tendency", lambda v: v * 1.001, "cluster_tendency is not sum_variance"),
+                                 ("cluster_prominence", lambda v: v / 50, "cluster_prominence")):
+        yield (name + " out of line", *f("more", name, "mean", change, levels=8), reason)
     yield ("idm below its bound", *f("plain", "idm", "mean", lambda v: v / 3), "idm")
     yield ("a whole distance NaN", "plain", lambda a: set_at(a["features"], (0, slice(0, 65)), nan),
            "NaN, where windows have pairs")

@@ -24,7 +24,7 @@ DIGITS = 50
 DEFAULTS = {"levels": [16, 32, 64], "range": "type",
             "window": {"shape": "disc", "radius": 16},
             "distances": list(range(1, 26)), "directions": "all",
-            "roi": {"type": "all"}, "per_offset": False, "maps": []}
+            "roi": {"type": "all"}, "per_offset": False, "features": "haralick", "maps": []}
 HCC = {"roi": {"type": "disc", "r": 84}}
 
 

@@ -512,7 +512,7 @@ static void agrees_on_features(void **state)
         glcm_features(&sums, n, t.divisors[n], t.f, t.f60, t.fbits, t.exp_table, window);
         for (int i = 0; i < GLCM_FEATURES; i++)
             if (llabs(window[i] - matrix[i]) > 4)           /* 1e-9 */
-                fail_msg("%s: %lld and %lld", glcm_feature_names[i], (long long)window[i], (long long)matrix[i]);
+                fail_msg("%s: %lld and %lld", cooc_names[i], (long long)window[i], (long long)matrix[i]);
     }
     glcm_tables_free(&t);
 }

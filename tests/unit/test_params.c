@@ -215,6 +215,8 @@ static void keeps_limits(void **state)
     accepted("{\"roi\":{\"type\":\"disc\",\"r\":65535,\"cx\":0,\"cy\":65535}}");
     accepted("{\"per_offset\":true}");
     accepted("{\"maps\":[]}");
+    accepted("{\"features\":\"ibsi\"}");
+    accepted("{\"features\":[\"imc2\",\"asm\"]}");
     accepted("{\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[-3,4]},"
              "{\"feature\":\"asm\",\"levels\":16,\"offset\":[25,0]}]}");
 }
@@ -224,13 +226,16 @@ static void refuses(void **state)
     static const char features[] =
         "F: p.maps[0].feature: is needed: \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
         "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
-        "\"difference_entropy\", \"imc1\" or \"imc2\"";
+        "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
+        "\"difference_average\", \"inverse_difference\", \"inverse_difference_normalised\", "
+        "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", \"cluster_tendency\", "
+        "\"cluster_shade\" or \"cluster_prominence\"";
     static const char offset[] = "F: p.maps[0].offset: is not one of the offsets of these distances and "
                                  "directions (dy > 0, or dy = 0 and dx > 0)";
     static const char *const cases[][2] = {
         { "[]", "F: p: must be an object, not a list of 0" },
         { "{\"level\":[16]}", "F: p: unknown key \"level\" (did you mean \"levels\"?); there are \"preset\", \"levels\", \"range\", "
-          "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", \"maps\"" },
+          "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", \"features\", \"maps\"" },
         { "{\"preset\":\"HCC\"}", "F: p.preset: must be \"hcc\", not \"HCC\"" },
         { "{\"preset\":1}", "F: p.preset: must be \"hcc\", not 1" },
         { "{\"levels\":16}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not 16" },
@@ -285,6 +290,9 @@ static void refuses(void **state)
         { "{\"roi\":{\"type\":\"disc\",\"r\":5,\"cx\":0,\"cy\":65536}}", "F: p.roi.cy: must be an integer from 0 to 65535, not 65536" },
         { "{\"per_offset\":1}", "F: p.per_offset: must be true or false, not 1" },
         { "{\"maps\":{}}", "F: p.maps: must be a list of at most 256 objects, not an object" },
+        { "{\"features\":[\"asm\",\"asm\"]}", "F: p.features: \"asm\" stands twice" },
+        { "{\"features\":[\"asm\"],\"maps\":[{\"feature\":\"idm\",\"levels\":16,\"offset\":[1,0]}]}",
+          "F: p.maps[0].feature: idm is not one of the features" },
         { "{\"maps\":null}", "F: p.maps: must be a list of at most 256 objects, not null" },
         { "{\"maps\":[7]}", "F: p.maps[0]: must be an object, not 7" },
         { "{\"maps\":[{}]}", features },
@@ -319,7 +327,10 @@ static void refuses(void **state)
     refused("{\"maps\":[{\"feature\":\"energy\",\"levels\":16,\"offset\":[1,0]}]}",
             "F: p.maps[0].feature: must be \"asm\", \"contrast\", \"correlation\", \"variance\", \"idm\", "
             "\"sum_average\", \"sum_variance\", \"sum_entropy\", \"entropy\", \"difference_variance\", "
-            "\"difference_entropy\", \"imc1\" or \"imc2\", not \"energy\"");
+            "\"difference_entropy\", \"imc1\", \"imc2\", \"joint_maximum\", \"joint_average\", "
+            "\"difference_average\", \"inverse_difference\", \"inverse_difference_normalised\", "
+            "\"inverse_difference_moment_normalised\", \"inverse_variance\", \"autocorrelation\", \"cluster_tendency\", "
+            "\"cluster_shade\" or \"cluster_prominence\", not \"energy\"");
 }
 
 /* Lists at their limits and one beyond. */
@@ -340,7 +351,7 @@ static void counts_long_lists(void **state)
             accepted(text);
             free(text);
         }
-        json_array_append_new(list, json_pack("{s:s,s:i,s:[ii]}", "feature", glcm_feature_names[i / 26 % 13],
+        json_array_append_new(list, json_pack("{s:s,s:i,s:[ii]}", "feature", cooc_names[i / 26 % 13],
                                               "levels", i / 338 == 0 ? 16 : 32, "offset", k == 26 ? -3 : k,
                                               k == 26 ? 3 : 0));
     }

@@ -13,19 +13,24 @@ const char *const cooc_names[COOC_FEATURES + 1] = {
     "cluster_prominence", NULL
 };
 
-void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
+/* Off the diagonal two entries of C hold k, on it one holds 2k. */
+void cooc_count(cooc_sums *m, uint32_t a, uint32_t b, uint32_t k)
 {
-    /* Off the diagonal two entries of C hold k, on it one holds 2k. */
     const uint64_t entry = a == b ? 2 * (uint64_t)k : k, entries = a == b ? 1 : 2;
 
     m->pairs += k;
     m->most = entry > m->most ? entry : m->most;
     m->squares += entries * entry * entry;
-    m->k_log_k += entries * tc_k_log2_k(logs, entry);
     m->marginal[a] += k;
     m->marginal[b] += k;
     m->sum[a + b] += k;
     m->difference[b - a] += k;
+}
+
+void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
+{
+    cooc_count(m, a, b, k);
+    m->k_log_k += a == b ? tc_k_log2_k(logs, 2 * (uint64_t)k) : 2 * tc_k_log2_k(logs, k);
 }
 
 /* The entropy of a histogram of `total`, in bits. */
@@ -117,9 +122,14 @@ static void weighted(const cooc_sums *m, unsigned levels, double *out)
     out[COOC_CLUSTER_PROMINENCE] = prominence / pairs;
 }
 
-void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, double out[COOC_FEATURES])
+void cooc_plain_features(const cooc_sums *m, unsigned levels, double out[COOC_FEATURES])
 {
     moments(m, levels, out);
     weighted(m, levels, out);
+}
+
+void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, double out[COOC_FEATURES])
+{
+    cooc_plain_features(m, levels, out);
     entropies(m, logs, levels, out);
 }

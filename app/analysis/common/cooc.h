@@ -38,7 +38,12 @@ typedef struct cooc_sums {
 
 /* Adds k pairs of levels a <= b: all there are of these two. */
 void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k);
-/* All of them; there must be a pair. */
+/* The same for all but k_log_k. */
+void cooc_count(cooc_sums *m, uint32_t a, uint32_t b, uint32_t k);
+/* Those without logarithms; there must be a pair. asm and joint_maximum come from squares and most, all others
+ * from pairs and the histograms of sum and difference. */
+void cooc_plain_features(const cooc_sums *m, unsigned levels, double out[COOC_FEATURES]);
+/* All of them. */
 void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, double out[COOC_FEATURES]);
 
 #endif

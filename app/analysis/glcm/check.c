@@ -134,7 +134,7 @@ static bool offset_fits(const place *g, const glcm_offset *o)
 /* What every value of the features can be with so many grey levels: Haralick's
  * formulas, logarithms to base 2, of a matrix of at most `pairs` pairs. */
 typedef struct bounds {
-    double lo[GLCM_FEATURES], hi[GLCM_FEATURES];
+    double lo[COOC_FEATURES], hi[COOC_FEATURES];
 } bounds;
 
 static bounds bounds_of(const place *g, double levels)
@@ -142,15 +142,22 @@ static bounds bounds_of(const place *g, double levels)
     const double span = levels - 1, side = 2 * g->p->radius + 1;
     const double pairs = g->p->window == GLCM_WHOLE_ROI ? (double)(g->nx * g->ny) : side * side;
     const double cells = fmin(levels * levels, 2 * pairs);
+    const double shade = 8 * span * span * span * sqrt(3) / 18;     /* of a sum that spans 2 (levels - 1) */
 
     return (bounds){
         .lo = { [GLCM_ASM] = 1 / cells, [GLCM_CORRELATION] = -1, [GLCM_IDM] = 1 / (1 + span * span),
-                [GLCM_SUM_AVERAGE] = 2, [GLCM_IMC1] = -1 },
+                [GLCM_SUM_AVERAGE] = 2, [GLCM_IMC1] = -1, [COOC_JOINT_MAXIMUM] = 1 / cells, [COOC_JOINT_AVERAGE] = 1,
+                [COOC_INVERSE_DIFFERENCE] = 1 / (1 + span), [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1 / (1 + span / levels),
+                [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 0.5, [COOC_AUTOCORRELATION] = 1, [COOC_CLUSTER_SHADE] = -shade },
         .hi = { [GLCM_ASM] = 1, [GLCM_CONTRAST] = span * span, [GLCM_CORRELATION] = 1,
                 [GLCM_VARIANCE] = span * span / 4, [GLCM_IDM] = 1, [GLCM_SUM_AVERAGE] = 2 * levels,
                 [GLCM_SUM_VARIANCE] = span * span, [GLCM_SUM_ENTROPY] = log2(fmin(2 * levels - 1, pairs)),
                 [GLCM_ENTROPY] = log2(cells), [GLCM_DIFFERENCE_VARIANCE] = span * span / 4,
-                [GLCM_DIFFERENCE_ENTROPY] = log2(fmin(levels, pairs)), [GLCM_IMC2] = 1 },
+                [GLCM_DIFFERENCE_ENTROPY] = log2(fmin(levels, pairs)), [GLCM_IMC2] = 1, [COOC_JOINT_MAXIMUM] = 1,
+                [COOC_JOINT_AVERAGE] = levels, [COOC_DIFFERENCE_AVERAGE] = span, [COOC_INVERSE_DIFFERENCE] = 1,
+                [COOC_INVERSE_DIFFERENCE_NORMALISED] = 1, [COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = 1,
+                [COOC_INVERSE_VARIANCE] = 1, [COOC_AUTOCORRELATION] = levels * levels, [COOC_CLUSTER_TENDENCY] = span * span,
+                [COOC_CLUSTER_SHADE] = shade, [COOC_CLUSTER_PROMINENCE] = 4 * span * span * span * span / 3 },
     };
 }
 
@@ -182,9 +189,10 @@ static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double h
     return NULL;
 }
 
-/* Relations of the 13 features of a matrix, which their means keep: equations
- * and inequalities between convex sides (Jensen). NULL: all hold. */
-static const char *relation_fault(const double m[GLCM_FEATURES], double levels)
+/* Relations of the features of a matrix, which their means keep: equations
+ * and inequalities between convex sides (Jensen). m: NaN for those that are not there, of which
+ * nothing is said. NULL: all hold. */
+static const char *relation_fault(const double m[COOC_FEATURES], double levels)
 {
     const double slack = 1e-8 + 1e-12 * levels * levels;
 
@@ -198,12 +206,39 @@ static const char *relation_fault(const double m[GLCM_FEATURES], double levels)
         return "idm is below 1 / (1 + contrast)";
     if (m[GLCM_ASM] < exp2(-m[GLCM_ENTROPY]) - slack)
         return "asm is below 2^-entropy";
+    if (m[GLCM_ASM] > m[COOC_JOINT_MAXIMUM] + slack || m[COOC_JOINT_MAXIMUM] * m[COOC_JOINT_MAXIMUM] > m[GLCM_ASM] + slack)
+        return "asm is not between joint_maximum and its square";
+    if (fabs(m[COOC_JOINT_AVERAGE] * 2 - m[GLCM_SUM_AVERAGE]) > slack)
+        return "joint_average is not half of sum_average";
+    if (fabs(m[COOC_CLUSTER_TENDENCY] - m[GLCM_SUM_VARIANCE]) > slack)
+        return "cluster_tendency is not sum_variance";
+    if (m[COOC_DIFFERENCE_AVERAGE] > m[GLCM_CONTRAST] + slack ||
+        m[COOC_DIFFERENCE_AVERAGE] * m[COOC_DIFFERENCE_AVERAGE] + m[GLCM_DIFFERENCE_VARIANCE] > m[GLCM_CONTRAST] + slack)
+        return "difference_average does not go with contrast";
+    if (m[GLCM_IDM] > m[COOC_INVERSE_DIFFERENCE] + slack ||
+        m[COOC_INVERSE_DIFFERENCE] > m[COOC_INVERSE_DIFFERENCE_NORMALISED] + slack ||
+        m[COOC_INVERSE_DIFFERENCE_NORMALISED] > m[COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] + slack)
+        return "inverse differences contradict each other";
+    if (m[COOC_INVERSE_VARIANCE] > m[COOC_DIFFERENCE_AVERAGE] + slack)
+        return "inverse_variance is above difference_average";
+    if (m[GLCM_SUM_VARIANCE] + m[GLCM_SUM_AVERAGE] * m[GLCM_SUM_AVERAGE] - m[GLCM_CONTRAST] >
+        4 * m[COOC_AUTOCORRELATION] + slack * levels)
+        return "autocorrelation is below what sums say";
+    if (m[GLCM_SUM_VARIANCE] * m[GLCM_SUM_VARIANCE] > m[COOC_CLUSTER_PROMINENCE] * (1 + 1e-9) + 1e-3)
+        return "cluster_prominence is below the square of sum_variance";
     return NULL;
 }
 
 /* of a row: a distance's in features, an offset's in offset_features */
-static const size_t FEATURE_VALUES = (size_t)GLCM_FEATURES * GLCM_STATISTICS;
-static const size_t OFFSET_VALUES = (size_t)GLCM_FEATURES * GLCM_MOMENTS;
+static size_t feature_values(const glcm_params *p)
+{
+    return (size_t)p->n_features * GLCM_STATISTICS;
+}
+
+static size_t offset_values(const glcm_params *p)
+{
+    return (size_t)p->n_features * GLCM_MOMENTS;
+}
 
 /* --- features and those of the offsets ------------------------------------------------------ */
 
@@ -227,21 +262,23 @@ static int all_nan(const double *v, size_t n)
     return nans == 0 ? 0 : nans == n ? 1 : -1;
 }
 
-/* Why the statistics of the 13 features at one number of levels, five each,
+/* Why the statistics of the features at one number of levels, five each,
  * cannot be; *feature is the one at fault. */
-static const char *features_fault(const double *row, const bounds *b, double levels, int *feature)
+static const char *features_fault(const glcm_params *p, const double *row, const bounds *b, double levels, int *feature)
 {
-    double means[GLCM_FEATURES];
+    double means[COOC_FEATURES];
     const char *fault;
 
-    for (int f = 0; f < GLCM_FEATURES; f++) {
-        const double *const v = row + (size_t)f * GLCM_STATISTICS;
+    for (int f = 0; f < COOC_FEATURES; f++)
+        means[f] = NAN;
+    for (unsigned i = 0; i < p->n_features; i++) {
+        const double *const v = row + (size_t)i * GLCM_STATISTICS;
 
-        *feature = f;
-        fault = fault_of(v, b->lo[f], b->hi[f]);
+        *feature = (int)p->feature[i];
+        fault = fault_of(v, b->lo[*feature], b->hi[*feature]);
         if (fault != NULL)
             return fault;
-        means[f] = v[GLCM_MEAN];
+        means[*feature] = v[GLCM_MEAN];
     }
     *feature = -1;
     return relation_fault(means, levels);
@@ -255,7 +292,7 @@ static void find_distances(const place *g, const double *features, bool *fits)
 
     memset(fits, 0, p->n_distances * sizeof *fits);
     for (size_t d = 0; p->roi == GLCM_ROI_MASK && d < p->n_distances; d++)
-        fits[d] = !isnan(features[d * GLCM_FEATURES * GLCM_STATISTICS]);
+        fits[d] = !isnan(features[d * feature_values(p)]);
     for (size_t o = 0; p->roi != GLCM_ROI_MASK && o < p->n_offsets; o++)
         if (!fits[p->offsets[o].distance])
             fits[p->offsets[o].distance] = offset_fits(g, &p->offsets[o]);
@@ -270,27 +307,27 @@ static tc_status check_features(const place *g, const double *row, tc_err *err)
     for (size_t level = 0; level < p->n_levels; level++) {
         const bounds b = bounds_of(g, p->levels[level]);
 
-        for (size_t d = 0; d < p->n_distances; d++, row += FEATURE_VALUES) {
-            const int nans = all_nan(row, FEATURE_VALUES);
+        for (size_t d = 0; d < p->n_distances; d++, row += feature_values(p)) {
+            const int nans = all_nan(row, feature_values(p));
             const char *fault = NULL;
             int f = -1;
 
             if (nans != !fits[d])
                 fault = fits[d] ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
             else if (fits[d])
-                fault = features_fault(row, &b, p->levels[level], &f);
+                fault = features_fault(p, row, &b, p->levels[level], &f);
             if (fault != NULL)
                 return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u%s%s: %s", p->levels[level],
-                               p->distances[d], f < 0 ? "" : "_", f < 0 ? "" : glcm_feature_names[f], fault);
+                               p->distances[d], f < 0 ? "" : "_", f < 0 ? "" : cooc_names[f], fault);
         }
     }
     return TC_OK;
 }
 
 /* A row of offset_features as the five statistics of a single offset. */
-static void as_statistics(const double *moments, double *five)
+static void as_statistics(const glcm_params *p, const double *moments, double *five)
 {
-    for (int f = 0; f < GLCM_FEATURES; f++) {
+    for (unsigned f = 0; f < p->n_features; f++) {
         const double *const m = moments + (size_t)f * GLCM_MOMENTS;
         double *const v = five + (size_t)f * GLCM_STATISTICS;
 
@@ -309,22 +346,22 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
     for (size_t level = 0; level < p->n_levels; level++) {
         const bounds b = bounds_of(g, p->levels[level]);
 
-        for (size_t o = 0; o < p->n_offsets; o++, row += OFFSET_VALUES) {
-            const int nans = all_nan(row, OFFSET_VALUES);
+        for (size_t o = 0; o < p->n_offsets; o++, row += offset_values(p)) {
+            const int nans = all_nan(row, offset_values(p));
             const bool fits = p->roi == GLCM_ROI_MASK ? nans == 0 : offset_fits(g, &p->offsets[o]);
-            double five[GLCM_FEATURES * GLCM_STATISTICS];
+            double five[COOC_FEATURES * GLCM_STATISTICS];
             const char *fault = NULL;
             int f = -1;
 
-            as_statistics(row, five);
+            as_statistics(p, row, five);
             if (nans != !fits)
                 fault = fits ? "NaN, where windows have pairs" : "not NaN, where no window has a pair";
             else if (fits)
-                fault = features_fault(five, &b, p->levels[level], &f);
+                fault = features_fault(p, five, &b, p->levels[level], &f);
             if (fault != NULL)
                 return tc_fail(err, TC_BAD_INPUT, "offset_features: L%u offset (%d,%d)%s%s: %s", p->levels[level],
                                p->offsets[o].dx, p->offsets[o].dy, f < 0 ? "" : " ",
-                               f < 0 ? "" : glcm_feature_names[f], fault);
+                               f < 0 ? "" : cooc_names[f], fault);
         }
     }
     return TC_OK;
@@ -333,11 +370,11 @@ static tc_status check_offsets(const place *g, const double *row, tc_err *err)
 /* features follow from offset_features, to the bit. */
 static tc_status check_summaries(const glcm_params *p, const double *features, const double *offsets, tc_err *err)
 {
-    const size_t stride = OFFSET_VALUES;
+    const size_t stride = offset_values(p);
 
     for (size_t level = 0; level < p->n_levels; level++, offsets += p->n_offsets * stride)
         for (unsigned d = 0; d < p->n_distances; d++)
-            for (size_t f = 0; f < GLCM_FEATURES; f++, features += GLCM_STATISTICS) {
+            for (size_t f = 0; f < p->n_features; f++, features += GLCM_STATISTICS) {
                 glcm_summary summary = { .n = 0 };
                 double five[GLCM_STATISTICS];
 
@@ -347,7 +384,7 @@ static tc_status check_summaries(const glcm_params *p, const double *features, c
                 glcm_summary_end(&summary, five);
                 if (!same_bits(five, features, sizeof five))
                     return tc_fail(err, TC_BAD_INPUT, "features: glcm_L%u_d%02u_%s: not what offset_features gives",
-                                   p->levels[level], p->distances[d], glcm_feature_names[f]);
+                                   p->levels[level], p->distances[d], p->feature_names[f]);
             }
     return TC_OK;
 }
@@ -408,8 +445,9 @@ static tc_status check_map(const place *g, const wu_item *item, const glcm_map *
     const glcm_params *const p = g->p;
     const glcm_offset *const o = &p->offsets[map->offset];
     const size_t plane = (size_t)item->nx * item->ny;
+    const size_t at = (size_t)__builtin_popcount(p->features & ((1u << map->feature) - 1));    /* among the features */
     const double *const features = (const double *)wu_output_data(out, "features") +
-        ((map->level * p->n_distances + o->distance) * GLCM_FEATURES + map->feature) * GLCM_STATISTICS;
+        (map->level * p->n_distances + o->distance) * feature_values(p) + at * GLCM_STATISTICS;
     const double bound[2] = { features[GLCM_MIN], features[GLCM_MAX] };
     map_sums sums = { .n = 0 };
     const char *fault = NULL;
@@ -418,8 +456,7 @@ static tc_status check_map(const place *g, const wu_item *item, const glcm_map *
         fault = slice_fault(g, o, (const float *)array->data + z * plane, bound, &sums);
     if (fault == NULL && p->per_offset)
         fault = moments_fault(&sums, (const double *)wu_output_data(out, "offset_features") +
-                              ((map->level * p->n_offsets + map->offset) * GLCM_FEATURES + map->feature) *
-                              GLCM_MOMENTS);
+                              (map->level * p->n_offsets + map->offset) * offset_values(p) + at * GLCM_MOMENTS);
     if (fault != NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", array->info.name, fault);
     return TC_OK;

@@ -72,6 +72,7 @@ typedef struct cpu_worker {
     glcm_portion whole;      /* of a large ROI */
     uint64_t batch;          /* portions a step takes now */
     glcm_stat *results;      /* [batch] */
+    glcm_more *more;         /* [batch], with more features */
     size_t results_size;
     unsigned char *maps;     /* planes in the state */
 } cpu_worker;
@@ -254,6 +255,12 @@ static void flush_totals(totals *t, glcm_stat *stat)
     clear_totals(t);
 }
 
+static void count_more(glcm_more *more, const int64_t feature[GLCM_MORE])
+{
+    for (int i = 0; i < GLCM_MORE; i++)
+        glcm_moments_add(&more->feature[i], feature[i]);
+}
+
 /* --- one portion ------------------------------------------------------------------------- */
 
 typedef struct portion_work {
@@ -270,7 +277,8 @@ typedef struct portion_work {
     int64_t x, y;            /* where the window is */
     totals totals;           /* not yet in stat */
     glcm_stat *stat;
-    float *maps[GLCM_FEATURES];   /* by feature, or NULL */
+    glcm_more *more;         /* NULL: none are wanted */
+    float *maps[COOC_FEATURES];   /* by feature, or NULL */
 } portion_work;
 
 static const pair_code *code_at(const portion_work *u, int64_t x, int64_t y)
@@ -315,6 +323,52 @@ static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *
     s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
 }
 
+static void put_map(const portion_work *u, unsigned feature, float value)
+{
+    const int64_t x = u->lens.transposed ? u->y : u->x, y = u->lens.transposed ? u->x : u->y;
+
+    u->maps[feature][y * u->worker->g.nx + x] = value;
+}
+
+/* The largest entry of the matrix, which nothing keeps while the window slides. */
+static uint64_t largest_entry(const portion_work *u)
+{
+    const uint16_t *cell = u->window->bins + FIRST_CELL;
+    uint64_t most = 0;
+
+    for (unsigned b = 0; b < u->tables->levels; b++, cell++) {
+        for (unsigned a = 0; a < b; a++, cell++)
+            most = *cell > most ? *cell : most;
+        most = 2 * (uint64_t)(*cell - u->tables->diagonal) > most ? 2 * (uint64_t)(*cell - u->tables->diagonal) : most;
+    }
+    return most;
+}
+
+/* The features beyond the 13, of a window with n pairs. */
+static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
+{
+    const unsigned levels = u->tables->levels;
+    const uint16_t *const h = u->window->bins;
+    cooc_sums sums;
+    int64_t feature[GLCM_MORE];
+
+    sums.pairs = n;
+    sums.squares = 0;
+    sums.most = (u->worker->params->features >> COOC_JOINT_MAXIMUM & 1) != 0 ? largest_entry(u) : 0;
+    for (unsigned k = 0; k < 2 * levels - 1; k++)
+        sums.sum[k] = h[SUMS + k];
+    for (unsigned k = 0; k < levels; k++)
+        sums.difference[k] = h[DIFFERENCES + k];
+    sums.sum[0] -= missing;
+    sums.difference[0] -= missing;
+    glcm_more_features(&sums, levels, feature);
+    count_more(u->more, feature);
+    for (unsigned i = 0; i < GLCM_MORE; i++)
+        if (u->maps[GLCM_FEATURES + i] != NULL)
+            put_map(u, GLCM_FEATURES + i, (float)((double)feature[i] /
+                                             (double)((int64_t)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels))));
+}
+
 /* The features of the window where it stands. */
 static void take_features(portion_work *u)
 {
@@ -333,14 +387,11 @@ static void take_features(portion_work *u)
     count_features(&u->totals, feature);
     if (u->totals.windows == TOTALS_WINDOWS)
         flush_totals(&u->totals, u->stat);
-    for (int f = 0; f < GLCM_FEATURES; f++) {
-        if (u->maps[f] != NULL) {
-            const int64_t x = u->lens.transposed ? u->y : u->x;
-            const int64_t y = u->lens.transposed ? u->x : u->y;
-
-            u->maps[f][y * u->worker->g.nx + x] = glcm_as_float(feature[f]);
-        }
-    }
+    for (unsigned f = 0; f < GLCM_FEATURES; f++)
+        if (u->maps[f] != NULL)
+            put_map(u, f, glcm_as_float(feature[f]));
+    if (u->more != NULL)
+        take_more(u, n, missing);
 }
 
 /* All windows of row y, from the end that is nearer to where the window is. */
@@ -406,9 +457,11 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
 }
 
 /* Windows of one (offset, levels, slice, tile) into *stat. */
-static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
+static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat,
+                               glcm_more *more)
 {
-    portion_work u = { .worker = w, .tables = &w->levels[portion->level], .window = s->window, .stat = stat };
+    portion_work u = { .worker = w, .tables = &w->levels[portion->level], .window = s->window, .stat = stat,
+                       .more = more };
     int turn;
 
     glcm_lens_init(w->params, &w->params->offsets[portion->offset], &u.lens);
@@ -458,20 +511,32 @@ static void clear_counts(const cpu_worker *w, const glcm_portion *portion, scrat
     memset(s->counts, 0, (size_t)w->params->levels[portion->level] * w->params->levels[portion->level] * sizeof *s->counts);
 }
 
-static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s, glcm_stat *stat)
+static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s, glcm_stat *stat,
+                        glcm_more *more)
 {
-    int64_t feature[GLCM_FEATURES];
+    const unsigned levels = w->params->levels[portion->level];
+    int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
+    cooc_sums sums;
 
-    if (glcm_matrix_features(s->counts, w->params->levels[portion->level], &w->tables, feature))
-        glcm_stat_add(stat, feature);
+    if (!glcm_matrix_features(s->counts, levels, &w->tables, feature))
+        return;
+    glcm_stat_add(stat, feature);
+    if (more == NULL)
+        return;
+    memset(&sums, 0, sizeof sums);
+    for (unsigned a = 0; a < levels; a++)
+        for (unsigned b = a; b < levels; b++)
+            cooc_count(&sums, a, b, (uint32_t)(s->counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
+    glcm_more_features(&sums, levels, others);
+    count_more(more, others);
 }
 
 /* The one matrix of the ROI. */
-static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat)
+static tc_status whole_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat, glcm_more *more)
 {
     clear_counts(w, portion, s);
     count_rows(w, portion, 0, w->g.ny, s->counts);
-    take_matrix(w, portion, s, stat);
+    take_matrix(w, portion, s, stat, more);
     return TC_OK;
 }
 
@@ -496,13 +561,15 @@ static tc_status large_portion(cpu_worker *w, glcm_stat *stat, tc_err *err)
     tc_status st;
 
     glcm_stat_clear(stat);
+    if (w->more != NULL)
+        glcm_more_clear(&w->more[0]);
     for (unsigned t = 0; t < w->work->threads; t++)
         clear_counts(w, &w->whole, &w->scratch[t]);
     st = an_pool_run_polled(w->pool, count_band, w, (w->g.ny + rows - 1) / rows, w->work->poll, err);
     for (unsigned t = 1; t < w->work->threads; t++)
         for (size_t i = 0; i < (size_t)levels * levels; i++)
             w->scratch[0].counts[i] += w->scratch[t].counts[i];
-    take_matrix(w, &w->whole, &w->scratch[0], stat);
+    take_matrix(w, &w->whole, &w->scratch[0], stat, w->more);
     return st;
 }
 
@@ -510,13 +577,16 @@ static void run_portion(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
+    glcm_more *const more = w->more != NULL ? &w->more[part] : NULL;
     tc_status st;
     glcm_portion portion;
 
     glcm_portion_at(&w->g, w->first + part, &portion);
     glcm_stat_clear(&w->results[part]);
-    st = w->params->window == GLCM_WHOLE_ROI ? whole_portion(w, &portion, s, &w->results[part])
-                                             : slide_portion(w, &portion, s, &w->results[part]);
+    if (more != NULL)
+        glcm_more_clear(more);
+    st = w->params->window == GLCM_WHOLE_ROI ? whole_portion(w, &portion, s, &w->results[part], more)
+                                             : slide_portion(w, &portion, s, &w->results[part], more);
     if (st != TC_OK)
         s->status = st;
 }
@@ -604,6 +674,7 @@ static void cpu_close(void **worker)
     free(w->roi[1]);
     free(w->quantiser);
     free(w->results);
+    free(w->more);
     glcm_tables_free(&w->tables);
     free(w);
 }
@@ -704,9 +775,11 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     n = step_portions(w, done);
     if (n > w->results_size) {
         free(w->results);
+        free(w->more);
         w->results = malloc(n * sizeof *w->results);
-        w->results_size = w->results == NULL ? 0 : n;
-        if (w->results == NULL)
+        w->more = w->params->more ? malloc(n * sizeof *w->more) : NULL;
+        w->results_size = w->results == NULL || (w->params->more && w->more == NULL) ? 0 : n;
+        if (w->results_size == 0)
             return tc_no_memory(err, "glcm");
     }
     glcm_portion_at(&w->g, done, &portion);
@@ -727,6 +800,9 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         glcm_portion_at(&w->g, done + i, &portion);
         glcm_stat_merge(&glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
                         &w->results[i]);
+        if (w->more != NULL)
+            glcm_more_merge((glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(w->params)) +
+                            portion.level * w->params->n_offsets + portion.offset, &w->more[i]);
     }
     head->portions_done = done + n;
     *portions_done = head->portions_done;

@@ -7,6 +7,7 @@
 #define GLCM_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/common/cooc.h"
 #include "app/analysis/glcm/core.h"
 
 enum {
@@ -51,14 +52,18 @@ typedef struct glcm_params {
     bool roi_centred;           /* disc at (width/2, height/2), rounded down */
     int64_t roi_cx, roi_cy, roi_r;
     bool per_offset;
+    uint32_t features;          /* bit i: feature i of cooc.h, whose first 13 are those of core.h */
+    int32_t feature_set;        /* 1 haralick, 2 ibsi, 0 a list */
     size_t n_maps;
     glcm_map maps[GLCM_MAX_MAPS];
     /* derived */
+    unsigned n_features;
+    unsigned feature[COOC_FEATURES];            /* [n_features]: their numbers */
+    const char *feature_names[COOC_FEATURES + 1];
+    bool more;                  /* some of them are not of the 13 */
     size_t n_offsets;           /* sorted by distance, dy, dx */
     glcm_offset *offsets;
 } glcm_params;
-
-extern const char *const glcm_feature_names[GLCM_FEATURES + 1];   /* ended by NULL */
 
 /* --- state ------------------------------------------------------------------ */
 
@@ -68,8 +73,21 @@ typedef struct glcm_stat {
     glcm_moments feature[GLCM_FEATURES];
 } glcm_stat;
 
-/* The state is: an_state_head, glcm_stat[n_levels][n_offsets], and one float
- * plane [nz][ny][nx] for each map. */
+/* The features beyond the 13: computed from a window's histograms where one of them is wanted, and in
+ * units of 2^-glcm_fraction_bits. */
+enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
+typedef struct glcm_more {
+    glcm_moments feature[GLCM_MORE];
+} glcm_more;
+/* 32, or fewer where a value of so many levels would have more than 48 bits. */
+int glcm_fraction_bits(unsigned feature, unsigned levels);
+/* Features of a matrix without logarithms, in these units. */
+void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE]);
+void glcm_more_clear(glcm_more *more);
+void glcm_more_merge(glcm_more *more, const glcm_more *other);
+
+/* The state is: an_state_head, glcm_stat[n_levels][n_offsets], with more features glcm_more of the same
+ * shape, and one float plane [nz][ny][nx] for each map. */
 static inline glcm_stat *glcm_state_stats(void *state)
 {
     return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
@@ -78,6 +96,7 @@ static inline const glcm_stat *glcm_state_stats_const(const void *state)
 {
     return (const glcm_stat *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
 }
+size_t glcm_state_more_at(const glcm_params *params);   /* byte offset of the statistics of more features */
 size_t glcm_state_maps_at(const glcm_params *params);   /* byte offset of the planes */
 
 void glcm_stat_clear(glcm_stat *stat);

@@ -32,6 +32,40 @@ void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other)
         glcm_moments_merge(&stat->feature[i], &other->feature[i]);
 }
 
+void glcm_more_merge(glcm_more *more, const glcm_more *other)
+{
+    for (int i = 0; i < GLCM_MORE; i++)
+        glcm_moments_merge(&more->feature[i], &other->feature[i]);
+}
+
+/* --- features beyond the 13 ----------------------------------------------------- */
+
+/* Third and fourth central moments of a sum of two levels grow with these powers of its span. */
+int glcm_fraction_bits(unsigned feature, unsigned levels)
+{
+    const double span = 2 * ((double)levels - 1), cube = span * span * span;
+    double most = feature == COOC_CLUSTER_SHADE ? cube / 10 : feature == COOC_CLUSTER_PROMINENCE ? cube * span / 12 : 65536;
+    int bits = 48;
+
+    for (; most >= 1; most /= 2)
+        bits--;
+    return bits < 32 ? bits : 32;
+}
+
+void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
+{
+    double plain[COOC_FEATURES];
+
+    cooc_plain_features(sums, levels, plain);
+    for (unsigned i = 0; i < GLCM_MORE; i++) {
+        const double v = plain[GLCM_FEATURES + i] * (double)((int64_t)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels));
+
+        feature[i] = (int64_t)(v + (v < 0 ? -0.5 : 0.5));
+    }
+}
+
+/* --- statistics --------------------------------------------------------------------- */
+
 /* Mean and population variance of n > 0 values in 2^-32. The variance is taken
  * about an integer near the mean, where nothing cancels: with e = sum - n c,
  * sum (v-c)^2 = squares - 2 c sum + n c^2 and n var = that - e^2/n. */
@@ -51,18 +85,37 @@ static void moments(const glcm_moments *m, uint64_t n, double *mean, double *var
         *variance = 0;
 }
 
-/* Mean, variance, minimum and maximum over the windows of one offset. */
-static void over_windows(const glcm_stat *stat, int feature, double out[GLCM_MOMENTS])
+/* All statistics of a state: entry i is of levels i / n_offsets, offset i % n_offsets. */
+typedef struct statistics {
+    const glcm_params *p;
+    const glcm_stat *stats;
+    const glcm_more *more;     /* NULL: there are none */
+} statistics;
+
+static statistics statistics_of(const glcm_params *p, const void *state)
 {
-    const glcm_moments *const m = &stat->feature[feature];
+    const void *const more = (const unsigned char *)state + glcm_state_more_at(p);
+
+    return (statistics){ p, glcm_state_stats_const(state), p->more ? more : NULL };
+}
+
+/* Mean, variance, minimum and maximum over the windows of one offset. */
+static void over_windows(const statistics *s, size_t entry, unsigned feature, double out[GLCM_MOMENTS])
+{
+    const bool own = feature < GLCM_FEATURES;
+    const glcm_moments *const m = own ? &s->stats[entry].feature[feature] : &s->more[entry].feature[feature - GLCM_FEATURES];
+    const int less = own ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
+    const double unit = (double)((int64_t)1 << less);      /* of 2^-32 */
 
     for (int i = 0; i < GLCM_MOMENTS; i++)
         out[i] = NAN;
-    if (stat->windows == 0)
+    if (s->stats[entry].windows == 0)
         return;
-    moments(m, stat->windows, &out[0], &out[1]);
-    out[2] = (double)m->min * 0x1p-32;
-    out[3] = (double)m->max * 0x1p-32;
+    moments(m, s->stats[entry].windows, &out[0], &out[1]);
+    out[0] *= unit;
+    out[1] *= unit * unit;
+    out[2] = (double)m->min * 0x1p-32 * unit;
+    out[3] = (double)m->max * 0x1p-32 * unit;
 }
 
 void glcm_summary_add(glcm_summary *s, const double offset[GLCM_MOMENTS])
@@ -92,9 +145,10 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS])
 }
 
 /* The five statistics of one (levels, distance, feature) over its offsets. */
-static void over_offsets(const glcm_params *p, const glcm_stat *stats, unsigned distance, int feature,
+static void over_offsets(const statistics *s, size_t level, unsigned distance, unsigned feature,
                          double out[GLCM_STATISTICS])
 {
+    const glcm_params *const p = s->p;
     glcm_summary summary = { .n = 0 };
 
     for (size_t o = 0; o < p->n_offsets; o++) {
@@ -102,25 +156,25 @@ static void over_offsets(const glcm_params *p, const glcm_stat *stats, unsigned 
 
         if (p->offsets[o].distance != distance)
             continue;
-        over_windows(&stats[o], feature, offset);
+        over_windows(s, level * p->n_offsets + o, feature, offset);
         glcm_summary_add(&summary, offset);
     }
     glcm_summary_end(&summary, out);
 }
 
-static void fill_features(const glcm_params *p, const glcm_stat *stats, double *row)
+static void fill_features(const statistics *s, double *row)
 {
-    for (size_t level = 0; level < p->n_levels; level++)
-        for (unsigned d = 0; d < p->n_distances; d++)
-            for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_STATISTICS)
-                over_offsets(p, stats + level * p->n_offsets, d, f, row);
+    for (size_t level = 0; level < s->p->n_levels; level++)
+        for (unsigned d = 0; d < s->p->n_distances; d++)
+            for (unsigned f = 0; f < s->p->n_features; f++, row += GLCM_STATISTICS)
+                over_offsets(s, level, d, s->p->feature[f], row);
 }
 
-static void fill_offset_features(const glcm_params *p, const glcm_stat *stats, double *row)
+static void fill_offset_features(const statistics *s, double *row)
 {
-    for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
-        for (int f = 0; f < GLCM_FEATURES; f++, row += GLCM_MOMENTS)
-            over_windows(&stats[i], f, row);
+    for (size_t i = 0; i < s->p->n_levels * s->p->n_offsets; i++)
+        for (unsigned f = 0; f < s->p->n_features; f++, row += GLCM_MOMENTS)
+            over_windows(s, i, s->p->feature[f], row);
 }
 
 /* A column for each levels, distance, feature and statistic: glcm_L64_d03_contrast_mean. */
@@ -130,7 +184,7 @@ static wu_declared features_of(const glcm_params *p)
         "features", WU_F64, WU_VALUE, "features", "glcm", .n_axes = 4,
         .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
                   { "distance", (uint32_t)p->n_distances, .numbers = p->distances, .prefix = "d", .digits = 2 },
-                  { "feature", GLCM_FEATURES, .words = glcm_feature_names },
+                  { "feature", p->n_features, .words = p->feature_names },
                   { "statistic", GLCM_STATISTICS, .words = statistic_names } }
     };
 }
@@ -141,7 +195,7 @@ static wu_declared offset_features_of(const glcm_params *p)
         "offset_features", WU_F64, WU_VALUE, "offset_features", .deep = true, .n_axes = 4,
         .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
                   { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
-                  { "feature", GLCM_FEATURES, .words = glcm_feature_names },
+                  { "feature", p->n_features, .words = p->feature_names },
                   { .n = GLCM_MOMENTS, .words = moment_names } }
     };
 }
@@ -149,7 +203,7 @@ static wu_declared offset_features_of(const glcm_params *p)
 static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item, wu_output *out,
                              tc_err *err)
 {
-    const char *const feature = glcm_feature_names[map->feature];
+    const char *const feature = cooc_names[map->feature];
     const unsigned levels = p->levels[map->level];
     char name[128], title[128];
 
@@ -173,7 +227,7 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
 {
     const glcm_params *const p = work->params;
     const wu_item *const item = work->item;
-    const glcm_stat *const stats = glcm_state_stats_const(state);
+    const statistics stats = statistics_of(p, state);
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
     tc_status st = glcm_expect(p, item, out, err);
@@ -185,9 +239,9 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
         st = wu_output_allocate(out, 0, err);
     if (st != TC_OK)
         return st;
-    fill_features(p, stats, wu_output_data(out, "features"));
+    fill_features(&stats, wu_output_data(out, "features"));
     if (p->per_offset)
-        fill_offset_features(p, stats, wu_output_data(out, "offset_features"));
+        fill_offset_features(&stats, wu_output_data(out, "offset_features"));
     return TC_OK;
 }
 
@@ -215,11 +269,15 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
 {
     const glcm_params *const p = params;
     const double *feature = wu_output_data(out, "features");
+    const uint32_t wanted = 1u << GLCM_ASM | 1u << GLCM_SUM_AVERAGE;
+    const size_t average = (size_t)__builtin_popcount(p->features & ((1u << GLCM_SUM_AVERAGE) - 1));
     bool any = false;
 
     (void)item;
-    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += (size_t)GLCM_FEATURES * GLCM_STATISTICS) {
-        const double *const sum = feature + (size_t)GLCM_SUM_AVERAGE * GLCM_STATISTICS;
+    if ((p->features & wanted) != wanted)
+        return false;
+    for (size_t i = 0; i < p->n_levels * p->n_distances; i++, feature += (size_t)p->n_features * GLCM_STATISTICS) {
+        const double *const sum = feature + average * GLCM_STATISTICS;
 
         if (isnan(feature[GLCM_MIN]))
             continue;
@@ -235,13 +293,13 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
 
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
 {
-    enum { WIDTH = 48 };
     static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
+    const uint32_t width = p->more ? 64 : 48;  /* of the longest name there may be */
     const wu_declared features = features_of(p);
     const uint64_t n = wu_declared_elements(&features);
     const wu_declared arrays[] = {
-        { "feature_names", WU_STR, WU_TITLES, "features", .width = WIDTH, .rows = n },
+        { "feature_names", WU_STR, WU_TITLES, "features", .width = width, .rows = n },
         /* What axis 2 of offset_features is. */
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
           .axes = { { .n = 3, .words = columns } } },
@@ -256,7 +314,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
         char title[WU_TITLE_MAX];
 
         wu_title(&features, i, 0, title);
-        wu_utf8_to_ucs4(title, (uint32_t *)wu_output_data(out, "feature_names") + i * WIDTH, WIDTH);
+        wu_utf8_to_ucs4(title, (uint32_t *)wu_output_data(out, "feature_names") + i * width, width);
     }
     for (size_t o = 0; p->per_offset && o < p->n_offsets; o++) {
         int32_t *const row = (int32_t *)wu_output_data(out, "offsets") + 3 * o;

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const glcm_feature_names[GLCM_FEATURES + 1] = {
-    "asm", "contrast", "correlation", "variance", "idm",
-    "sum_average", "sum_variance", "sum_entropy", "entropy",
-    "difference_variance", "difference_entropy", "imc1", "imc2", NULL
-};
+_Static_assert((int)COOC_HARALICK == (int)GLCM_FEATURES && (int)COOC_IMC2 == (int)GLCM_IMC2 &&
+               (int)COOC_ASM == (int)GLCM_ASM, "cooc.h begins with the features of core.h");
 
 #define FIELD(field) AN_FIELD(glcm_params, field)
 #define MAP_FIELD(field) AN_FIELD(glcm_map, field)
@@ -18,6 +15,7 @@ static const char *const preset_values[] = { "{\"roi\":{\"type\":\"disc\",\"r\":
 static const char *const ranges[] = { "type", "image", "null", NULL };
 static const char *const shapes[] = { "disc", "square", "roi", NULL };
 static const char *const directions[] = { "all", "four", NULL };
+static const char *const feature_sets[] = { "haralick", "ibsi", NULL };
 static const char *const rois[] = { "all", "disc", "mask", NULL };
 
 static const an_param window_keys[] = {
@@ -42,7 +40,7 @@ static const an_param roi_keys[] = {
 };
 
 static const an_param map_keys[] = {
-    { "feature", AN_CHOICE, MAP_FIELD(feature), .choices = glcm_feature_names, .help = "Which of the features." },
+    { "feature", AN_CHOICE, MAP_FIELD(feature), .choices = cooc_names, .help = "One of the features." },
     { "levels", AN_INT, MAP_FIELD(levels), .min = 2, .max = GLCM_MAX_LEVELS, .help = "One of the list of levels." },
     { "offset", AN_INTS, MAP_FIELD(vector), .min = -GLCM_MAX_DISTANCE, .max = GLCM_MAX_DISTANCE, .unit = "pixels",
       .help = "[dx,dy], one of the offsets of the distances and directions." },
@@ -68,6 +66,9 @@ const an_param glcm_parameters[] = {
     { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
       .help = "Region of interest: which pixels have a window." },
     { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false", .help = "Whether offset_features is returned." },
+    { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets, .word = FIELD(feature_set),
+      .initial = "haralick", .help = "Which are returned. haralick: the first 13; ibsi: all. With one beyond the 13 an item is "
+      "the CPU's." },
     { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map), .keys = map_keys,
       .initial = "[]", .help = "Pictures of a feature to return; not with the window roi." },
     { .key = NULL }
@@ -127,6 +128,9 @@ static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_er
 {
     glcm_map *const map = &p->maps[index];
 
+    if ((p->features >> map->feature & 1) == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu].feature: %s is not one of the features", where, index,
+                       cooc_names[map->feature]);
     while (map->level < p->n_levels && (int)p->levels[map->level] != map->levels)
         map->level++;
     if (map->level == p->n_levels)
@@ -164,6 +168,14 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s.roi: cx and cy go together", where);
     if (p->n_maps > 0 && p->window == GLCM_WHOLE_ROI)
         return tc_fail(err, TC_BAD_INPUT, "%s.maps: a window of shape \"roi\" has no maps", where);
+    if (p->feature_set > 0)
+        p->features = (1u << (p->feature_set == 1 ? COOC_HARALICK : COOC_FEATURES)) - 1;
+    for (unsigned f = 0; f < COOC_FEATURES; f++)
+        if ((p->features >> f & 1) != 0) {
+            p->feature_names[p->n_features] = cooc_names[f];
+            p->feature[p->n_features++] = f;
+        }
+    p->more = p->features >> GLCM_FEATURES != 0;
     st = make_offsets(p, where, err);
     for (size_t i = 0; st == TC_OK && i < p->n_maps; i++)
         st = find_map(p, i, where, err);

@@ -138,7 +138,7 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
 
 static tc_status compare(const glcm_params *p, const sample *s, const double *claimed, const double *found, tc_err *err)
 {
-    for (size_t f = 0; f < GLCM_FEATURES; f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
+    for (size_t f = 0; f < p->n_features; f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
         tc_status st = TC_BAD_INPUT;
         const char *fault = NULL;
 
@@ -148,7 +148,7 @@ static tc_status compare(const glcm_params *p, const sample *s, const double *cl
             fault = "not what the windows give when they are computed again";
         if (fault != NULL)
             return tc_fail(err, st, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
-                           p->distances[s->distance], glcm_feature_names[f], fault);
+                           p->distances[s->distance], p->feature_names[f], fault);
     }
     return TC_OK;
 }
@@ -164,7 +164,7 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
         st = compute(work, &s, &found, err);
     if (st == TC_OK)
         st = compare(p, &s, (const double *)wu_output_data(out, "features") +
-                     (s.level * p->n_distances + s.distance) * GLCM_FEATURES * GLCM_STATISTICS,
+                     (s.level * p->n_distances + s.distance) * p->n_features * GLCM_STATISTICS,
                      wu_output_data(&found, "features"), err);
     wu_output_free(&found);
     if (s.pixels.mask != work->pixels->mask)

@@ -236,9 +236,14 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-size_t glcm_state_maps_at(const glcm_params *p)
+size_t glcm_state_more_at(const glcm_params *p)
 {
     return sizeof(an_state_head) + p->n_levels * p->n_offsets * sizeof(glcm_stat);
+}
+
+size_t glcm_state_maps_at(const glcm_params *p)
+{
+    return glcm_state_more_at(p) + (p->more ? p->n_levels * p->n_offsets * sizeof(glcm_more) : 0);
 }
 
 /* A matrix; or the pairs' codes of a tile with the reach of a window (glcm/cpu.c), and its histograms. */
@@ -276,7 +281,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
                       + plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
     out->thread_bytes = thread_bytes(p, &g);
-    out->flops = (p->window == GLCM_WHOLE_ROI ? 45.0 : 1000.0)
+    out->flops = (p->window == GLCM_WHOLE_ROI ? 45.0 : p->more ? 2500.0 : 1000.0)
                * (double)windows * (double)(p->n_levels * p->n_offsets);
     return TC_OK;
 }
@@ -290,6 +295,15 @@ void glcm_stat_clear(glcm_stat *stat)
     }
 }
 
+void glcm_more_clear(glcm_more *more)
+{
+    memset(more, 0, sizeof *more);
+    for (int i = 0; i < GLCM_MORE; i++) {
+        more->feature[i].min = INT64_MAX;
+        more->feature[i].max = INT64_MIN;
+    }
+}
+
 static tc_status init(const an_work *work, void *state, tc_err *err)
 {
     const glcm_params *const p = work->params;
@@ -300,6 +314,8 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
+    for (size_t i = 0; p->more && i < p->n_levels * p->n_offsets; i++)
+        glcm_more_clear((glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(p)) + i);
     for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             maps[i] = __builtin_nanf("");
