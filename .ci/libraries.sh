@@ -21,12 +21,21 @@ own_apt() {
         -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root "$@"
 }
 
+# Debian's archives among those that apt is configured for, as sources.
+archives() {
+    apt-get "$@" indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
+        sed -n 's/ Debian$//p' | sort -u
+}
+
 # shellcheck disable=SC2086  # packages are words
 fetch() {
     mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$sources.new"
-    # What apt has lists of, and where they are from, once it has been updated.
-    apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
-        sed -n 's/ Debian$//p' | sort -u > "$apt/all.list"
+    archives > "$apt/all.list"
+    if [ ! -s "$apt/all.list" ]; then        # it was never updated, or its lists were removed
+        mkdir -p "$apt/lists/partial"
+        apt-get -qq -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=root update
+        archives -o Dir::State::Lists="$apt/lists" > "$apt/all.list"
+    fi
     cp "$apt/all.list" "$apt/sources.list"
     own_apt update
     if ! (cd "$sources.new" && own_apt source $packages) > "$apt/log" 2>&1; then

@@ -70,6 +70,10 @@ void boinc_side_init(const bw_options *)
     // A failure that came back would end in an exit code, hence a failed job.
     if (boinc_init_options(&o) != 0)
         boinc_side_temporary_exit(300, "the BOINC runtime does not start");
+    // Without the memory that it shares with the client it would go on alone, and neither
+    // suspend nor show progress.
+    if (boinc_is_standalone())
+        boinc_side_temporary_exit(300, "the client's shared memory cannot be opened");
     APP_INIT_DATA data;
     boinc_get_init_data(data);
     kept_cpu_time = data.wu_cpu_time;

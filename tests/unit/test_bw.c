@@ -254,7 +254,7 @@ static void test_ends(void **state)
 /* --- which side ------------------------------------------------------------- */
 
 static const char slot_file[] =
-    "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n"
+    "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n<shm_key>-1</shm_key>\n"
     "<gpu_type>intel_gpu</gpu_type>\n<gpu_device_num>2</gpu_device_num>\n"
     "<gpu_opencl_dev_index>1</gpu_opencl_dev_index>\n<gpu_usage>1</gpu_usage>\n"
     "<ncpus>3.900000</ncpus>\n<checkpoint_period>%d</checkpoint_period>\n</app_init_data>\n";
@@ -265,6 +265,13 @@ static void make_slot(void)
     char text[sizeof slot_file + 16];
     snprintf(text, sizeof text, slot_file, slot_period);
     write_text("init_data.xml", text);
+}
+
+/* What the client and a task tell each other through, with nothing in it. */
+static void make_channels(void)
+{
+    FILE *const file = fopen("boinc_mmap_file", "wb");
+    CHECK(file != NULL && ftruncate(fileno(file), 8 * 1024) == 0 && fclose(file) == 0);
 }
 
 static void command_in_a_slot(void)
@@ -294,15 +301,22 @@ static void test_no_client(void **state)
 }
 
 #ifdef BW_WITH_BOINC
-/* A slot whose client cannot be reached: BOINC's runtime still works on the
- * slot's files. */
+/* A slot whose client says nothing: BOINC's runtime still works on the slot's files. */
 static void start_in_a_slot(void)
 {
     make_slot();
+    make_channels();
     write_text("workunit", "<soft_link>../../projects/p/wu_1.zip</soft_link>\n");
     const bw_options options = { .standalone_command = false };
     bw_init(&options);
     CHECK(bw_has_client());
+}
+
+static void task_without_channels(void)
+{
+    const bw_options options = { .standalone_command = false };
+    make_slot();
+    bw_init(&options);
 }
 
 static void reads_the_slot(void)
@@ -367,6 +381,9 @@ static void task_gets_a_signal(void)
 static void test_slot(void **state)
 {
     (void)state;
+    assert_exits(task_without_channels, 0);
+    assert_file_is("boinc_temporary_exit", "300\nthe client's shared memory cannot be opened\n");
+    remove_folder(folder);
     assert_exits(reads_the_slot, 0);
     remove_folder(folder);
     slot_period = 1;
