@@ -28,6 +28,8 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'snprintf\(why_buffer, sizeof why_buffer, (%s)' % LITERALS,
           r'append\(reason, (%s)' % LITERALS,
           r'boinc_side_temporary_exit\(\d+,\s*(%s)' % LITERALS]
+# What a stranger's text follows.
+BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_put_plain' % LITERALS
 
 
 def text_of(literals):
@@ -44,6 +46,7 @@ def messages():
             with open(path) as f:
                 source = f.read()
             found.update(text_of(x) for place in PLACES for x in re.findall(place, source))
+            found.update(text_of(x).rstrip() + " %s" for x in re.findall(BEFORE_TEXT, source))
     found -= {m for m in found if any(words in m for words in NOT_A_TASKS)}
     ways = [m.replace("this %s computes", "this %s computes" % w) for m in found for w in ("device", "program")]
     return {m for m in ways if len(re.sub("[^a-z]|texcell|error", "", re.sub("%.?[a-z]", "", m))) >= 4}
