@@ -3,6 +3,7 @@ fault is never the host's: a right result is never found invalid or refused, and
 exit 0 means that all was done. FAULTS=all tries every call (check-long), otherwise some."""
 import collections
 import errno
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -126,6 +127,11 @@ def main():
         kept = copy_of(os.path.join(db + ".files", rows[0][1]))
         return None if kept == right else "the file that was kept is another"
 
+    def accepted(code, out):
+        record = os.path.join(out, "accepted", "drops_1")
+        line = "%s %d drops_1_0_r1_0\n" % (hashlib.sha256(right).hexdigest(), len(right))
+        return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode() != line else None
+
     def result(code, out):
         file = os.path.join(out, "r.npz")
         if code == 0:
@@ -144,7 +150,8 @@ def main():
     expected = copy_of(path("out/w.zip"))
     yes = (lambda code, out: None)
     cases = [
-        Case("script-init", [tap.TEXCELL_VALIDATE, "script-init", "../upload/drops_1_0_r1_0"], nothing, yes, tmp),
+        Case("script-init", [tap.TEXCELL_VALIDATE, "script-init", "--accepted", "OUT/accepted", "../upload/drops_1_0_r1_0"],
+             nothing, accepted, tmp),
         Case("script-compare", [tap.TEXCELL_VALIDATE, "script-compare"] + up, nothing, yes, tmp),
         Case("assimilate", [tap.TEXCELL_ASSIMILATE, "script", "--db", "OUT/d.sqlite", "5", "../upload/drops_1_0_r1_0"],
              nothing, stored, tmp),
