@@ -49,7 +49,7 @@ static tc_status put_logs(cl_worker *w, tc_err *err)
 {
     tc_logs logs;
     tc_status st = tc_logs_init(&logs, err);
-    uint64_t *const halves = malloc(2 * TC_LOGS * sizeof *halves);
+    uint64_t *const halves = malloc((size_t)2 * TC_LOGS * sizeof *halves);
 
     if (st == TC_OK && halves == NULL)
         st = tc_no_memory(err, "the table of logarithms");
@@ -58,7 +58,7 @@ static tc_status put_logs(cl_worker *w, tc_err *err)
         halves[2 * i + 1] = (uint64_t)(logs.table[i] >> 64);
     }
     if (st == TC_OK)
-        st = ocl_put(&w->ocl, LOGS, 0, halves, 2 * TC_LOGS * sizeof *halves, err);
+        st = ocl_put(&w->ocl, LOGS, 0, halves, (size_t)2 * TC_LOGS * sizeof *halves, err);
     free(halves);
     tc_logs_free(&logs);
     return st;

@@ -26,7 +26,7 @@ JOBS = {
 }
 
 
-KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "more": "509211e2",
+KNOWN = {"full": "8ca77584", "plain": "63de06cb", "masked": "6a34e911", "wide": "e7a7840b", "large": "f549eacc", "more": "a628c18e",
          "stack": "25a23cb6"}
 
 

@@ -718,7 +718,7 @@ static tc_status load_masks(const item_loader *l, wu_pixels *out)
 static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
 {
     const uint8_t *const bytes = (const uint8_t *)labels;
-    const size_t size = head->channels * (head->bits / 8);
+    const size_t size = (size_t)head->channels * (head->bits / 8);
     for (size_t i = to; i-- > from;) {
         const uint8_t *const at = bytes + size * i;
         uint16_t deep = at[0];

@@ -89,7 +89,7 @@ static void moments(const cooc_sums *m, unsigned levels, double *out)
     out[COOC_JOINT_MAXIMUM] = (double)m->most / (2 * pairs);
     out[COOC_JOINT_AVERAGE] = (double)s1 / (2 * pairs) + 1;
     out[COOC_DIFFERENCE_AVERAGE] = (double)d1 / pairs;
-    out[COOC_AUTOCORRELATION] = (double)((s2 - d2) / 4 + s1 + n) / pairs;
+    out[COOC_AUTOCORRELATION] = (double)(s2 - d2 + 4 * (s1 + n)) / (4 * pairs);
 }
 
 /* Sums over the histograms of |a - b| and a + b, from the first bin to the last. */

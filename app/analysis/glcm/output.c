@@ -44,10 +44,10 @@ void glcm_more_merge(glcm_more *more, const glcm_more *other)
 int glcm_fraction_bits(unsigned feature, unsigned levels)
 {
     const double span = 2 * ((double)levels - 1), cube = span * span * span;
-    double most = feature == COOC_CLUSTER_SHADE ? cube / 10 : feature == COOC_CLUSTER_PROMINENCE ? cube * span / 12 : 65536;
+    const double most = feature == COOC_CLUSTER_SHADE ? cube / 10 : feature == COOC_CLUSTER_PROMINENCE ? cube * span / 12 : 65535;
     int bits = 48;
 
-    for (; most >= 1; most /= 2)
+    for (uint64_t left = (uint64_t)most; left > 0; left /= 2)
         bits--;
     return bits < 32 ? bits : 32;
 }

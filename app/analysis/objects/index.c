@@ -57,7 +57,7 @@ static void index_rows(void *user, unsigned thread, size_t part)
                 take_run(s->ix, label, row, x0, x - 1);
         }
         if (s->ix->pass == 0 && s->ix->o->params->range == OBJ_RANGE_IMAGE)
-            grey_ends(px, row * px->nx, s->ix->ends + 2 * thread);
+            grey_ends(px, row * px->nx, s->ix->ends + (size_t)2 * thread);
     }
 }
 
@@ -77,7 +77,7 @@ static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     if (ix->next == NULL || ix->pixels == NULL || ix->label == NULL || ix->area == NULL || ix->start == NULL ||
         ix->ends == NULL)
         return tc_no_memory(err, "the objects");
-    for (unsigned t = 0; t < threads; t++) {
+    for (size_t t = 0; t < threads; t++) {
         ix->ends[2 * t] = 65535;
         ix->ends[2 * t + 1] = 0;
     }
@@ -106,7 +106,7 @@ static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     ix->start[n] = runs;
     ix->runs = malloc(((size_t)runs + 1) * sizeof *ix->runs);
     o->lo = 65535;
-    for (unsigned t = 0; t < threads; t++) {
+    for (size_t t = 0; t < threads; t++) {
         o->lo = ix->ends[2 * t] < o->lo ? ix->ends[2 * t] : o->lo;
         o->hi = ix->ends[2 * t + 1] > o->hi ? ix->ends[2 * t + 1] : o->hi;
     }

@@ -132,8 +132,8 @@ static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t 
                 continue;
             p.first += count * from;
             p.power[0] += (i128)(count * from) * from;
-            p.power[1] += (i128)(count * from) * (from * from);
-            p.power[2] += (i128)(count * from) * ((i128)(from * from) * from);
+            p.power[1] += (i128)(count * from) * from * from;
+            p.power[2] += (i128)(count * from) * ((i128)from * from * from);
             p.k_log_k += tc_k_log2_k(&o->logs, (uint64_t)count);
         }
     return p;

@@ -11,11 +11,11 @@
 #define LENGTHS { .n = 3, .words = (const char *const[]){ "major", "middle", "minor" } }
 #define PERCENTS { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
-#define COLUMN(title_, type_, unit_) { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = unit_ }
+#define COLUMN(title_, type_, unit_) { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
 #define INTEGER(title_, unit_) COLUMN(title_, WU_I64, unit_)
 #define SEVERAL(title_, type_, unit_, axis_) \
-    { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = unit_, .n_axes = 1, .axes = { axis_ } }
+    { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_), .n_axes = 1, .axes = { axis_ } }
 #define LENGTH(list) (sizeof(list) / sizeof(list)[0])
 
 /* The columns of the families, in the order in which their words are put. */
