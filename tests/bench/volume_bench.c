@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "app/analysis/volume/volume.h"
+#include "app/base/os.h"
 #include "opencl/backends.h"
 
 typedef struct times {
@@ -71,7 +72,7 @@ static tc_status best_of(int repeats, const an_backend *backend, const an_work *
         times t = { 0, 0 };
 
         free(*state);
-        *state = tc_zeroed(work->plan.state_bytes);
+        *state = os_zeroed(work->plan.state_bytes);
         st = *state == NULL ? tc_no_memory(err, "the state") : once(backend, work, *state, &t, err);
         best->labels = t.labels < best->labels ? t.labels : best->labels;
         best->everything = t.everything < best->everything ? t.everything : best->everything;
