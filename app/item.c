@@ -204,7 +204,7 @@ static tc_status end(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
-    wu_output output = { 0, NULL };
+    wu_output output = { .n = 0 };
     char text[TC_ERR_MAX];
     tc_status st;
 

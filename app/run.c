@@ -86,7 +86,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 
 static tc_status write_result(const char *path, const an_unit *unit, spool *s, tc_err *err)
 {
-    wu_output once = { 0, NULL }, declared = { 0, NULL };
+    wu_output once = { .n = 0 }, declared = { .n = 0 };
     json_t *const parameters = an_params_as_run(unit->params);
     tc_status st = TC_OK;
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/array.h"
+
 enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };   /* of a machine, of a platform */
 
 /* --- what a device says of itself ------------------------------------------ */
@@ -141,15 +143,12 @@ static void describe(const ocl_api *api, ocl_info *info, const char *platform_ve
 
 typedef struct listing {
     ocl_info *entries;
-    size_t count;
+    size_t count, room;
 } listing;
 
 static tc_status add_entry(listing *list, const ocl_info *entry, tc_err *err)
 {
-    size_t bytes;
-    if (!tc_mul_size(list->count + 1, sizeof *list->entries, &bytes))
-        return tc_no_memory(err, "the list of devices");
-    ocl_info *grown = realloc(list->entries, bytes);
+    ocl_info *const grown = tc_array_grow(list->entries, list->count, &list->room, sizeof *grown);
     if (grown == NULL)
         return tc_no_memory(err, "the list of devices");
     list->entries = grown;
@@ -218,7 +217,7 @@ tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_e
 {
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint platform_count = 0;
-    listing found = {NULL, 0};
+    listing found = { .count = 0 };
 
     *list = NULL;
     *count = 0;

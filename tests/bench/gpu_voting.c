@@ -100,7 +100,7 @@ static tc_status do_steps(const bench *b, const an_backend *backend, void *worke
 
 static tc_status run(const bench *b, const an_backend *backend, void *state, spent *t, tc_err *err)
 {
-    wu_output output = { 0, NULL };
+    wu_output output = { .n = 0 };
     void *worker = NULL;
     double at[5] = { ocl_clock_ms() };
     tc_status st = backend->open(&b->work, state, &worker, err);

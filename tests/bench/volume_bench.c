@@ -37,7 +37,7 @@ static double seconds(const an_work *work)
 static tc_status once(const an_backend *backend, const an_work *work, vol_state *state, times *t, tc_err *err)
 {
     const double start = seconds(work), kernels = work->device != NULL ? work->device->times.kernels : 0;
-    wu_output out = { 0, NULL };
+    wu_output out = { .n = 0 };
     void *worker = NULL;
     uint64_t units;
     tc_status st = backend->open(work, state, &worker, err);

@@ -64,7 +64,7 @@ static tc_status work(const an_analysis *a, job *j, void *state, uint64_t units)
 
 static void finish(const an_analysis *a, job *j, const void *state)
 {
-    wu_output out = { 0, NULL };
+    wu_output out = { .n = 0 };
 
     a->finish(&j->work, 0, state, &out, NULL);
     wu_output_free(&out);

@@ -280,7 +280,7 @@ static void allocates_what_was_declared(void **state)
         { WU_ROWS, 1, { 1 } }, { WU_ROWS, 1, { 6 } }, { WU_ROWS, 2, { 6, 3 } }, { WU_ROWS, 2, { 1, 12 } },
         { WU_ROWS, 3, { 1, 3, 4 } }, { WU_OWN, 3, { 2, 4, 5 } }, { WU_ONCE, 1, { 7 } },
     };
-    wu_output out = { 0, NULL };
+    wu_output out = { .n = 0 };
     (void)state;
     assert_int_equal(wu_output_declare(&out, list, 7, &item, &err), TC_OK);
     assert_int_equal(wu_output_declare(&out, &text, 1, &item, &err), TC_INTERNAL);

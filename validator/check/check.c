@@ -8,7 +8,7 @@ static tc_status check_item(const an_unit *unit, const char *path, val_items *it
                             const val_verifier *verifier, tc_err *err)
 {
     const wu_item *const item = &unit->job->items[index];
-    wu_output claimed = { 0, NULL };
+    wu_output claimed = { .n = 0 };
     tc_err why = { "" };
     tc_status st = val_items_next(items, &claimed, err);
 
@@ -32,7 +32,7 @@ tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err)
     tc_status st = val_items_open(unit, result, &items, err);
 
     for (size_t i = 0; st == TC_OK && i < unit->job->n_items; i++) {
-        wu_output claimed = { 0, NULL };
+        wu_output claimed = { .n = 0 };
 
         st = val_items_next(items, &claimed, err);
         wu_output_free(&claimed);

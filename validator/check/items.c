@@ -216,7 +216,7 @@ static tc_status check_own(const val_items *v, tc_err *err)
     tc_status st = TC_OK;
 
     for (size_t item = 0; st == TC_OK && item < v->unit->job->n_items; item++) {
-        wu_output out = { 0, NULL };
+        wu_output out = { .n = 0 };
 
         st = expect(v, item, &out, err);
         for (size_t i = 0; st == TC_OK && i < out.n; i++)

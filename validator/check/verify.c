@@ -139,7 +139,7 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
 static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work, const wu_output *claimed,
                              const char *path, tc_err *err)
 {
-    wu_output right = { 0, NULL };
+    wu_output right = { .n = 0 };
     val_names names = { .path = path };
     const an_plan *const plan = &work->plan;
     const uint64_t memory = (plan->most_memory_bytes > 0 ? plan->most_memory_bytes : plan->memory_bytes)

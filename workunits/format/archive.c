@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "app/base/array.h"
 #include "app/base/files.h"
 
 /* deflate's best case is 258 bytes out of two bits; FORMAT.md and png_io.c
@@ -335,14 +336,10 @@ static bool has_plain_fields(const entry *e)
  * list grows with what was really found. */
 static tc_status reserve_member(listing *l, tc_err *err)
 {
-    if (l->a->n < l->room)
-        return TC_OK;
-    const size_t more = l->room == 0 ? 64 : l->room * 2;
-    wu_member *members = realloc(l->a->members, more * sizeof *members);
+    wu_member *const members = tc_array_grow(l->a->members, l->a->n, &l->room, sizeof *members);
     if (members == NULL)
         return tc_no_memory(err, "the list of members");
     l->a->members = members;
-    l->room = more;
     return TC_OK;
 }
 

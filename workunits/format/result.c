@@ -7,34 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/array.h"
 #include "workunits/format/archive.h"
 
 enum { RESULT_KEYS = 7 };    /* of result.json, sources aside */
 
 /* --- the output of an item --------------------------------------------------------- */
 
-/* Room for one more array: the list doubles whenever its size is a power of
- * two, so no capacity need be kept. */
-static tc_status reserve(wu_output *out, tc_err *err)
-{
-    if ((out->n & (out->n - 1)) != 0)
-        return TC_OK;
-    wu_out_array *arrays = realloc(out->arrays, (out->n == 0 ? 1 : 2 * out->n) * sizeof *arrays);
-    if (arrays == NULL)
-        return tc_no_memory(err, "the arrays of an item");
-    out->arrays = arrays;
-    return TC_OK;
-}
-
 static tc_status append(wu_output *out, const wu_out_array *array, tc_err *err)
 {
     const wu_array_info *const info = &array->info;
     if (info->ndim < 1 || info->ndim > WU_MAX_NDIM || wu_dtype_size(info->dtype, info->width) == 0)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", info->name);
-    const tc_status st = reserve(out, err);
-    if (st == TC_OK)
-        out->arrays[out->n++] = *array;
-    return st;
+    wu_out_array *const arrays = tc_array_grow(out->arrays, out->n, &out->room, sizeof *arrays);
+    if (arrays == NULL)
+        return tc_no_memory(err, "the arrays of an item");
+    out->arrays = arrays;
+    out->arrays[out->n++] = *array;
+    return TC_OK;
 }
 
 /* One block of memory: the array's name, the item's in it; then name and title of

@@ -29,6 +29,7 @@ typedef struct wu_out_array {
 typedef struct wu_output {
     size_t n;
     wu_out_array *arrays;
+    size_t room;               /* for so many */
 } wu_output;
 
 /* A number of rows that is not known yet. */

@@ -20,11 +20,11 @@ typedef struct an_gauss {
 /* 0 < sigma <= AN_GAUSS_MAX_SIGMA, in pixels. */
 an_gauss an_gauss_make(double sigma);
 
-/* The blur across 2 radius + 1 lines, for n values of the middle one:
+/* The blur across 2 radius + 1 lines, for n values of the middle one, which out may be:
  *     out[i] = (the sum of weight[|k|] * lines[radius + k][i] + 2^(shift - 1)) >> shift.
  * NULL is a line of zeros. Along a line the lines are that line itself, from its margin on,
- * each one value further. wide: values have up to 24 bits; else 15, which is faster. */
-void an_gauss_blur(const an_gauss *g, const uint32_t *const *lines, size_t n, unsigned shift, bool wide,
+ * each one value further. wide: sums of up to 2^40 or so; else they fit 32 bits, which is faster. */
+void an_gauss_blur(const uint32_t *weight, int radius, const uint32_t *const *lines, size_t n, unsigned shift, bool wide,
                    uint32_t *out);
 
 #endif

@@ -157,7 +157,7 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
 {
     const glcm_params *const p = work->params;
     sample s = { .level = 0 };
-    wu_output found = { 0, NULL };
+    wu_output found = { .n = 0 };
     tc_status st = choose(work, random, &s, err);
 
     if (st == TC_OK)

@@ -62,7 +62,7 @@ static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
         lines[k + h] = w->axis == 0   ? line + h + k
                        : w->axis == 1 ? w->from + row_at(w, (uint32_t)inside((int64_t)y + k, px->ny), z)
                                       : w->from + row_at(w, y, (uint32_t)inside((int64_t)z + k, px->nz));
-    an_gauss_blur(&w->blur, lines, px->nx, AN_GAUSS_BITS, true, w->to + row_at(w, y, z));
+    an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true, w->to + row_at(w, y, z));
 }
 
 static float grey(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)

@@ -67,7 +67,7 @@ static void blur_x(const vol_repair *r, uint32_t z, uint32_t y, uint32_t *line, 
         line[(size_t)r->gauss.radius + x] = is_membrane(r, at + x);
     for (int k = 0; k <= 2 * r->gauss.radius; k++)
         lines[k] = line + k;
-    an_gauss_blur(&r->gauss, lines, width, AN_GAUSS_BITS - ONE_BITS, false, out);
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS - ONE_BITS, false, out);
 }
 
 /* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
@@ -79,7 +79,7 @@ static void blur_across(const vol_repair *r, const uint32_t *ring, size_t width,
 
     for (int64_t j = i - h; j <= i + h; j++)
         lines[j - i + h] = j >= 0 && j < n ? ring + (size_t)(j % taps) * width : NULL;
-    an_gauss_blur(&r->gauss, lines, width, AN_GAUSS_BITS, false, out);
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, false, out);
 }
 
 /* Voxels [at, at + n), blurred along all axes. Returns how many are new. */

@@ -18,7 +18,8 @@
 /* The blur's sums: 16-bit pixels times weights of 2^12 in all are less than
  * 2^28 and leave 20 bits (4 of fraction); the next sums are less than 2^32. */
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
-#define VOTING_ROUND_NEXT(sum) (((sum) + 2048u) >> 12)
+#define VOTING_NEXT_BITS 12
+#define VOTING_ROUND_NEXT(sum) (((sum) + (1u << (VOTING_NEXT_BITS - 1))) >> VOTING_NEXT_BITS)
 
 /* The gradient of the blurred picture at the pixel `here`, along one axis: `i` of n pixels
  * along it, `stride` from one to the next. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/common/gauss.h"
 #include "app/analysis/selftest.h"
 
 enum { KERNEL_SUM = 4096, SIDE_2D = 64, SIDE_3D = 16, BAND_PIXELS = 1 << 17, NOISE_SAMPLES = 1 << 20 };
@@ -314,46 +315,35 @@ static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint
         out[x] = VOTING_ROUND_FIRST(out[x]);
 }
 
-/* row: nx pixels with half[2] on either side to be filled in. */
+/* row: nx pixels with taps[2] on either side to be filled in. */
 static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
 {
+    const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
     const int h = s->shape.taps[2];
 
     for (int i = 0; i < h; i++) {
         row[i] = row[h];
         row[h + s->nx + (size_t)i] = row[h + s->nx - 1];
     }
-    for (size_t x = 0; x < s->nx; x++)
-        out[x] = s->shape.blur[2][0] * row[x + (size_t)h];
-    for (int i = 1; i <= h; i++)
-        for (size_t x = 0; x < s->nx; x++)
-            out[x] += s->shape.blur[2][i] * (row[x + (size_t)(h - i)] + row[x + (size_t)(h + i)]);
-    for (size_t x = 0; x < s->nx; x++)
-        out[x] = VOTING_ROUND_NEXT(out[x]);
+    for (int i = 0; i <= 2 * h; i++)
+        lines[i] = row + i;
+    an_gauss_blur(s->shape.blur[2], h, lines, s->nx, VOTING_NEXT_BITS, false, out);
 }
 
 void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32_t y0, uint32_t y1,
                  uint32_t *scratch, uint32_t *out)
 {
+    const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
     const int h = s->shape.taps[1];
     uint32_t *const padded = scratch + ((size_t)(y1 - y0) + 2 * (size_t)h) * s->nx;
-    uint32_t *const row = padded + s->shape.taps[2];
 
     for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++)
         if (y >= 0 && y < (int64_t)s->ny)
             blur_z(s, px, z, (uint32_t)y, scratch + (size_t)(y - ((int64_t)y0 - h)) * s->nx);
     for (uint32_t y = y0; y < y1; y++) {
-        memset(row, 0, s->nx * sizeof *row);
-        for (int i = -h; i <= h; i++) {
-            const int64_t from = (int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h);
-            const uint32_t *const in = scratch + (size_t)from * s->nx;
-            const uint32_t weight = s->shape.blur[1][abs(i)];
-
-            for (size_t x = 0; x < s->nx; x++)
-                row[x] += weight * in[x];
-        }
-        for (size_t x = 0; x < s->nx; x++)
-            row[x] = VOTING_ROUND_NEXT(row[x]);
+        for (int i = -h; i <= h; i++)
+            lines[i + h] = scratch + (size_t)((int64_t)clamped((int64_t)y + i, s->ny) - ((int64_t)y0 - h)) * s->nx;
+        an_gauss_blur(s->shape.blur[1], h, lines, s->nx, VOTING_NEXT_BITS, false, padded + s->shape.taps[2]);
         blur_x(s, padded, out + (size_t)(y - y0) * s->nx);
     }
 }
