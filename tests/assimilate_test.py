@@ -263,7 +263,8 @@ def test_content(names):
         ok(r.returncode == 0 and r.stdout == name + ": stored\n" and r.stderr == "", name + ": added", r.stderr)
     for name in names:
         check_content("a.sqlite", name, "workunit")
-    test_micrometres()
+    if "cells" in names:                # where every analysis has its turn
+        test_micrometres()
     for name in reversed(names):
         r = assimilate("--db", path("b.sqlite"), path(name + ".npz"))
         ok(r.returncode == 0, name + ": added without the work unit", r.stderr)
