@@ -13,7 +13,6 @@
 
 #include "app/analysis/cellcount/core.h"
 #include "opencl/backends.h"
-#include "opencl/bench.h"
 #include "opencl/cellcount_cl.h"
 
 extern const ocl_source ocl_source_cellcount;
@@ -398,14 +397,6 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     if (st != TC_OK)
         return st;
     return state->head.portions_done == w->ocl.work->plan.portions ? TC_OK : TC_MORE;
-}
-
-void cc_opencl_times(const void *worker, double *label_ms, double *measure_ms)
-{
-    const cc_cl_worker *const w = worker;
-
-    *label_ms = w->label_ms;
-    *measure_ms = w->measure_ms;
 }
 
 static void free_parts(void *worker)

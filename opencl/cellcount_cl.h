@@ -36,7 +36,8 @@ typedef struct cc_cl_worker {
     size_t table_rows;         /* 1 + regions, if the device measures them */
     bool too_many;             /* regions to measure on the device, and some are to be left out */
     bool host_only;
-    double label_ms, measure_ms;    /* for the bench (cc_opencl_times) */
+    double label_ms;           /* device time from the picture to the labels, Otsu's histogram and holes left out */
+    double measure_ms;         /* and of measuring the regions */
 } cc_cl_worker;
 
 static inline bool in_strips(const cc_cl_worker *w)
