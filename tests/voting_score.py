@@ -194,15 +194,16 @@ def exported():
         if not tap.ok(r.returncode == 0 and len(points) > 0, "%s: exported" % name, r.stderr):
             continue
         picture = io.imread(os.path.join(folder, "points_a.png"))
-        at = np.floor(points[:, -2:] + 0.5).astype(int)
-        tap.ok(picture.shape[:2] == shape[-2:] and all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
+        larger = -(-300 // max(shape[-2:]))         # small pictures are enlarged to 300 pixels and more
+        at = np.floor((points[:, -2:] + 0.5) * larger).astype(int)
+        tap.ok(picture.shape[:2] == (larger * shape[-2], larger * shape[-1]) and all(tuple(picture[y, x]) == (255, 70, 40) for y, x in at)
                and (picture[..., 0] != picture[..., 2]).sum() <= 13 * len(points), "%s: crosses at the points" % name)
         with open(os.path.join(folder, "points.csv")) as file:
             rows = list(csv.DictReader(file))
         tap.ok([[float(r[c]) for c in "zyx"[-len(shape):]] for r in rows] == points.tolist(),
                "%s: points.csv has the points" % name, rows)
     slices = io.imread(os.path.join(folder, "points_a_slices.png"))
-    tap.ok(slices.shape[:2] == (3 * 40 + 8, 3 * 50 + 8), "the slices beside each other", slices.shape)
+    tap.ok(slices.shape[:2] == (2 * 3 * 40 + 8, 2 * 3 * 50 + 8), "the slices beside each other", slices.shape)
 
 
 def table():
