@@ -267,13 +267,6 @@ static void make_slot(void)
     write_text("init_data.xml", text);
 }
 
-/* What the client and a task tell each other through, with nothing in it. */
-static void make_channels(void)
-{
-    FILE *const file = fopen("boinc_mmap_file", "wb");
-    CHECK(file != NULL && ftruncate(fileno(file), 8 * 1024) == 0 && fclose(file) == 0);
-}
-
 static void command_in_a_slot(void)
 {
     make_slot();
@@ -301,6 +294,13 @@ static void test_no_client(void **state)
 }
 
 #ifdef BW_WITH_BOINC
+/* What the client and a task tell each other through, with nothing in it. */
+static void make_channels(void)
+{
+    FILE *const file = fopen("boinc_mmap_file", "wb");
+    CHECK(file != NULL && ftruncate(fileno(file), 8 * 1024) == 0 && fclose(file) == 0);
+}
+
 /* A slot whose client says nothing: BOINC's runtime still works on the slot's files. */
 static void start_in_a_slot(void)
 {
