@@ -73,7 +73,9 @@ compile() {
 # Two platforms may be built at a time.
 exec 9> build/sources.lock
 flock 9
-[ -d "$sources" ] || { rm -rf "$sources.new"; fetch; }
+fetching=
+trap '[ -z "$fetching" ] || exit 75' EXIT        # no fault of what is built
+[ -d "$sources" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
 flock -u 9
 mkdir -p "$prefix/include"
 z=$(echo "$sources"/zlib-*/) png=$(echo "$sources"/libpng1.6-*/) jansson=$(echo "$sources"/jansson-*/)

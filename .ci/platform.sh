@@ -66,7 +66,7 @@ build() {
 install_zig() {
     (
         flock 9
-        [ -x "$zig" ] || /usr/bin/python3 -m pip -q install --target build/zig ziglang==0.13.0
+        [ -x "$zig" ] || /usr/bin/python3 -m pip -q install --target build/zig ziglang==0.13.0 || exit 75
     ) 9> build/zig.lock
 }
 
@@ -75,6 +75,11 @@ set +e
 (set -e; build) > "$out/build.log" 2>&1
 status=$?
 set -e
+if [ "$status" -eq 75 ]; then
+    tail -n 5 "$out/build.log" >&2
+    echo "platform.sh: error: what $name is built from cannot be fetched; build/$name/build.log has all of it" >&2
+    exit 75
+fi
 if [ "$status" -ne 0 ]; then
     tail -n 30 "$out/build.log" >&2
     echo "platform.sh: error: the build for $name failed; build/$name/build.log has all of it" >&2
