@@ -1,7 +1,6 @@
 /* Linux, macOS and their like. */
 #include "app/base/os.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -145,29 +144,6 @@ bool os_folder_takes_files(const char *path)
         return false;
     }
     return access(path, W_OK | X_OK) == 0;
-}
-
-int os_list(const char *folder, os_entry *each, void *user)
-{
-    DIR *const dir = opendir(folder);
-    int answer = 0, error;
-
-    if (dir == NULL)
-        return -1;
-    while (each != NULL && answer == 0) {
-        const struct dirent *const entry = (errno = 0, readdir(dir));
-
-        if (entry == NULL) {
-            answer = errno == 0 ? 0 : -1;
-            break;
-        }
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            answer = each(user, entry->d_name, entry->d_type != DT_REG);
-    }
-    error = errno;
-    closedir(dir);
-    errno = error;
-    return answer;
 }
 
 /* --- the process ---------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "app/base/os.h"
 
 #include <direct.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <io.h>
@@ -274,29 +273,6 @@ bool os_folder_takes_files(const char *path)
     if (!good)
         errno = ENOENT;
     return good;               /* access lists are not asked: opening the first file tells */
-}
-
-int os_list(const char *folder, os_entry *each, void *user)
-{
-    DIR *const dir = opendir(folder);
-    int answer = 0, error;
-
-    if (dir == NULL)
-        return -1;
-    while (each != NULL && answer == 0) {
-        const struct dirent *const entry = (errno = 0, readdir(dir));
-
-        if (entry == NULL) {
-            answer = errno == 0 ? 0 : -1;
-            break;
-        }
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            answer = each(user, entry->d_name, true);
-    }
-    error = errno;
-    closedir(dir);
-    errno = error;
-    return answer;
 }
 
 /* --- the process ---------------------------------------------------------------------------- */

@@ -1,0 +1,40 @@
+/* What both sides of the seam share: folders are read by the same functions. */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "app/base/os.h"
+
+/* Some systems' entries do not say what they are. */
+static bool may_be_folder(const struct dirent *entry)
+{
+#ifdef DT_REG
+    return entry->d_type != DT_REG;
+#else
+    (void)entry;
+    return true;
+#endif
+}
+
+int os_list(const char *folder, os_entry *each, void *user)
+{
+    DIR *const dir = opendir(folder);
+    int answer = 0, error;
+
+    if (dir == NULL)
+        return -1;
+    while (each != NULL && answer == 0) {
+        const struct dirent *const entry = (errno = 0, readdir(dir));
+
+        if (entry == NULL) {
+            answer = errno == 0 ? 0 : -1;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            answer = each(user, entry->d_name, may_be_folder(entry));
+    }
+    error = errno;
+    closedir(dir);
+    errno = error;
+    return answer;
+}
