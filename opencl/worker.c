@@ -95,32 +95,30 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
 /* Bytes that are copied at once: some 10 ms. */
 #define TRANSFER ((size_t)1 << 26)
 
-tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err)
+/* To the buffer, or with `from` NULL from it to `to`. */
+static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from, unsigned char *to,
+                          size_t bytes, tc_err *err)
 {
-    const unsigned char *const p = from;
     tc_status st = TC_OK;
 
     for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
         n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
-        st = ocl_write(w->device, &w->buffer[buffer], offset + at, p + at, n, err);
+        st = from != NULL ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
+                          : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err);
         if (st == TC_OK && at + n < bytes)
             st = tc_ask(w->work->poll, err);
     }
     return st;
 }
 
+tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes, tc_err *err)
+{
+    return transfer(w, buffer, offset, from, NULL, bytes, err);
+}
+
 tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
 {
-    unsigned char *const p = to;
-    tc_status st = TC_OK;
-
-    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
-        n = bytes - at < TRANSFER ? bytes - at : TRANSFER;
-        st = ocl_read(w->device, &w->buffer[buffer], offset + at, p + at, n, err);
-        if (st == TC_OK && at + n < bytes)
-            st = tc_ask(w->work->poll, err);
-    }
-    return st;
+    return transfer(w, buffer, offset, NULL, to, bytes, err);
 }
 
 static size_t bytes_of(const ocl_part *parts, size_t n)
