@@ -109,6 +109,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
 /* --- a sweep --------------------------------------------------------------------------------- */
 
 enum { MAX_SWEEPS = 2, MAX_VALUES = 32, MAX_VARIANTS = 64 };
+#define OPTION "--param="
 
 typedef struct sweep {
     char *text;                /* owned: "KEY", then the values, each ended by a zero */
@@ -154,17 +155,26 @@ static tc_status take_sweep(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-/* "radius=6" or "radius=6, floor=2", for people. */
-static char *name_of(const analyse_options *o, size_t k)
+/* "--param=radius=6", of the k-th variant. */
+static char *param_of(const analyse_options *o, size_t i, size_t k)
 {
-    const sweep *const a = &o->sweeps[0], *const b = &o->sweeps[1];
-    const char *const value = a->values[k % a->n], *const other = o->n_sweeps > 1 ? b->values[k / a->n] : "";
-    const size_t room = strlen(a->text) + strlen(value) + strlen(other) + (o->n_sweeps > 1 ? strlen(b->text) : 0) + 8;
+    const sweep *const s = &o->sweeps[i];
+    const char *const value = s->values[i == 0 ? k % s->n : k / o->sweeps[0].n];
+    const size_t room = sizeof OPTION + strlen(s->text) + 1 + strlen(value);
+    char *const param = malloc(room);
+    if (param != NULL)
+        snprintf(param, room, OPTION "%s=%s", s->text, value);
+    return param;
+}
+
+/* "radius=6" or "radius=6, floor=2", for people. params: of the variant. */
+static char *name_of(char *const *params, size_t n)
+{
+    const char *const first = params[0] + strlen(OPTION), *const second = n > 1 ? params[1] + strlen(OPTION) : "";
+    const size_t room = strlen(first) + strlen(second) + 3;
     char *const name = malloc(room);
-    if (name != NULL && o->n_sweeps > 1)
-        snprintf(name, room, "%s=%s, %s=%s", a->text, value, b->text, other);
-    else if (name != NULL)
-        snprintf(name, room, "%s=%s", a->text, value);
+    if (name != NULL)
+        snprintf(name, room, "%s%s%s", first, n > 1 ? ", " : "", second);
     return name;
 }
 
@@ -185,27 +195,24 @@ static void folder_of(size_t k, const char *name, char out[64])
 static tc_status compute_variant(const analyse_options *o, const tc_option *options, int argc, char **argv, size_t k,
                                  char **folder, wu_variant *v, tc_err *err)
 {
-    enum { MORE = 2 * MAX_SWEEPS };
     char within[64], *params[MAX_SWEEPS] = { NULL };
-    char **const words = calloc((size_t)argc + MORE + 1, sizeof *words);
+    char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
     wu_pack_into into = { .options = options, .within = within };
-    tc_status status = words == NULL || v->name == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
+    tc_status status = words == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
     int n = 1;
     for (size_t i = 0; status == TC_OK && i < o->n_sweeps; i++) {
-        const sweep *const s = &o->sweeps[i];
-        const char *const value = s->values[i == 0 ? k % s->n : k / o->sweeps[0].n];
-        const size_t room = strlen(s->text) + strlen(value) + 16;
-        params[i] = malloc(room);
+        params[i] = words[n++] = param_of(o, i, k);
         if (params[i] == NULL)
             status = tc_no_memory(err, "a sweep");
-        else
-            snprintf(params[i], room, "--param=%s=%s", s->text, value);
+    }
+    if (status == TC_OK) {
+        v->name = name_of(params, o->n_sweeps);
+        if (v->name == NULL)
+            status = tc_no_memory(err, "a sweep");
     }
     if (status == TC_OK) {
         folder_of(k, v->name, within);
         words[0] = argv[0];
-        for (size_t i = 0; i < o->n_sweeps; i++)
-            words[n++] = params[i];
         memcpy(words + n, argv + 1, (size_t)(argc - 1) * sizeof *words);
         printf("%s\n", v->name);
         fflush(stdout);
@@ -232,10 +239,8 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         return tc_no_memory(err, "a sweep");
     if (n > MAX_VARIANTS)
         status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n, MAX_VARIANTS);
-    for (size_t k = 0; status == TC_OK && k < n; k++) {
-        variants[k].name = name_of(o, k);
+    for (size_t k = 0; status == TC_OK && k < n; k++)
         status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
-    }
     if (status == TC_OK)
         status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, o->also, err);
     for (size_t k = 0; k < n; k++) {
