@@ -24,9 +24,22 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
     return TC_OK;
 }
 
-static tc_status fail_csv(const wu_csv *out, tc_err *err)
+static tc_status fail_file(const char *path, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->path, strerror(errno));
+    return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+tc_status wu_close_file(FILE *file, const char *path, tc_status status, tc_err *err)
+{
+    if (file == NULL)
+        return status;
+    errno = 0;
+    const bool bad = ferror(file) != 0;
+    if ((fclose(file) != 0 || bad) && status == TC_OK)
+        status = fail_file(path, err);
+    if (status != TC_OK)
+        remove(path);
+    return status;
 }
 
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err)
@@ -35,19 +48,12 @@ tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err 
     if (out->path == NULL)
         return tc_no_memory(err, name);
     out->file = fopen(out->path, "wb");
-    return out->file == NULL ? fail_csv(out, err) : TC_OK;
+    return out->file == NULL ? fail_file(out->path, err) : TC_OK;
 }
 
 tc_status wu_csv_close(wu_csv *out, tc_status status, tc_err *err)
 {
-    if (out->file != NULL) {
-        errno = 0;
-        const bool bad = ferror(out->file) != 0;
-        if ((fclose(out->file) != 0 || bad) && status == TC_OK)
-            status = fail_csv(out, err);
-        if (status != TC_OK)
-            remove(out->path);
-    }
+    status = wu_close_file(out->file, out->path, status, err);
     free(out->path);
     *out = (wu_csv){ 0 };
     return status;
@@ -90,5 +96,5 @@ tc_status wu_csv_end_line(wu_csv *out, tc_err *err)
 {
     out->line_begun = false;
     errno = 0;
-    return fputc('\n', out->file) == EOF || ferror(out->file) ? fail_csv(out, err) : TC_OK;
+    return fputc('\n', out->file) == EOF || ferror(out->file) ? fail_file(out->path, err) : TC_OK;
 }

@@ -1,5 +1,6 @@
 /* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item, places in
  * pixels from the picture's upper left corner. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -197,7 +198,7 @@ static tc_status begin_file(geojson *g, const char *folder, const char *name, tc
         return status;
     g->file = fopen(g->path, "wb");
     if (g->file == NULL)
-        return tc_fail(err, TC_IO, "%s: cannot be written", g->path);
+        return tc_fail(err, TC_IO, "%s: cannot be written: %s", g->path, strerror(errno));
     fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->file);
     return TC_OK;
 }
@@ -206,11 +207,7 @@ static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err 
 {
     if (g->file != NULL) {
         fputs("\n]}\n", g->file);
-        const bool bad = ferror(g->file) != 0;
-        if ((fclose(g->file) != 0 || bad) && status == TC_OK)
-            status = tc_fail(err, TC_IO, "%s: cannot be written", g->path);
-        if (status != TC_OK)
-            remove(g->path);
+        status = wu_close_file(g->file, g->path, status, err);
         *written += status == TC_OK;
     }
     free(g->path);

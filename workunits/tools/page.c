@@ -6,12 +6,8 @@
 #include <string.h>
 
 #include "app/base/text.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/png_io.h"
-
-static tc_status fail_page(const wu_page *page, tc_err *err)
-{
-    return tc_fail(err, TC_IO, "%s: cannot be written: %s", page->path, strerror(errno));
-}
 
 static void put_lines(wu_page *page, const char *const *lines)
 {
@@ -23,7 +19,7 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
 {
     *out = (wu_page){ .path = path, .file = fopen(path, "wb") };
     if (out->file == NULL)
-        return fail_page(out, err);
+        return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));
     wu_page_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                      /* Whatever a name may smuggle in, the page asks nobody for anything. */
@@ -43,12 +39,7 @@ tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err)
     wu_page_put(page, "<script>\n");
     put_lines(page, wu_page_script);
     wu_page_put(page, "</script>\n</body>\n</html>\n");
-    errno = 0;
-    const bool bad = ferror(page->file) != 0;
-    if ((fclose(page->file) != 0 || bad) && status == TC_OK)
-        status = fail_page(page, err);
-    if (status != TC_OK)
-        remove(page->path);
+    status = wu_close_file(page->file, page->path, status, err);
     page->file = NULL;
     return status;
 }

@@ -13,7 +13,6 @@
 typedef struct wu_page {
     const char *path;          /* not owned */
     FILE *file;                /* NULL: none is open */
-    uint64_t n_ids;            /* that were given out, for what labels and scripts refer to */
 } wu_page;
 
 /* Begins the page: head, style and title. wu_page_close also after a failure. */

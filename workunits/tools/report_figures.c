@@ -121,6 +121,13 @@ static void end(shown *s)
     free(s->bytes);
 }
 
+/* The voxel that stands for a pixel of the page where values cannot be averaged: the middle one. */
+static size_t voxel_of(const shown *s, size_t at, uint32_t z)
+{
+    const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2, y = (uint32_t)(at / s->sx) * s->step + s->step / 2;
+    return ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
+}
+
 /* --- the item's own picture --------------------------------------------------------------- */
 
 static unsigned sample_at(const shown *s, const void *samples, size_t at)
@@ -317,8 +324,7 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
-        const uint32_t x = (uint32_t)(k % s->sx) * s->step + s->step / 2, y = (uint32_t)(k / s->sx) * s->step + s->step / 2;
-        const size_t at = ((size_t)z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx + (x < s->nx ? x : s->nx - 1);
+        const size_t at = voxel_of(s, k, z);
         label[k] = l->labels ? ((const uint32_t *)l->data)[at] : ((const uint8_t *)l->data)[at] != 0;
     }
     if (status == TC_OK) {
@@ -492,9 +498,7 @@ static void put_bar(wu_page *page, double least, double most)
 static void colour(shown *s, const panel *p, const float *values, double least, double most)
 {
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
-        const uint32_t x = (uint32_t)(i % s->sx) * s->step + s->step / 2, y = (uint32_t)(i / s->sx) * s->step + s->step / 2;
-        const double value = (double)values[((size_t)p->z * s->ny + (y < s->ny ? y : s->ny - 1)) * s->nx
-                                            + (x < s->nx ? x : s->nx - 1)];
+        const double value = (double)values[voxel_of(s, i, p->z)];
         const uint8_t grey = grey_of(s, p, i);
         const wu_rgb c = !isfinite(value) ? (wu_rgb){ grey, grey, grey }
                                           : wu_colour_map(most > least ? (value - least) / (most - least) : 0.5);
