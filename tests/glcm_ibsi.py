@@ -7,13 +7,7 @@ import numpy as np
 
 import tap
 from oracle import glcm_check, glcm_oracle, workunit
-
-# Four slices of four rows; 0 lies outside the mask (74 voxels inside).
-PHANTOM = np.array([
-    [[1, 4, 4, 1, 1], [1, 4, 6, 1, 1], [4, 1, 6, 4, 1], [4, 4, 6, 4, 1]],
-    [[1, 4, 4, 1, 1], [1, 1, 6, 1, 1], [0, 1, 3, 1, 1], [4, 4, 6, 1, 1]],
-    [[1, 4, 4, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 1, 1], [1, 1, 6, 1, 1]],
-    [[1, 4, 4, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1], [1, 1, 6, 1, 1]]], np.uint8)
+from oracle.ibsi import PHANTOM
 
 # As printed, so the precision is half a unit of the last digit.
 PUBLISHED = {

@@ -13,6 +13,7 @@ from skimage import measure
 import tap
 from analyses.objects import FEATURES, squares, texture, tiles
 from oracle import objects_oracle, workunit
+from oracle.ibsi import PHANTOM
 from oracle.workunit import item
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -115,13 +116,6 @@ def large_objects():
 
 
 # --- the phantom ----------------------------------------------------------------------------------------------
-
-# As glcm_ibsi.py has it: four slices, 0 lies outside.
-PHANTOM = np.array([
-    [[1, 4, 4, 1, 1], [1, 4, 6, 1, 1], [4, 1, 6, 4, 1], [4, 4, 6, 4, 1]],
-    [[1, 4, 4, 1, 1], [1, 1, 6, 1, 1], [0, 1, 3, 1, 1], [4, 4, 6, 1, 1]],
-    [[1, 4, 4, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 1, 1], [1, 1, 6, 1, 1]],
-    [[1, 4, 4, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1], [1, 1, 6, 1, 1]]], np.uint8)
 
 # The reference manual's values as printed: by slice averaged, by slice merged, 3D averaged, 3D merged.
 PUBLISHED = {
