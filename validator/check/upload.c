@@ -83,7 +83,7 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
     return st;
 }
 
-/* A folder that others made is not private: then it is tried again with another name. */
+/* Made for the first upload, there for the second. Nobody else knows its name before it is there. */
 static tc_status make_private(const char *folder, tc_err *err)
 {
     if (os_make_folder(folder) || (errno == EEXIST && os_kind_of(folder) == OS_FOLDER))
