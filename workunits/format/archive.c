@@ -57,17 +57,6 @@ static tc_status crc_of(int fd, const char *path, const tc_poll *poll, uint32_t 
     return st;
 }
 
-tc_status wu_file_crc(const char *path, uint32_t *crc, uint64_t *size, tc_err *err)
-{
-    int fd;
-    tc_status st = tc_open_regular(path, &fd, size, err);
-    if (st != TC_OK)
-        return st;
-    st = crc_of(fd, path, NULL, crc, size, err);
-    close(fd);
-    return st;
-}
-
 tc_status wu_archive_crc(const wu_archive *a, uint32_t *crc, uint64_t *size, tc_err *err)
 {
     return crc_of(a->fd, a->path, a->poll, crc, size, err);

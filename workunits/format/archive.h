@@ -91,7 +91,4 @@ tc_status wu_unzip_drain(wu_unzip *z, tc_err *err);
 tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values, json_t **out, tc_err *err);
 void wu_unzip_close(wu_unzip **z);
 
-/* CRC-32 and size of any regular file. */
-tc_status wu_file_crc(const char *path, uint32_t *crc, uint64_t *size, tc_err *err);
-
 #endif
