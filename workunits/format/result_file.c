@@ -198,6 +198,16 @@ tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, con
     return TC_OK;
 }
 
+const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
+{
+    size_t index;
+    for (size_t i = 0; i < file->n_declared; i++)
+        if (wu_is_picture(file->declared[i].role) &&
+            wu_find_declared(file, &file->declared[i], file->item_names[item], &index, NULL) == TC_OK)
+            return wu_npz_info(file->npz, index);
+    return NULL;
+}
+
 /* --- sorting arrays into tables ------------------------------------------------------------ */
 
 enum { MAX_COLUMNS = 1000000 };

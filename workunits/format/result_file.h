@@ -32,6 +32,9 @@ void wu_result_file_close(wu_result_file *file);
 tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item, size_t *index,
                            tc_err *err);
 
+/* The first picture of an item that is there, for the item's size; NULL: there is none. */
+const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
+
 /* --- tables ---------------------------------------------------------------------------- */
 
 typedef struct wu_table_array {

@@ -47,23 +47,6 @@ static bool has_points(const wu_report *r)
     return false;
 }
 
-/* The first array that is a picture of the item, for its size; NULL: none. */
-static tc_status find_picture(const wu_report *r, size_t item, const wu_array_info **info, tc_err *err)
-{
-    *info = NULL;
-    for (size_t i = 0; i < r->file->n_declared && *info == NULL; i++) {
-        const wu_declared *const d = &r->file->declared[i];
-        size_t index;
-        if (!wu_is_picture(d->role))
-            continue;
-        const tc_status status = wu_find_declared(r->file, d, r->file->item_names[item], &index, err);
-        if (status != TC_OK)
-            return status;
-        *info = wu_npz_info(r->file->npz, index);
-    }
-    return TC_OK;
-}
-
 /* An image has one figure, a stack slices, evenly chosen, and with points a projection. */
 static void choose_panels(shown *s)
 {
@@ -88,11 +71,8 @@ static void choose_step(shown *s)
 /* n_panels 0: nothing is known of the item's looks. */
 static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
 {
-    const wu_array_info *info;
+    const wu_array_info *const info = wu_first_picture(r->file, item);
     *s = (shown){ .r = r, .item = item, .head = r->images != NULL ? &r->images->items[item] : NULL, .channels = 1, .hi = 255 };
-    const tc_status status = find_picture(r, item, &info, err);
-    if (status != TC_OK)
-        return status;
     if (s->head != NULL) {
         s->nx = s->head->nx;
         s->ny = s->head->ny;

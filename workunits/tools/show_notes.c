@@ -22,18 +22,13 @@ static wu_item item_of(const reading *r, size_t index)
 {
     wu_item item = { .name = r->file->item_names[index], .is_stack = r->stacks, .bits = 16, .channels = 1,
                      .spacing = { 1, 1, 1 } };
-    for (size_t i = 0; i < r->file->n_declared; i++) {
-        size_t at;
-        if (!wu_is_picture(r->file->declared[i].role) ||
-            wu_find_declared(r->file, &r->file->declared[i], item.name, &at, NULL) != TC_OK)
-            continue;
-        const wu_array_info *const info = wu_npz_info(r->file->npz, at);
-        item.is_stack = info->ndim == 3;
-        item.nz = item.is_stack ? (uint32_t)info->shape[0] : 1;
-        item.ny = (uint32_t)info->shape[info->ndim - 2];
-        item.nx = (uint32_t)info->shape[info->ndim - 1];
-        break;
-    }
+    const wu_array_info *const info = wu_first_picture(r->file, index);
+    if (info == NULL)
+        return item;
+    item.is_stack = info->ndim == 3;
+    item.nz = item.is_stack ? (uint32_t)info->shape[0] : 1;
+    item.ny = (uint32_t)info->shape[info->ndim - 2];
+    item.nx = (uint32_t)info->shape[info->ndim - 1];
     return item;
 }
 
