@@ -3,6 +3,7 @@
 what PIL, scikit-image or tifffile read; stacks, masks, splits, refusals;
 show and export."""
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -30,6 +31,7 @@ RNG = np.random.default_rng(20240501)
 GREY = RNG.integers(0, 256, (37, 53), dtype=np.uint8)
 GREY16 = RNG.integers(0, 65536, (37, 53), dtype=np.uint16)
 COLOUR = RNG.integers(0, 256, (37, 53, 3), dtype=np.uint8)
+ROI = ("--param", 'roi={"type":"mask"}')
 SMOOTH = (np.add.outer(np.arange(64), 2 * np.arange(80)) % 256).astype(np.uint8)
 
 
@@ -305,18 +307,243 @@ def test_tiff_layouts():
         w.write(GREY[::2, ::2].copy(), subfiletype=1)
     packs_as("TIFF with a thumbnail", path("thumb.tif"), GREY, "left out")
 
-    refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)), "floating-point")
-    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "more than 16 bits")
-    refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)), "signed")
-    refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"), "RGB of 16 bits")
+    packs_as("TIFF signed, none negative", tiff("a.tif", (GREY16 // 2).astype(np.int16)), GREY16 // 2)
+    packs_as("TIFF of 12 bits", packed_12("a.tif", GREY16 // 16), GREY16 // 16, "its greys are")
+    refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)), "has floating-point samples, from %g to %g; --scale" % (GREY.min(), GREY.max()))
+    refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)), "has samples of 32 bits, from %d to %d; --scale" % (GREY.min(), GREY.max()))
+    refused("TIFF signed", tiff("bad.tif", GREY16.astype(np.int16)), "has the value -")
+    refused("TIFF RGB 16", tiff("bad.tif", colour.astype(np.uint16), photometric="rgb"), "has RGB of 16 bits, from 0 to 255; --scale")
     refused("TIFF of channels as pages", tiff("bad.tif", RNG.integers(0, 255, (4, 2, 30, 40), dtype=np.uint8),
                                              imagej=True, metadata={"axes": "ZCYX"}), "2 channels")
-    refused("TIFF of times and slices", tiff("bad.tif", RNG.integers(0, 255, (3, 4, 30, 40), dtype=np.uint8),
-                                            imagej=True, metadata={"axes": "TZYX"}), "3 times")
     refused("OME-TIFF of channels", tiff("bad.ome.tif", RNG.integers(0, 255, (2, 30, 40), dtype=np.uint8),
                                         photometric="minisblack", metadata={"axes": "CYX"}), "2 channels")
     refused("TIFF of two samples", tiff("bad.tif", np.dstack([GREY, GREY]), photometric="minisblack",
                                         planarconfig="contig"), "2 samples")
+
+
+def packed_12(name, samples):
+    """A TIFF of 12 bits a sample, which tifffile does not write: the bits of a row one behind the other."""
+    h, w = samples.shape
+    bits = (samples[:, :, None] >> np.arange(11, -1, -1) & 1).astype(np.uint8).reshape(h, -1)
+    rows = np.packbits(bits, axis=1).tobytes()
+    tags = [(256, w), (257, h), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, h), (279, len(rows))]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    with open(path(name), "wb") as f:
+        f.write(b"II*\0" + struct.pack("<I", 8 + len(rows) + len(rows) % 2) + rows + b"\0" * (len(rows) % 2)
+                + struct.pack("<H", len(tags)) + entries + b"\0" * 4)
+    return path(name)
+
+
+def scaled(values, lo, hi, most):
+    """As --scale says: straight between lo and hi, the nearer of both beyond them, NaN 0."""
+    v = np.nan_to_num((values.astype(np.float64) - lo) / (hi - lo) * most, nan=0.0, posinf=most, neginf=0)
+    return np.clip(np.floor(v + 0.5), 0, most).astype(np.int64)
+
+
+def test_scale():
+    """What a work unit cannot hold as it is, scaled as it is said."""
+    if tifffile is None:
+        skip("--scale", "no tifffile")
+        return
+    out = path("scale.zip")
+    real = RNG.normal(3, 2, (37, 53)).astype(np.float32)
+    real[3, 4], real[5, 6], real[7, 8] = np.nan, np.inf, -np.inf
+    deep = RNG.integers(0, 65536, (37, 53, 3), dtype=np.uint16)
+    write_png("deep.png", deep, 16, 2)
+    stack = RNG.normal(0, 1, (4, 30, 40))
+    for name, picture, lo, hi, most, values, says in (
+            ("float", tiff("f.tif", real), -1, 7.5, 65535, real, "no number (NaN)"),
+            ("double, a stack, big-endian", tiff("d.tif", stack, byteorder=">", photometric="minisblack"), -2, 2, 65535, stack, ""),
+            ("float, planes of tiles", tiff("t.tif", np.stack([stack[0].astype("f4")] * 3), photometric="rgb", planarconfig="separate", tile=(16, 16)), -2, 2, 255,
+             np.dstack([stack[0].astype("f4")] * 3), ""),
+            ("32 bits", tiff("u.tif", deep[:, :, 0].astype(np.uint32) * 65537), 0, 2 ** 32 - 1, 65535, deep[:, :, 0].astype(np.uint32) * 65537, ""),
+            ("signed", tiff("i.tif", GREY16.astype(np.int16)), -100.5, 2000, 65535, GREY16.astype(np.int16), ""),
+            ("RGB 16", tiff("c.tif", deep, photometric="rgb"), 0, 4095, 255, deep, ""), ("PNG of RGB 16", path("deep.png"), 100, 60000, 255, deep, ""),
+            ("grey 8", tiff("g.tif", GREY), 10, 200, 255, GREY, ""), ("grey 16", tiff("h.tif", GREY16), 1000, 4000, 65535, GREY16, "")):
+        r = pack(out, "--scale=%r,%r" % (lo, hi), picture)
+        good = r.returncode == 0 and np.array_equal(item_samples(out), scaled(values, lo, hi, most))
+        ok(good and (says in r.stderr if says else r.stderr == ""), "--scale: " + name, r.stderr)
+    r = pack(out, "--channel", "2", path("deep.png"))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out), deep[:, :, 1]), "a channel of RGB 16 as it is", r.stderr)
+    r = pack(out, "--stain", "dab", "--stains", "hdab", "--scale", "0,65535", path("deep.png"))
+    low = scaled(deep, 0, 65535, 255).astype(np.uint8)
+    apart = np.abs(item_samples(out).astype(int) - separated(low, [(0.650, 0.704, 0.286), (0.268, 0.570, 0.776)], 1))
+    ok(r.returncode == 0 and apart.max() <= 1, "a stain of RGB 16", r.stderr)
+    for text in ("5", "5,", ",5", "3,3", "4,3", "1,nan", "1,inf", "1,2,3", "a,b"):
+        r = pack(out, "--scale=" + text, path("deep.png"))
+        ok(r.returncode == 1 and "--scale " + text in r.stderr, "--scale %s: refused" % text, r.stderr)
+    r = pack(out, *ROI, "--mask", tiff("m.tif", np.where(GREY > 99, 0.5, 0).astype("f4")), tiff("g.tif", GREY))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out, key="mask"), np.where(GREY > 99, 255, 0)), "a mask of floats", r.stderr)
+
+
+def test_channels():
+    """Channels that are samples of a pixel, or pages; times apart; series of OME and of folders."""
+    if tifffile is None:
+        skip("channels", "no tifffile")
+        return
+    out = path("channel.zip")
+    five = RNG.integers(0, 65536, (37, 53, 5), dtype=np.uint16)
+    contig = tiff("five.tif", five, photometric="minisblack", planarconfig="contig")
+    planar = tiff("planes.tif", np.moveaxis(five, 2, 0), photometric="minisblack", planarconfig="separate")
+    refused("five samples a pixel", contig, "has 5 samples a pixel; --channel N takes one of them")
+    for k in range(5):
+        for f in (contig, planar):
+            r = pack(out, "--channel", k + 1, f)
+            ok(r.returncode == 0 and r.stderr == "" and np.array_equal(item_samples(out), five[:, :, k]), "channel %d of %s" % (k + 1, os.path.basename(f)), r.stderr)
+    refused("a sixth of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
+    whole = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # times, slices, channels
+    kinds = [("ImageJ", tiff("h.tif", whole, imagej=True, metadata={"axes": "TZCYX"}), whole)]
+    for order in ("TZC", "TCZ", "CTZ", "CZT", "ZCT", "ZTC"):
+        moved = np.transpose(whole, ["TZC".index(a) for a in order] + [3, 4])
+        kinds.append(("OME " + order, tiff("h%s.ome.tif" % order, moved, photometric="minisblack", metadata={"axes": order + "YX"}), whole))
+    for name, f, expected in kinds:
+        base = os.path.basename(f)[:-4]
+        for c in (1, 4):
+            r = pack(out, "--channel", c, f)
+            items = job_of(out)["items"] if r.returncode == 0 else []
+            good = [i["name"] for i in items] == [base + "_t1", base + "_t2"]
+            ok(good and all(np.array_equal(item_samples(out, t), expected[t, :, c - 1]) for t in range(2)), "%s: channel %d, each time a stack" % (name, c), r.stderr)
+        refused(name + " without a channel", f, "holds 4 channels as pages; --channel N")
+        refused(name + ", channel 5", f, "has 4 channels; 5 is none", "--channel", "5")
+    times = RNG.integers(0, 256, (12, 20, 30), dtype=np.uint8)
+    r = pack(out, tiff("film.ome.tif", times, photometric="minisblack", metadata={"axes": "TYX"}))
+    items = job_of(out)["items"] if r.returncode == 0 else []
+    ok(r.stderr == "" and [i["name"] for i in items] == ["film.ome_t%02d" % (i + 1) for i in range(12)] and "image" in items[0] and items[3]["source"].endswith("film.ome.tif")
+       and all(np.array_equal(item_samples(out, t), times[t]) for t in range(12)), "each of 12 times a picture", r.stderr)
+    save_all("film_masks", {"film.ome_t%02d.png" % (i + 1): (times[i] > 9 * i).astype(np.uint8) for i in range(12)})
+    r = pack(out, *ROI, "--mask", path("film_masks"), path("film.ome.tif"))
+    ok(r.returncode == 0 and all(np.array_equal(item_samples(out, t, "mask") > 0, times[t] > 9 * t) for t in range(12)), "with a mask each", r.stderr)
+    r = pack(out, "--channel", 2, tiff("rgb.ome.tif", np.stack([COLOUR, COLOUR[::-1]]), photometric="rgb", metadata={"axes": "ZYXS"}))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out), np.stack([COLOUR, COLOUR[::-1]])[..., 1]), "OME that counts colours as channels", r.stderr)
+    with tifffile.TiffWriter(path("two.ome.tif"), ome=True) as w:
+        for _ in range(2):
+            w.write(times[:3], photometric="minisblack", metadata={"axes": "ZYX"})
+    refused("OME of two series", path("two.ome.tif"), "holds 2 pictures (series of OME)")
+    data = open(kinds[1][1], "rb").read()
+    for name, old, new, why in (("more than there is", b'SizeT="2"', b'SizeT="3"', "but has 24 pages"), ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "but has 24"),
+                                ("zero", b'SizeC="4"', b'SizeC="0"', "but has 24")):
+        ok(data.count(old) == 1, "the file says " + old.decode())
+        with open(path("hurt.ome.tif"), "wb") as f:
+            f.write(tiff_with_text(data, old, new))
+        refused("OME: " + name, path("hurt.ome.tif"), why)
+    plain = '<OME xmlns="x"><Image><Pixels DimensionOrder="XYCZT" SizeC="2" SizeT="1" SizeZ="3">%s</Pixels></Image></OME>'
+    parts = "".join('<TiffData FirstC="%d" FirstT="0" FirstZ="%d" IFD="%d" PlaneCount="1"/>' % (i % 2, i // 2, i) for i in range(6))
+    for text, good in ((parts, True), (parts.replace('IFD="2"', 'IFD="3"'), False)):
+        f = tiff("order.tif", times[:6], photometric="minisblack", description=plain % text, metadata=None)
+        r = pack(out, "--channel", "2", f)
+        ok((r.returncode == 0 and np.array_equal(item_samples(out), times[1:6:2])) if good else "order of its own" in r.stderr, "OME that lists its pages, %s" % good, r.stderr)
+    many = {"b_z%d.png" % i: times[i] for i in range(1, 12)}
+    many.update({"a_z%d.png" % i: 255 - times[i] for i in range(1, 12)})
+    save_all("series", many)
+    r = pack(out, "--stack", path("series"))
+    items = job_of(out)["items"] if r.returncode == 0 else []
+    ok([i["name"] for i in items] == ["a", "b"] and items[0]["source"] == "series/a_z*" and "are of 2 stacks" in r.stderr
+       and np.array_equal(item_samples(out, 0), 255 - times[1:]) and np.array_equal(item_samples(out, 1), times[1:]), "slices of two stacks in a folder", r.stderr)
+    save_all("leica", {"x_z%02d_ch%02d.png" % (z, c): times[2 * z + c] for z in range(3) for c in range(2)})
+    save_all("leica_masks", {"x_ch%02d/%d.png" % (c, z): times[z] for z in range(3) for c in range(2)})
+    r = pack(out, *ROI, "--stack", "--mask", path("leica_masks"), path("leica"))
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["x_ch00", "x_ch01"]
+       and np.array_equal(item_samples(out, 1), times[1:6:2]), "a z tells which number counts slices", r.stderr)
+    save_all("one", {"s%d_of_3.png" % i: times[i] for i in range(3)})
+    r = pack(out, "--stack", path("one"))
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["one"], "slices of one stack", r.stderr)
+
+
+def tiff_with_text(data, old, new):
+    """A file whose description is that of the other, changed."""
+    with tifffile.TiffFile(io.BytesIO(data)) as t:
+        text = t.pages[0].description.replace(old.decode(), new.decode())
+        pages = t.asarray().reshape((-1,) + t.pages[0].shape)
+    f = tiff("other.tif", pages, photometric="minisblack", description=text.encode(), metadata=None)
+    return open(f, "rb").read()
+
+
+def nifti(name, array, unit=2, size=(1, 1, 1), slope=0, offset=0, big=False, code=None, **change):
+    """A file of the array [.., z, y, x], by the definition; change: bytes at an offset of the header."""
+    codes = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768, "i8": 1024, "u8": 1280}
+    order = ">" if big else "<"
+    rgb = code == 128
+    dims = list(array.shape[::-1])[1 if rgb else 0:]
+    head = bytearray(352)
+    struct.pack_into(order + "i", head, 0, 348)
+    struct.pack_into(order + "8h", head, 40, len(dims), *(dims + [1] * (7 - len(dims))))
+    struct.pack_into(order + "hh", head, 70, code or codes[array.dtype.str[1:]], array.dtype.itemsize * 8 * (3 if rgb else 1))
+    struct.pack_into(order + "4f", head, 76, 1, *size)
+    struct.pack_into(order + "3f", head, 108, 352, slope, offset)
+    head[123] = unit
+    head[344:348] = b"n+1\0"
+    for at, value in change.items():
+        head[int(at[1:]):int(at[1:]) + len(value)] = value
+    body = bytes(head) + array.astype(array.dtype.newbyteorder(order)).tobytes()
+    with open(path(name), "wb") as f:
+        f.write(gzip.compress(body, mtime=0) if name.endswith(".gz") else body)
+    return path(name)
+
+
+def test_nifti():
+    out = path("nifti.zip")
+    stack = RNG.integers(0, 256, (5, 20, 30)).astype(np.int32)
+    stack[0, 0, 0] = 255      # so that bits are what they seem
+    deep = stack * 128
+    for kind in ("u1", "i1", "u2", "i2"):
+        for name, big in (("n.nii", False), ("n.nii.gz", False), ("n.nii.gz", True)):
+            array = (deep if kind[1] == "2" else stack // (2 if kind == "i1" else 1)).astype(kind)
+            packs_as("NIfTI of %s in %s%s" % (kind, name, ", big-endian" if big else ""), nifti(name, array, big=big, unit=0), array)
+    packs_as("NIfTI of one slice", nifti("n.nii", stack[0].astype("u1")), stack[0].astype("u1"))
+    packs_as("NIfTI of one row", nifti("n.nii", stack[0, 0].astype("u1"), unit=0), stack[0, :1].astype("u1"))
+    packs_as("NIfTI of a slope of 1", nifti("n.nii", deep.astype("u2"), slope=1, unit=0), deep.astype("u2"))
+    packs_as("NIfTI of a slope that is NaN", nifti("n.nii", deep.astype("u2"), slope=np.nan, unit=0), deep.astype("u2"))
+    rgb = RNG.integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    packs_as("NIfTI of RGB", nifti("n.nii.gz", rgb, code=128, unit=0), rgb)
+    for kind in ("i4", "u4", "f4", "f8", "i8", "u8"):
+        for big in (False, True):
+            f = nifti("n.nii.gz", stack.astype(kind), big=big, slope=0.5, offset=-3, unit=0)
+            r = pack(out, "--scale", "0,100", f)
+            ok(r.returncode == 0 and np.array_equal(item_samples(out), scaled(stack * 0.5 - 3, 0, 100, 65535)), "NIfTI of %s, scaled" % kind, r.stderr)
+    refused("NIfTI with a slope, unscaled", f, "has samples with a slope, from %g to %g" % (stack.min() * 0.5 - 3, stack.max() * 0.5 - 3))
+    refused("NIfTI of floats, unscaled", nifti("n.nii", stack.astype("f4")), "has floating-point samples, from")
+    r = pack(out, nifti("brain.nii.gz", stack.astype("u1"), size=(0.5, 0.25, 2)))
+    ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2000, 250, 500] and job_of(out)["items"][0]["name"] == "brain", "size of a voxel in mm", r.stderr)
+    r = pack(out, nifti("n.nii.gz", stack.astype("u1"), unit=3, size=(0.5, 0.25, 2)))
+    ok(r.returncode == 0 and job_of(out)["items"][0]["spacing"] == [2, 0.25, 0.5], "in micrometres", r.stderr)
+    four = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # channels, times, slices
+    r = pack(out, "--channel", "2", nifti("four.nii.gz", four, unit=0))
+    ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] == ["four_t1", "four_t2", "four_t3"]
+       and all(np.array_equal(item_samples(out, t), four[1, t]) for t in range(3)), "times and channels of NIfTI", r.stderr)
+    labels = (stack[:, :, :] // 64).astype("f4")
+    nifti("grey.nii", stack.astype("u1"), unit=0)
+    r = wu("pack", "--analysis", "objects", "--labels", nifti("labels.nii.gz", labels), "-o", out, path("grey.nii"))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out, key="labels"), labels), "labels as floats of NIfTI", r.stderr)
+    base = stack.astype("u1")
+    for name, change, why in (
+            ("its magic", {"b344": b"abcd"}, "does not say NIfTI-1"), ("two files", {"b344": b"ni1\0"}, "in two files"),
+            ("no axes", {"b40": b"\0\0"}, "number of axes"), ("eight axes", {"b40": b"\x08\0"}, "number of axes"),
+            ("an axis of 0", {"b42": b"\0\0"}, "an axis has no length"), ("a negative axis", {"b44": b"\xff\xff"}, "an axis has no length"),
+            ("too much", {"b42": b"\xff\x7f" * 3}, "ends too early"), ("without end", {"b40": b"\x05\0" + b"\xff\x7f" * 5}, "too many"),
+            ("a sixth axis", {"b40": b"\x06\0", "b52": b"\x02\0"}, "more than the axes"), ("a type", {"b70": b"\x20\0"}, "samples of NIfTI's type 32"),
+            ("bits", {"b72": b"\x10\0"}, "do not agree"), ("place", {"b108": struct.pack("<f", 100)}, "where its samples are"),
+            ("place NaN", {"b108": struct.pack("<f", np.nan)}, "where its samples are"), ("place 1e30", {"b108": struct.pack("<f", 1e30)}, "where its samples are"),
+            ("place beyond", {"b108": struct.pack("<f", 1e6)}, "ends too early"), ("slope", {"b112": struct.pack("<f", np.inf)}, "no number")):
+        refused("NIfTI: " + name, nifti("bad.nii", base, **change), why)
+        if name not in ("too much", "place beyond"):
+            refused("NIfTI in gzip: " + name, nifti("bad.nii.gz", base, **change), why)
+    for f in ("cut.nii", "cut.nii.gz"):
+        whole = open(nifti(f, base, unit=0), "rb").read()
+        for cut in (5, 200, len(whole) // 2, len(whole) - 1):
+            with open(path(f), "wb") as out_file:
+                out_file.write(whole[:cut])
+            refused("NIfTI %s cut at %d" % (f, cut), path(f), "damaged NIfTI" if cut < len(whole) - 1 or f == "cut.nii" else "damaged")
+    with open(path("hurt.nii.gz"), "wb") as f:
+        f.write(whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:])
+    refused("NIfTI whose CRC is wrong", path("hurt.nii.gz"), "damaged NIfTI")
+    with open(path("text.nii.gz"), "wb") as f:
+        f.write(gzip.compress(b"no picture " * 100))
+    refused("another file in gzip", path("text.nii.gz"), "holds no NIfTI-1 picture")
+    brain = data("levelset/colin27_ch2.nii.gz")
+    if brain is not None:
+        raw = gzip.open(brain).read()
+        r = pack(out, brain)
+        ok(r.returncode == 0 and np.array_equal(item_samples(out).ravel(), np.frombuffer(raw, np.uint8, offset=352)), "a head as it is", r.stderr)
 
 
 def can_compress():
@@ -392,10 +619,10 @@ def test_sizes():
     ok(r is not None and "pixel 0.25, 0.2 um (y, x)" in r.stdout, "show has the size of a pixel", r and r.stdout)
 
     series = imagej("t.tif", stack, "TYX", (1, 1))
-    r = pack(out, series, "--spacing", "1,1,1")
-    ok(r.returncode == 0 and "t.tif: says that its pages are a series of times" in r.stderr and "save each as a picture" in r.stderr,
-       "a series of times is told", r.stderr)
-    r = pack(out, tiff("t.ome.tif", stack, photometric="minisblack", metadata={"axes": "TYX"}))
+    r = pack(out, "--stack", series, "--spacing", "1,1,1")
+    ok(r.returncode == 0 and "t.tif: says that its pages are a series of times" in r.stderr and np.array_equal(item_samples(out), stack),
+       "a series of times as a stack", r.stderr)
+    r = pack(out, "--stack", tiff("t.ome.tif", stack, photometric="minisblack", metadata={"axes": "TYX"}), "--spacing", "1,1,1")
     ok(r.returncode == 0 and "series of times" in r.stderr, "the same by OME", r.stderr)
 
 
@@ -478,7 +705,7 @@ def test_colours():
             file.write(text)
         r = pack(out, "--stain", "a", "--stains", path("bad.json"), f)
         ok(r.returncode == 2 and why in r.stderr and r.stderr.count("\n") == 1, "stains refused: " + text, r.stderr)
-    for args, code, why in ((["--stain", "dab"], 1, "go together"), (["--stains", "he"], 1, "go together"), (["--channel", "4"], 1, "--channel 4"),
+    for args, code, why in ((["--stain", "dab"], 1, "go together"), (["--stains", "he"], 1, "go together"), (["--channel", "4"], 2, "has 3 channels; 4 is none of them"), (["--channel", "0"], 1, "--channel 0"), (["--channel", "1x"], 1, "--channel 1x"),
                             (["--stain", "dab", "--stains", "he"], 1, "hematoxylin, eosin"), (["--stain", "dab", "--stains", "hdab", "--channel", "red"], 1, "exclude"),
                             (["--stain", "dab", "--stains", "nothing.json"], 2, "nothing.json"), (["--stain", "dab", "--stains", "hdab", grey], 2, "is grey")):
         r = pack(out, *args, f)
@@ -517,6 +744,11 @@ def test_not_pictures():
         with open(f, "wb") as out:
             out.write(body)
         refused(name, f, "")
+    for magic, what in ((b"%PDF-1.7", "a PDF document, not a PNG, JPEG, TIFF or NIfTI picture; save its"), (b"GIF89a..", "a GIF picture"),
+                        (b"ZISRAWFILE", "a CZI file of Zeiss"), (b"\x1f\x8b\x08" + b"x" * 400, "damaged NIfTI"), (b"PK\3\4....", "a ZIP archive")):
+        with open(path("what.tif"), "wb") as out:
+            out.write(magic)
+        refused("a file that is " + what[:14], path("what.tif"), what)
     refused("nothing there", path("nothing.png"), "No such file")
     os.makedirs(path("hollow"), exist_ok=True)
     refused("an empty folder", path("hollow"), "no .png")
@@ -627,7 +859,7 @@ def test_sources():
     os.makedirs(path("nothing/here"))
     for more in ([], ["--recursive"]):
         r, _ = packed(*more, path("nothing"))
-        ok(r.returncode == 2 and "no .png, .jpg or .tif files in this folder" in r.stderr, "a folder without pictures", r.stderr)
+        ok(r.returncode == 2 and "no .png, .jpg, .tif or .nii files in this folder" in r.stderr, "a folder without pictures", r.stderr)
     save_all(os.path.join("long", *["z" * 200] * 5), {"e.png": GREY})
     r, items = packed(save_all("long/" + "y" * 200, {"d" * 250 + ".png": GREY}), os.path.join(path("long"), *["z" * 200] * 5))
     ok([len(s) for _, s in items] == [5 + 201 + 254, 5 + 5 * 201 + 5], "long paths", r.stderr + str([len(s) for _, s in items]))
@@ -1253,7 +1485,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_sizes, test_micrometres, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

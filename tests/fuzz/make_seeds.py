@@ -46,6 +46,25 @@ def npz():
         yield whole.replace(b"array_1", b"array_0")
 
 
+def nifti():
+    """Small pictures of every type of sample, plain and in gzip, in both orders of bytes; damaged ones."""
+    import gzip
+    import struct
+    for code, bits in ((2, 8), (4, 16), (8, 32), (16, 32), (64, 64), (128, 24), (256, 8), (512, 16), (768, 32), (1024, 64), (1280, 64)):
+        for order, dims in (("<", (3, 5, 4, 3, 1, 1, 1, 1)), (">", (5, 3, 2, 2, 2, 2, 1, 1))):
+            head = bytearray(352)
+            struct.pack_into(order + "i", head, 0, 348)
+            struct.pack_into(order + "8h", head, 40, *dims)
+            struct.pack_into(order + "hh", head, 70, code, bits)
+            struct.pack_into(order + "7f", head, 76, 1, 0.5, 0.5, 2, 1, 1, 1)
+            struct.pack_into(order + "3f", head, 108, 352, 0.5 if bits == 32 else 0, 1)
+            head[123], head[344:348] = 2, b"n+1\0"
+            whole = bytes(head) + bytes(range(97)) * (bits // 8)
+            yield whole
+            yield whole[:380]
+            yield gzip.compress(whole, mtime=0)
+
+
 def validate():
     """Work units of every analysis in units_validate (see fuzz_validate.c), and
     their results."""

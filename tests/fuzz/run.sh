@@ -5,12 +5,17 @@
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
 # beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
-TARGETS="job npz checkpoint validate state"
+TARGETS="job npz checkpoint validate state nifti"
 extra_sources()
 {
     case $1 in
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
     state) (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c) ;;
+    nifti)
+        for f in picture picture_about picture_wanted picture_nifti picture_png; do
+            echo workunits/tools/$f.c
+        done
+        echo tests/fuzz/fuzz_zip.c ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
     validate)
         echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c validator/check/compare.c \

@@ -69,11 +69,13 @@ static void write_page(TIFF *tiff, uint16_t photometric, uint16_t first, uint32_
     assert_int_equal(TIFFWriteDirectory(tiff), 1);
 }
 
+static const wu_picture_want image = { .kind = WU_KIND_IMAGE };
+
 static tc_status open_fails(const fixture *f, const char *word)
 {
     tc_err err = { "" };
     wu_picture *picture = NULL;
-    const tc_status status = wu_picture_open(f->path, false, &picture, &err);
+    const tc_status status = wu_picture_open(f->path, &image, &picture, &err);
     assert_null(picture);
     assert_int_equal(strncmp(err.message, f->path, strlen(f->path)), 0);
     if (strstr(err.message, word) == NULL)
@@ -92,7 +94,7 @@ static void test_png(void **state)
 
     wu_picture *picture = NULL;
     tc_err err = { "" };
-    assert_int_equal(wu_picture_open(f->path, false, &picture, &err), TC_OK);
+    assert_int_equal(wu_picture_open(f->path, &image, &picture, &err), TC_OK);
     const wu_picture_info *seen = wu_picture_get_info(picture);
     assert_string_equal(wu_picture_format(picture), "PNG");
     assert_int_equal(seen->nx, NX);
@@ -127,7 +129,7 @@ static void test_tiff_pages(void **state)
     uint16_t got[NX * NY];
     const uint16_t first[PAGES] = { 2000, 65535 - 3000, 5000 };
     const int step[PAGES] = { 1, -1, 1 };
-    assert_int_equal(wu_picture_open(f->path, false, &picture, &err), TC_OK);
+    assert_int_equal(wu_picture_open(f->path, &image, &picture, &err), TC_OK);
     assert_int_equal(wu_picture_get_info(picture)->nz, PAGES);
     for (size_t page = 0; page < PAGES; page++) {
         assert_int_equal(wu_picture_next(picture, got, &err), TC_OK);
@@ -158,7 +160,7 @@ static void test_tiff_cut(void **state)
         wu_picture *picture = NULL;
         uint16_t got[NX * NY];
         write_file(f->path, bytes, n);
-        tc_status status = wu_picture_open(f->path, false, &picture, &err);
+        tc_status status = wu_picture_open(f->path, &image, &picture, &err);
         if (status == TC_OK)
             status = wu_picture_next(picture, got, &err);
         wu_picture_close(&picture);
@@ -173,8 +175,12 @@ static void test_refused(void **state)
     assert_int_equal(open_fails(f, "No such file"), TC_BAD_INPUT);
     write_file(f->path, "", 0);
     assert_int_equal(open_fails(f, "empty"), TC_BAD_INPUT);
+    write_file(f->path, "XY picture", 10);
+    assert_int_equal(open_fails(f, "is not a PNG, JPEG, TIFF or NIfTI"), TC_BAD_INPUT);
     write_file(f->path, "BM picture", 10);
-    assert_int_equal(open_fails(f, "is not a PNG, JPEG or TIFF"), TC_BAD_INPUT);
+    assert_int_equal(open_fails(f, "is a BMP picture, not a PNG"), TC_BAD_INPUT);
+    write_file(f->path, "%PDF-1.5", 8);
+    assert_int_equal(open_fails(f, "is a PDF document"), TC_BAD_INPUT);
     const fixture folder = { .folder = f->folder, .path = f->folder };
     assert_int_equal(open_fails(&folder, "not a regular file"), TC_BAD_INPUT);
 }
@@ -201,7 +207,7 @@ static void test_limits(void **state)
         TIFFClose(tiff);
         wu_picture *picture = NULL;
         tc_err err = { "" };
-        const tc_status status = wu_picture_open(f->path, false, &picture, &err);
+        const tc_status status = wu_picture_open(f->path, &image, &picture, &err);
         wu_picture_close(&picture);
         if (status != cases[i].expected)
             fail_msg("%u x %u: %s %s", cases[i].nx, cases[i].ny, tc_status_string(status), err.message);

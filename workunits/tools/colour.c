@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/common/real.h"
@@ -119,7 +120,7 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
 
 tc_status wu_colour_choose(const char *channel, const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
-    static const char *const names[][2] = { { "grey", "grey" }, { "red", "1" }, { "green", "2" }, { "blue", "3" } };
+    static const char *const names[] = { "grey", "red", "green", "blue" };
     *out = (wu_colour){ .shown = NULL };
     if ((stain != NULL) != (stains != NULL))
         return tc_fail(err, TC_USAGE, "pack: --stain NAME and --stains he, hdab or FILE.json go together");
@@ -129,18 +130,23 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
         return choose_stain(stain, stains, out, err);
     if (channel == NULL)
         return TC_OK;
-    while (out->channel < 4 && strcmp(channel, names[out->channel][0]) != 0 && strcmp(channel, names[out->channel][1]) != 0)
+    while (out->channel < 4 && strcmp(channel, names[out->channel]) != 0)
         out->channel++;
     out->shown = "--channel";
-    return out->channel < 4 ? TC_OK : tc_fail(err, TC_USAGE, "pack: --channel %s: must be grey, red, green, blue, or 1, 2, 3",
-                                              channel);
+    if (out->channel < 4)
+        return TC_OK;
+    char *end;
+    const unsigned long number = strtoul(channel, &end, 10);
+    out->channel = (unsigned)number;
+    return channel[0] >= '1' && channel[0] <= '9' && *end == '\0' && number <= 65535 ? TC_OK
+         : tc_fail(err, TC_USAGE, "pack: --channel %s: must be grey, red, green, blue, or a number from 1", channel);
 }
 
 static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
 {
     int64_t sum = (int64_t)1 << 31;
     if (!colour->is_stain)
-        return colour->channel > 0 ? rgb[colour->channel - 1] : (uint8_t)((rgb[0] + rgb[1] + rgb[2]) / 3);
+        return (uint8_t)((rgb[0] + rgb[1] + rgb[2]) / 3);
     for (size_t c = 0; c < 3; c++)
         sum += colour->weight[c] * colour->density[rgb[c]];
     return sum < 0 ? 0 : sum >> 32 > 255 ? 255 : (uint8_t)(sum >> 32);

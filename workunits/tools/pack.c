@@ -25,10 +25,11 @@ const char wu_pack_help[] =
     "\n"
     "Packs pictures into a work unit. The job is checked before anything is written.\n"
     "\n"
-    "INPUT is a picture (PNG, JPEG, TIFF) or a folder of pictures. Each picture becomes an\n"
-    "item, named after its file; a TIFF of several pages is a stack. With --stack, a folder\n"
-    "is one stack, and the pictures in it are its slices (slice2 before slice10). Where each\n"
-    "came from, as FOLDER/FILE.png, is kept in the work unit and told by its tables.\n"
+    "INPUT is a picture (PNG, JPEG, TIFF, NIfTI-1) or a folder of pictures. Each picture becomes an\n"
+    "item, named after its file; a file of several pages is a stack, and one of several times gives\n"
+    "an item for each. With --stack, a folder is one stack, and the pictures in it are its slices\n"
+    "(slice2 before slice10), or where their names tell several series one for each; times are\n"
+    "slices, too. Where each item came from, as FOLDER/FILE.png, is kept in the work unit.\n"
     "\n"
     "  --analysis NAME      what is to be computed: glcm, ... (a wrong NAME lists them all)\n"
     "  --preset P           the same as --param preset=P\n"
@@ -39,7 +40,11 @@ const char wu_pack_help[] =
     "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X. Else it is what the\n"
     "                       file says: OME-XML, ImageJ and resolution tags of TIFF, pHYs of PNG\n"
     "                       (but not resolutions of print, as 72 and 300 dpi)\n"
-    "  --channel C          of colours take red, green or blue (1, 2, 3) alone, or grey, (R+G+B)/3\n"
+    "  --scale LO,HI        samples from LO to HI become 0 to 65535, of colours and of 8 bits 0 to 255;\n"
+    "                       what is beyond becomes the nearer of both. Floating-point samples, those of\n"
+    "                       32 bits and RGB of 16 bits need it: without it pack says what range they have\n"
+    "  --channel C          of colours take red, green or blue alone, or grey, (R+G+B)/3; a number takes\n"
+    "                       that channel, from 1, of any TIFF or NIfTI with several\n"
     "  --stain S --stains T of colours take how much there is of a stain, by colour deconvolution:\n"
     "                       hematoxylin or eosin of he, hematoxylin or dab of hdab, or one of a file\n"
     "                       {\"NAME\": [R,G,B], ...} of optical densities; 170 a unit of density, 255\n"
@@ -59,11 +64,11 @@ const char wu_pack_help[] =
     "  --split N            several work units of N items each: WU_0001.zip, WU_0002.zip, ...\n"
     "  -o, --output WU.zip  the file to write; an older one is replaced\n"
     "\n"
-    "Taken as they are: grey of 8 and 16 bits, RGB of 8 bits. Grey of 1, 2, 4 bits is spread\n"
-    "over 0..255, palettes become grey or RGB, TIFF's min-is-white is inverted, transparency\n"
-    "is dropped with a note. Stacks are grey: colour slices become (R+G+B)/3. Refused: RGB of\n"
-    "16 bits, CMYK, signed, 32-bit and floating-point samples, TIFF compressed otherwise than\n"
-    "by LZW, deflate, PackBits, JPEG or CCITT, and damaged files.\n"
+    "Taken as they are: grey of 8 to 16 bits, RGB of 8 bits, signed samples if none is negative.\n"
+    "Grey of 1, 2, 4 bits is spread over 0..255, palettes become grey or RGB, TIFF's min-is-white is\n"
+    "inverted, transparency is dropped with a note. Stacks are grey: colour slices become (R+G+B)/3.\n"
+    "Refused: CMYK, TIFF compressed otherwise than by LZW, deflate, PackBits, JPEG or CCITT, and\n"
+    "damaged files.\n"
     "\n"
     "The same input gives the same bytes, whenever and wherever it is packed.\n";
 
@@ -72,6 +77,7 @@ typedef struct pack_options {
     json_t *parameters;        /* owned */
     const char *params_file;
     double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
+    double scale[2];           /* what becomes black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels;
     bool stacks, recursive, skip_bad;
@@ -141,6 +147,19 @@ static tc_status take_preset(void *to, const char *text, tc_err *err)
     return set_param(to, "preset", 6, text, err);
 }
 
+static tc_status take_scale(void *to, const char *text, tc_err *err)
+{
+    pack_options *const o = to;
+    char *end = NULL;
+    o->scale[0] = strtod(text, &end);
+    const bool two = end != text && *end == ',';
+    const char *const second = two ? end + 1 : text;
+    o->scale[1] = strtod(second, &end);
+    if (!two || end == second || *end != '\0' || !isfinite(o->scale[0]) || !isfinite(o->scale[1] - o->scale[0]) || o->scale[1] <= o->scale[0])
+        return tc_fail(err, TC_USAGE, "pack: --scale %s: must be two numbers LO,HI, LO below HI: what becomes black and white", text);
+    return TC_OK;
+}
+
 static tc_status take_spacing(void *to, const char *text, tc_err *err)
 {
     pack_options *o = to;
@@ -172,6 +191,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
         { "params", 0, TC_TAKE, .to = o, .take = take_params },
         { "param", 0, TC_TAKE, .to = o, .take = take_param },
         { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
+        { "scale", 0, TC_TAKE, .to = o, .take = take_scale },
         { "channel", 0, TC_TEXT, .to = &o->channel },
         { "stain", 0, TC_TEXT, .to = &o->stain },
         { "stains", 0, TC_TEXT, .to = &o->stains },
@@ -234,8 +254,8 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
         wu_source *const source = &sources->items[i];
         if (source->fault != NULL)
             continue;
-        source->colour = colour;
-        if (source->pages.info.channels == 1 && (colour->is_stain || colour->channel > 0))
+        source->colour = colour->channel > 0 ? NULL : colour;
+        if (colour->is_stain ? source->pages.info.channels == 1 : colour->channel > 0 && !source->pages.info.chosen)
             status = wu_source_keep_fault(source, tc_fail(err, TC_BAD_INPUT, "%s: is grey, but %s is for colours",
                                                           source->pages.files[0], colour->shown), err);
     }
@@ -527,6 +547,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     sources.max_pixels = o.max_pixels;
+    sources.want = (wu_picture_want){ .channel = colour.channel, .scaled = o.scale[1] > o.scale[0], .lo = o.scale[0], .hi = o.scale[1] };
     if (status == TC_OK)
         status = wu_sources_find(o.inputs, o.n_inputs, o.stacks, o.recursive, o.mask, &sources, err);
     if (status == TC_OK && o.labels != NULL)

@@ -89,8 +89,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
     if (status != TC_OK)
         return status;
     char text[400];
-    tell(&told[TIMES], "says that its pages are a series of times; they are packed as the slices of a stack. If they "
-         "are to be looked at one by one, save each as a picture");
+    tell(&told[TIMES], "says that its pages are a series of times; with --stack they are the slices of a stack, without it "
+         "an item each");
     tell(&told[TURNED], "says (Exif) that it is to be shown turned or mirrored; it is packed as it is stored, and so "
          "are places counted. If that matters, save it turned");
     if (told[OTHER_SIZE].n > 0)

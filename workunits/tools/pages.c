@@ -70,7 +70,7 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     else if (reader->next_file == 0 && reader->kind == WU_KIND_IMAGE)
         reader->item->survey = (an_survey){ .lo = UINT32_MAX };
     const char *path = pages->files[reader->next_file++];
-    const tc_status status = wu_picture_open(path, pages->labels, &reader->picture, err);
+    const tc_status status = wu_picture_open(path, &pages->want, &reader->picture, err);
     if (status != TC_OK)
         return status;
     const wu_picture_info *now = wu_picture_get_info(reader->picture);

@@ -25,11 +25,39 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
         { { 'M', 'M', 0, 42 }, 4, &wu_picture_tiff },
         { { 'I', 'I', 43, 0 }, 4, &wu_picture_tiff },   /* BigTIFF */
         { { 'M', 'M', 0, 43 }, 4, &wu_picture_tiff },
+        { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti },     /* 348, the bytes of its header */
+        { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti },
+        { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti },     /* gzip */
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (n >= table[i].n && memcmp(magic, table[i].bytes, table[i].n) == 0)
             return table[i].decoder;
     return NULL;
+}
+
+/* What other files are that people have: told by their first bytes, with what helps. */
+static tc_status refuse_kind(const wu_picture *picture, const unsigned char *magic, size_t n, tc_err *err)
+{
+    static const char convert[] = "save it as PNG or TIFF", fiji[] = "Fiji (File > Import > Bio-Formats) saves it as TIFF";
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *what, *cure;
+    } known[] = {
+        { "%PDF", 4, "a PDF document", "save its pictures as PNG or TIFF" },
+        { "GIF8", 4, "a GIF picture", convert }, { "BM", 2, "a BMP picture", convert },
+        { "RIFF", 4, "a WebP picture or a film", convert }, { "ZISRAWFI", 8, "a CZI file of Zeiss", fiji },
+        { "\xda\xce\xbe\x0a", 4, "an ND2 file of Nikon", fiji }, { "p\0\0\0", 4, "a LIF file of Leica", fiji },
+        { "\xd0\xcf\x11\xe0", 4, "an Office document, or a file of a microscope (OIB, ZVI)", fiji },
+        { "\x89HDF", 4, "an HDF5 file", fiji }, { "\x5c\2\0\0", 4, "a NIfTI-2 file", "save it as NIfTI-1" },
+        { "PK\3\4", 4, "a ZIP archive, or an Office document", "unpack its pictures" },
+        { "<svg", 4, "an SVG drawing", convert }, { "<?xm", 4, "an XML file", convert }, { "\0\0\0\x0cjP  ", 8, "a JPEG 2000 picture", convert },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (n >= known[i].n && memcmp(magic, known[i].bytes, known[i].n) == 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: is %s, not a PNG, JPEG, TIFF or NIfTI picture; %s", picture->path,
+                           known[i].what, known[i].cure);
+    return tc_fail(err, TC_BAD_INPUT, "%s: is not a PNG, JPEG, TIFF or NIfTI picture", picture->path);
 }
 
 /* Looks before it opens: opening a pipe would wait for a writer. */
@@ -54,18 +82,18 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: the file is empty", picture->path);
     picture->decoder = find_decoder(magic, n);
     if (picture->decoder == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is not a PNG, JPEG or TIFF picture", picture->path);
+        return refuse_kind(picture, magic, n, err);
     rewind(picture->file);
     return TC_OK;
 }
 
-tc_status wu_picture_open(const char *path, bool labels, wu_picture **out, tc_err *err)
+tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out, tc_err *err)
 {
     *out = NULL;
     wu_picture *picture = calloc(1, sizeof *picture);
     if (picture == NULL)
         return tc_no_memory(err, path);
-    picture->labels = labels;
+    picture->want = *want;
     picture->path = strdup(path);
     if (picture->path == NULL) {
         wu_picture_close(&picture);
@@ -75,11 +103,13 @@ tc_status wu_picture_open(const char *path, bool labels, wu_picture **out, tc_er
     if (status == TC_OK)
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
-        picture->info.nz = 1;
-        picture->about = (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .images = 1, .orientation = 1 };
+        picture->n_pages = 1;
+        picture->about = (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .images = 1, .series = 1, .orientation = 1 };
         status = picture->decoder->open(picture, err);
         wu_about_check(&picture->about);
     }
+    if (status == TC_OK)
+        status = wu_picture_settle(picture, err);
     if (status != TC_OK)
         wu_picture_close(&picture);
     *out = picture;
@@ -94,6 +124,7 @@ void wu_picture_close(wu_picture **picture)
         (*picture)->decoder->close(*picture);
     if ((*picture)->file != NULL)
         fclose((*picture)->file);
+    free((*picture)->raw);
     free((*picture)->path);
     free(*picture);
     *picture = NULL;
@@ -119,19 +150,41 @@ size_t wu_picture_page_bytes(const wu_picture_info *info)
     return (size_t)info->nx * info->ny * info->channels * (info->bits / 8);
 }
 
+static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
+{
+    const uint64_t page = picture->first_page + picture->pages_read * picture->page_step;
+    if (wu_picture_is_plain(picture))
+        return picture->decoder->next(picture, page, pixels, err);
+    if (picture->raw == NULL)
+        picture->raw = malloc(wu_picture_raw_bytes(picture));
+    if (picture->raw == NULL)
+        return tc_no_memory(err, picture->path);
+    const tc_status status = picture->decoder->next(picture, page, picture->raw, err);
+    return status == TC_OK ? wu_picture_convert(picture, picture->raw, pixels, err) : status;
+}
+
+static void write_note(wu_picture *picture)
+{
+    const char *const notes[] = {
+        picture->alpha_dropped ? "partly transparent: the transparency was dropped, the colours under it were kept" : NULL,
+        picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
+        picture->not_numbers ? "samples that are no number (NaN) became 0" : NULL,
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
+        if (notes[i] != NULL)
+            n += (size_t)snprintf(picture->note + n, sizeof picture->note - n, "%s%s", n > 0 ? "; " : "", notes[i]);
+}
+
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
 {
     if (picture->pages_read >= picture->info.nz)
         return tc_fail(err, TC_INTERNAL, "%s: page %u was asked for, there are %u", picture->path,
                        picture->pages_read + 1, picture->info.nz);
-    const tc_status status = picture->decoder->next(picture, pixels, err);
+    const tc_status status = decode(picture, pixels, err);
     if (status == TC_OK)
         picture->pages_read++;
-    snprintf(picture->note, sizeof picture->note, "%s%s%s",
-             picture->alpha_dropped ? "partly transparent: the transparency was dropped, "
-                                      "the colours under it were kept" : "",
-             picture->alpha_dropped && picture->pages_skipped ? "; " : "",
-             picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : "");
+    write_note(picture);
     return status;
 }
 
@@ -152,11 +205,4 @@ tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t heig
     picture->info.nx = (uint32_t)width;
     picture->info.ny = (uint32_t)height;
     return TC_OK;
-}
-
-tc_status wu_picture_refuse_rgb16(const wu_picture *picture, tc_err *err)
-{
-    return tc_fail(err, TC_BAD_INPUT,
-                   "%s: is RGB of 16 bits a sample, which a work unit cannot hold without loss; "
-                   "convert it to RGB of 8 bits or to grey of 16 bits first", picture->path);
 }

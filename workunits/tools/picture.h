@@ -1,5 +1,5 @@
 /*
- * Picture files of the admin's side: PNG, JPEG and TIFF, told apart by their
+ * Picture files of the admin's side: PNG, JPEG, TIFF and NIfTI-1, told apart by their
  * first bytes, never by their names. A file is read page by page, so that a
  * stack needs the memory of one slice.
  *
@@ -10,19 +10,22 @@
  *         other palette becomes RGB.
  *   JPEG  grey, or RGB from YCbCr. CMYK is refused. A JPEG whose data are
  *         damaged is refused even where the decoder could guess the rest.
- *   TIFF  grey as for PNG (min-is-white inverted), RGB of 8 bits, palettes of
- *         up to 8 bits; strips or tiles, any compression that libtiff has.
+ *   TIFF  grey as for PNG (min-is-white inverted; 9 to 16 bits as they are), RGB, palettes of
+ *         up to 8 bits; strips or tiles, the usual compressions.
  *         Several pages are a stack and must agree in size and type; pages
- *         marked as thumbnails or transparency masks are left out. Signed,
- *         floating-point and 32-bit samples are refused, and so are files
- *         whose description says that channels or times are interleaved.
+ *         marked as thumbnails or transparency masks are left out.
+ *   NIfTI (.nii, .nii.gz): slices along z, rows along y as they are stored; RGB of 8 bits.
  *
- * A label picture is one whose values are numbers of objects: TIFF of 32 bits a sample is
- * taken as well, signed or floating-point too where all values are whole and not negative,
+ * Samples are taken as they are where 8 or 16 bits without a sign hold them: signed ones, too, if
+ * none is negative. Floating-point samples, those of 32 and 64 bits, NIfTI's with a slope and
+ * RGB of 16 bits need a scale (wu_picture_want). Pages of several channels, by OME, ImageJ or NIfTI, need one
+ * to be chosen; pages of several times are a series.
+ *
+ * A mask is what is not 0. A label picture is one whose values are numbers of objects: of 32 bits, too,
+ * signed or floating-point where all values are whole and not negative,
  * and grey of 1, 2, 4 bits is not spread in TIFF.
  *
- * RGB of 16 bits is refused, because a work unit could hold it only by
- * dropping half of every sample. Alpha is dropped; wu_picture_note tells
+ * Alpha is dropped; wu_picture_note tells
  * whether any of it was not opaque. Gamma, ICC profiles and orientation tags
  * change nothing: samples are taken as they are stored. wu_picture_get_about has
  * the orientation and the size of a pixel.
@@ -35,33 +38,49 @@
 
 #include "app/base/status.h"
 
+/* What pages are of an item. */
+typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
+
+/* What a file is to be read as. */
+typedef struct wu_picture_want {
+    wu_kind kind;
+    unsigned channel;    /* from 1: that one alone, where there are several; 0: not said */
+    unsigned long time;  /* from 1: the pages of this one, of a series. 0: of the first, or of all if each has one page */
+    bool scaled;         /* lo becomes 0 and hi, which is more, the largest value */
+    double lo, hi;
+} wu_picture_want;
+
 typedef struct wu_picture_info {
     uint32_t nx, ny;     /* width and height: 1..WU_MAX_SIDE */
     uint32_t nz;         /* pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
     unsigned bits;       /* 8 or 16 per sample; of labels also 32 */
     unsigned channels;   /* 1 grey, 3 RGB (8 bits only) */
+    bool chosen;         /* it is the channel that is wanted, of several */
 } wu_picture_info;
 
 /* What the file says of its picture beside the samples. */
 typedef struct wu_picture_about {
     double um[3];        /* z, y, x of a voxel in micrometres; x 0: nothing is said, z 0: not of z */
     unsigned long channels, frames, slices, images;    /* 1 where nothing is said; images: all of them */
+    unsigned long series;   /* pictures that OME-XML tells of; 1 where nothing is said */
+    char order[4];       /* of pages: c, t and z, the one that changes first in front */
+    bool irregular;      /* OME-XML lists its pages in another order */
     unsigned orientation;   /* Exif's: 1 as it is stored, 2 to 8 turned or mirrored */
     double unit_um;      /* of the resolution, where a text says it; 0: none does */
 } wu_picture_about;
 
 typedef struct wu_picture wu_picture;
 
-/* Opens a picture, or a label picture, and reads what its header says (of every page). Messages
+/* Opens a picture and reads what its header says (of every page). Messages
  * begin with the path. TC_BAD_INPUT for a file that cannot be opened, is no
  * picture, or has a type that a work unit cannot hold. On success *out is the
  * caller's, to be freed with wu_picture_close. */
-tc_status wu_picture_open(const char *path, bool labels, wu_picture **out, tc_err *err);
+tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out, tc_err *err);
 
 /* Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
 const wu_picture_about *wu_picture_get_about(const wu_picture *picture);
-/* "PNG", "JPEG" or "TIFF". */
+/* "PNG", "JPEG", "TIFF" or "NIfTI". */
 const char *wu_picture_format(const wu_picture *picture);
 
 /* Bytes of one page; never overflows, given the limits above. */

@@ -38,7 +38,8 @@ static const char *after(const char *text, const char *key)
 static unsigned long count_after(const char *text, const char *key)
 {
     const char *const at = after(text, key);
-    return at == NULL ? 1 : strtoul(at, NULL, 10);
+    const unsigned long n = at == NULL ? 1 : strtoul(at, NULL, 10);
+    return n == 0 ? 1 : n;
 }
 
 static double number_after(const char *text, const char *key)
@@ -56,24 +57,71 @@ static void read_imagej(const char *text, wu_picture_about *out)
     out->frames = count_after(text, "\nframes=");
     out->slices = count_after(text, "\nslices=");
     out->images = count_after(text, "\nimages=");
+    memcpy(out->order, "czt", sizeof out->order);
     out->unit_um = um;
     if (um > 0)
         out->um[0] = number_after(text, "\nspacing=") * um;
 }
 
+/* The tag that begins at `at`, of at most `room` - 1 bytes, in `out`; longer ones are cut. */
+static void copy_tag(const char *at, char *out, size_t room)
+{
+    const size_t n = strcspn(at, ">");
+    snprintf(out, room, "%.*s", (int)(n < room ? n : room - 1), at);
+}
+
+/* DimensionOrder has all five axes; x and y come first. */
+static void read_order(const char *pixels, wu_picture_about *out)
+{
+    const char *const text = after(pixels, " DimensionOrder=\"XY");
+    size_t n = 0;
+    for (; text != NULL && n < 3 && strchr("CTZ", text[n]) != NULL && text[n] != '\0'; n++)
+        out->order[n] = (char)(text[n] + ('a' - 'A'));
+    if (n < 3 || out->order[0] == out->order[1] || out->order[1] == out->order[2] || out->order[0] == out->order[2])
+        memcpy(out->order, "czt", sizeof out->order);
+}
+
+/* The page that a TiffData element should name. */
+static unsigned long page_of(const char *data, const wu_picture_about *about)
+{
+    unsigned long page = 0, stride = 1;
+    for (const char *axis = about->order; *axis != '\0'; axis++) {
+        const char *const first = after(data, *axis == 'c' ? " FirstC=\"" : *axis == 't' ? " FirstT=\"" : " FirstZ=\"");
+        page += stride * (first == NULL ? 0 : strtoul(first, NULL, 10));
+        stride *= *axis == 'c' ? about->channels : *axis == 't' ? about->frames : about->slices;
+    }
+    return page;
+}
+
+/* What the first Pixels element says, and whether the pages are in its order. */
 static void read_ome(const char *text, wu_picture_about *out)
 {
     static const struct { const char *size, *unit; } keys[3] = {
         { " PhysicalSizeZ=\"", " PhysicalSizeZUnit=\"" }, { " PhysicalSizeY=\"", " PhysicalSizeYUnit=\"" },
         { " PhysicalSizeX=\"", " PhysicalSizeXUnit=\"" },
     };
-    out->channels = count_after(text, " SizeC=\"");
-    out->frames = count_after(text, " SizeT=\"");
-    out->slices = count_after(text, " SizeZ=\"");
+    char pixels[2048], data[256];
+    const char *const begin = strstr(text, "<Pixels "), *at;
+    if (begin == NULL)
+        return;
+    copy_tag(begin, pixels, sizeof pixels);
+    out->channels = count_after(pixels, " SizeC=\"");
+    out->frames = count_after(pixels, " SizeT=\"");
+    out->slices = count_after(pixels, " SizeZ=\"");
+    read_order(pixels, out);
     for (int i = 0; i < 3; i++) {
-        const char *const unit = after(text, keys[i].unit);
-        out->um[i] = number_after(text, keys[i].size) * (unit == NULL ? 1 : micrometres(unit, "\""));
+        const char *const unit = after(pixels, keys[i].unit);
+        out->um[i] = number_after(pixels, keys[i].size) * (unit == NULL ? 1 : micrometres(unit, "\""));
     }
+    const char *const next = strstr(begin + 1, "<Pixels "), *const end = next != NULL ? next : begin + strlen(begin);
+    for (at = begin; (at = strstr(at + 1, "<TiffData ")) != NULL && at < end; ) {
+        copy_tag(at, data, sizeof data);
+        const char *const page = after(data, " IFD=\"");
+        if (page != NULL && strtoul(page, NULL, 10) != page_of(data, out))
+            out->irregular = true;
+    }
+    for (at = next; at != NULL; at = strstr(at + 1, "<Pixels "))
+        out->series++;
 }
 
 void wu_about_description(const char *text, wu_picture_about *out)

@@ -1,5 +1,5 @@
 /*
- * Between picture.c and the three decoders: what a decoder is.
+ * Between picture.c and the decoders: what a decoder is.
  */
 #ifndef WU_PICTURE_FORMAT_H
 #define WU_PICTURE_FORMAT_H
@@ -9,15 +9,31 @@
 
 #include "workunits/tools/picture.h"
 
+/* Samples as a decoder gives them, in the order of the host's bytes. */
+typedef enum wu_sample_type { WU_SAMPLE_UNSIGNED, WU_SAMPLE_SIGNED, WU_SAMPLE_FLOAT } wu_sample_type;
+
+typedef struct wu_samples {
+    wu_sample_type type;
+    unsigned bits;                           /* 8, 16, 32 or 64 */
+    unsigned channels;                       /* of a pixel, interleaved, without alpha */
+    bool rgb;                                /* three of them are colours */
+    double slope, offset;                    /* a value is slope * sample + offset; slope 0: it is the sample */
+} wu_samples;
+
 struct wu_picture {
     char *path;                              /* owned */
     FILE *file;                              /* at its beginning; not used for TIFF */
     const struct wu_picture_decoder *decoder;
     void *state;                             /* the decoder's own */
-    wu_picture_info info;
+    wu_picture_want want;
+    wu_picture_info info;                    /* nx, ny are set by open, the rest by wu_picture_settle */
+    wu_samples samples;                      /* set by open */
     wu_picture_about about;                  /* set by open */
-    bool labels;                             /* it is a label picture */
+    uint64_t n_pages;                        /* set by open: of the file, whatever they are of */
+    uint64_t first_page, page_step;          /* those that are wanted */
     uint32_t pages_read;
+    void *raw;                               /* a page as decoded, where it is not one as wanted; owned */
+    bool not_numbers;                        /* there were NaN */
     bool alpha_dropped;                      /* alpha that was not opaque */
     bool pages_skipped;                      /* thumbnails, masks */
     char note[200];
@@ -25,10 +41,10 @@ struct wu_picture {
 
 typedef struct wu_picture_decoder {
     const char *name;
-    /* Sets state and info. On failure `close` is called all the same. */
+    /* Sets state and what is said above. On failure `close` is called all the same. */
     tc_status (*open)(wu_picture *picture, tc_err *err);
-    /* Decodes page number pages_read. */
-    tc_status (*next)(wu_picture *picture, void *pixels, tc_err *err);
+    /* Decodes page `page` of the file, which is after the one before, into nx * ny pixels of samples. */
+    tc_status (*next)(wu_picture *picture, uint64_t page, void *samples, tc_err *err);
     /* Frees state, which may be NULL. */
     void (*close)(wu_picture *picture);
 } wu_picture_decoder;
@@ -36,12 +52,21 @@ typedef struct wu_picture_decoder {
 extern const wu_picture_decoder wu_picture_png;
 extern const wu_picture_decoder wu_picture_jpeg;
 extern const wu_picture_decoder wu_picture_tiff;
+extern const wu_picture_decoder wu_picture_nifti;
 
 /* Fills info.nx and info.ny after a check against the limits. */
 tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t height, tc_err *err);
 
-/* TC_BAD_INPUT with a message that says what to do about 16-bit colour. */
-tc_status wu_picture_refuse_rgb16(const wu_picture *picture, tc_err *err);
+/* --- from what is there to what is wanted (picture_wanted.c) ------------------------------- */
+
+/* After open: the pages, channel and type of sample that are wanted. */
+tc_status wu_picture_settle(wu_picture *picture, tc_err *err);
+/* Whether samples are as wanted. If not: bytes of the page as decoded, and what makes it one as wanted. */
+bool wu_picture_is_plain(const wu_picture *picture);
+size_t wu_picture_raw_bytes(const wu_picture *picture);
+tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err);
+/* Reads the pages, for the error that their samples need a scale: it tells their range. */
+tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* --- what files say beside their samples (picture_about.c) ----------------------------- */
 

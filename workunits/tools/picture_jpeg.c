@@ -58,12 +58,12 @@ static tc_status choose_colours(wu_picture *picture, tc_err *err)
     switch (state->jpeg.jpeg_color_space) {
     case JCS_GRAYSCALE:
         state->jpeg.out_color_space = JCS_GRAYSCALE;
-        picture->info.channels = 1;
+        picture->samples = (wu_samples){ .bits = 8, .channels = 1 };
         return TC_OK;
     case JCS_YCbCr:
     case JCS_RGB:
         state->jpeg.out_color_space = JCS_RGB;
-        picture->info.channels = 3;
+        picture->samples = (wu_samples){ .bits = 8, .channels = 3, .rgb = true };
         return TC_OK;
     case JCS_CMYK:
     case JCS_YCCK:
@@ -98,22 +98,22 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
                                                  state->jpeg.image_height, err);
     if (status != TC_OK)
         return status;
-    picture->info.bits = 8;
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next)
         if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
             wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
     return choose_colours(picture, err);
 }
 
-static tc_status next_jpeg(wu_picture *picture, void *pixels, tc_err *err)
+static tc_status next_jpeg(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
     jpeg_state *state = picture->state;
-    const size_t row_bytes = (size_t)picture->info.nx * picture->info.channels;
+    const size_t row_bytes = (size_t)picture->info.nx * picture->samples.channels;
+    (void)page;
     if (setjmp(state->jump) != 0)
         return fail_jpeg(picture, err);
     jpeg_start_decompress(&state->jpeg);
     while (state->jpeg.output_scanline < state->jpeg.output_height) {
-        JSAMPROW row = (JSAMPROW)pixels + state->jpeg.output_scanline * row_bytes;
+        JSAMPROW row = (JSAMPROW)samples + state->jpeg.output_scanline * row_bytes;
         jpeg_read_scanlines(&state->jpeg, &row, 1);
     }
     jpeg_finish_decompress(&state->jpeg);

@@ -41,20 +41,18 @@ static tc_status open_png(wu_picture *picture, tc_err *err)
     tc_status status = wu_png_convert_info(read_file, picture->file, picture->path, &info, err);
     if (status == TC_OK)
         status = wu_picture_set_size(picture, info.width, info.height, err);
-    if (status == TC_OK && info.channels == 3 && info.bits == 16)
-        return wu_picture_refuse_rgb16(picture, err);
-    picture->info.bits = info.bits;
-    picture->info.channels = info.channels;
+    picture->samples = (wu_samples){ .bits = info.bits, .channels = info.channels, .rgb = true };
     read_about(picture);
     return status;
 }
 
-static tc_status next_png(wu_picture *picture, void *pixels, tc_err *err)
+static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
-    const wu_png_info info = { .width = picture->info.nx, .height = picture->info.ny, .bits = picture->info.bits,
-                               .channels = picture->info.channels };
+    const wu_png_info info = { .width = picture->info.nx, .height = picture->info.ny, .bits = picture->samples.bits,
+                               .channels = picture->samples.channels };
+    (void)page;
     rewind(picture->file);
-    return wu_png_convert(read_file, picture->file, picture->path, &info, pixels, &picture->alpha_dropped, err);
+    return wu_png_convert(read_file, picture->file, picture->path, &info, samples, &picture->alpha_dropped, err);
 }
 
 static void close_png(wu_picture *picture)

@@ -9,12 +9,13 @@
 
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
+enum { MAX_PAGES = 1 << 20 };
 
 /* How the samples of one page lie in the file. */
 typedef struct tiff_layout {
-    wu_picture_info info;        /* nz unused */
-    unsigned bits;               /* 1, 2, 4, 8, 16 or 32 in the file */
-    bool is_float;
+    uint32_t nx, ny;
+    wu_samples out;              /* as they are decoded */
+    unsigned bits;               /* 1, 2, 4, 8 to 16, 32 or 64 in the file */
     unsigned samples;            /* per pixel, alpha included */
     bool planar;                 /* one plane after the other */
     bool inverted;               /* min is white */
@@ -26,6 +27,7 @@ typedef struct tiff_layout {
 typedef struct tiff_state {
     TIFF *tiff;
     tiff_layout layout;          /* of the page the file stands at */
+    uint64_t page;               /* its number, thumbnails aside */
     bool decoding;               /* warnings are damage from here on */
     bool damaged;
     char message[300];
@@ -76,22 +78,16 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
 
 /* --- what tags say beside the pages --------------------------------------------- */
 
-/* ImageJ and OME write pages of several channels and times one after the
- * other; read as a stack they would be nonsense. */
-static tc_status check_about(const wu_picture *picture, tc_err *err)
+static tc_status check_about(wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    const wu_picture_about *const about = &picture->about;
-    if (about->channels > 1 && state->layout.samples == 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu channels as pages; save one channel "
-                       "to a file of its own", picture->path, about->channels);
-    if (about->frames > 1 && about->slices > 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu times of %lu slices as pages; save one "
-                       "time to a file of its own", picture->path, about->frames, about->slices);
-    if (about->images > 1 && picture->info.nz == 1 && state->layout.samples == 1)
+    wu_picture_about *const about = &picture->about;
+    if (about->images > 1 && picture->n_pages == 1 && state->layout.samples == 1)
         return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu pictures, but lists one "
                        "(an ImageJ file of over 4 GB); save it as single slices", picture->path,
                        about->images);
+    if (about->channels % state->layout.out.channels == 0)      /* the samples of a pixel count as channels */
+        about->channels /= state->layout.out.channels;
     return TC_OK;
 }
 
@@ -116,7 +112,7 @@ static tc_status read_about(wu_picture *picture, tc_err *err)
 static tc_status refuse(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: is a TIFF %s, which a work unit cannot hold; "
-                   "convert it to grey of 8 or 16 bits or RGB of 8 bits first", picture->path, what);
+                   "save it as grey or RGB of 8 or 16 bits", picture->path, what);
 }
 
 static tc_status read_palette(const wu_picture *picture, tiff_layout *layout, tc_err *err)
@@ -141,7 +137,7 @@ static tc_status read_palette(const wu_picture *picture, tiff_layout *layout, tc
         c[2] = (uint8_t)(blue[i] >> shift);
         grey = grey && c[0] == c[1] && c[1] == c[2];
     }
-    layout->info.channels = grey ? 1 : 3;
+    layout->out = (wu_samples){ .bits = 8, .channels = grey ? 1 : 3, .rgb = true };
     layout->palette = true;
     return TC_OK;
 }
@@ -157,10 +153,10 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &n_extra, &extra);
 
     unsigned file_channels = 1;
-    layout->info.channels = 1;
+    const bool labels = picture->want.kind == WU_KIND_LABELS;
     switch (photometric) {
     case PHOTOMETRIC_MINISWHITE:
-        layout->inverted = !picture->labels;
+        layout->inverted = !labels && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
         break;
     case PHOTOMETRIC_MINISBLACK:
         break;
@@ -170,12 +166,11 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         /* fall through */
     case PHOTOMETRIC_RGB:
-        file_channels = layout->info.channels = 3;
-        if (layout->bits == 16)
-            return wu_picture_refuse_rgb16(picture, err);
+        file_channels = 3;
+        layout->out.rgb = true;
         break;
     case PHOTOMETRIC_PALETTE:
-        if (picture->labels)
+        if (labels)
             break;
         if (layout->bits > 8)
             return refuse(picture, "with a palette of 16 bits", err);
@@ -186,10 +181,8 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
     if (layout->samples == file_channels + 1 && n_extra == 1
         && (extra[0] != EXTRASAMPLE_UNSPECIFIED || file_channels == 3))
         layout->has_alpha = true;
-    else if (layout->samples != file_channels)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; save one channel to a file "
-                       "of its own", picture->path, layout->samples);
-    return photometric == PHOTOMETRIC_PALETTE && !picture->labels ? read_palette(picture, layout, err) : TC_OK;
+    layout->out.channels = layout->samples - layout->has_alpha;
+    return photometric == PHOTOMETRIC_PALETTE && !labels ? read_palette(picture, layout, err) : TC_OK;
 }
 
 /* libtiff has many more codecs, some little used and less tested; pictures may be strangers'. */
@@ -217,6 +210,30 @@ static tc_status check_codec(const wu_picture *picture, tc_err *err)
                    codec);
 }
 
+/* Samples of up to 16 bits become 8 or 16; the others are taken as they are. */
+static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    const unsigned bits = layout->bits;
+    const bool whole = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    layout->out.bits = bits <= 8 ? 8 : bits <= 16 ? 16 : bits;
+    switch (tag16(state->tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT)) {
+    case SAMPLEFORMAT_UINT:
+    case SAMPLEFORMAT_VOID:
+        layout->out.type = WU_SAMPLE_UNSIGNED;
+        return bits == 1 || bits == 2 || bits == 4 || (bits >= 8 && bits <= 16) || whole
+             ? TC_OK : refuse(picture, "of an unusual number of bits a sample", err);
+    case SAMPLEFORMAT_INT:
+        layout->out.type = WU_SAMPLE_SIGNED;
+        return whole ? TC_OK : refuse(picture, "of an unusual number of bits a sample", err);
+    case SAMPLEFORMAT_IEEEFP:
+        layout->out.type = WU_SAMPLE_FLOAT;
+        return bits == 32 || bits == 64 ? TC_OK : refuse(picture, "of floating-point samples of unusual size", err);
+    default:
+        return refuse(picture, "of complex samples", err);
+    }
+}
+
 static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -230,32 +247,19 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
         status = check_codec(picture, err);
     if (status != TC_OK)
         return status;
-    layout->info.nx = width;
-    layout->info.ny = height;
-
+    layout->nx = width;
+    layout->ny = height;
     layout->bits = tag16(tiff, TIFFTAG_BITSPERSAMPLE, 1);
     layout->samples = tag16(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
-    const uint16_t sample_format = tag16(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
-    const bool labels = picture->labels && layout->bits == 32 && layout->samples == 1;
-    layout->is_float = labels && sample_format == SAMPLEFORMAT_IEEEFP;
-    if (sample_format == SAMPLEFORMAT_IEEEFP && !labels)
-        return refuse(picture, "of floating-point samples", err);
-    if (sample_format == SAMPLEFORMAT_INT && !labels)
-        return refuse(picture, "of signed samples", err);
-    if (sample_format > SAMPLEFORMAT_VOID)
-        return refuse(picture, "of complex samples", err);
-    if (layout->bits > 16 && !labels)
-        return refuse(picture, "of more than 16 bits a sample", err);
-    if (layout->bits != 1 && layout->bits != 2 && layout->bits != 4 && layout->bits != 8
-        && layout->bits != 16 && !labels)
-        return refuse(picture, "of an unusual number of bits a sample", err);
     uint32_t depth = 1;
     if (TIFFGetField(tiff, TIFFTAG_IMAGEDEPTH, &depth) == 1 && depth != 1)
         return refuse(picture, "with volumes as pages", err);
-    layout->info.bits = layout->bits >= 16 ? layout->bits : 8;
+    if (layout->samples == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: no samples", picture->path);
     layout->planar = layout->samples > 1
         && tag16(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
-    return read_colours(picture, layout, err);
+    status = read_type(picture, layout, err);
+    return status == TC_OK ? read_colours(picture, layout, err) : status;
 }
 
 /* --- pages ------------------------------------------------------------------------ */
@@ -311,6 +315,12 @@ static tc_status next_directory(wu_picture *picture, bool *found, tc_err *err)
     return TC_OK;
 }
 
+static bool is_alike(const tiff_layout *a, const tiff_layout *b)
+{
+    return a->nx == b->nx && a->ny == b->ny && a->out.type == b->out.type && a->out.bits == b->out.bits
+        && a->out.channels == b->out.channels;
+}
+
 /* Looks at every page, counts them, and goes back to the first. */
 static tc_status scan_pages(wu_picture *picture, tc_err *err)
 {
@@ -324,29 +334,25 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     if (status == TC_OK && !found)
         return tc_fail(err, TC_BAD_INPUT, "%s: holds only thumbnails or masks", picture->path);
     const tdir_t first = TIFFCurrentDirectory(state->tiff);
-    uint32_t pages = 0;
-    wu_picture_info info = { 0 };
+    uint64_t pages = 0;
+    tiff_layout one = { 0 };
     while (status == TC_OK && found) {
         status = read_layout(picture, &state->layout, err);
         if (status != TC_OK)
             break;
-        const wu_picture_info *page = &state->layout.info;
         if (pages == 0)
-            info = *page;
-        else if (page->nx != info.nx || page->ny != info.ny || page->bits != info.bits
-                 || page->channels != info.channels)
-            return tc_fail(err, TC_BAD_INPUT, "%s: page %u differs from page 1 in size or type",
-                           picture->path, pages + 1);
-        pages++;
-        if (pages > WU_MAX_SIDE || (uint64_t)info.nx * info.ny * pages > WU_MAX_VOXELS)
-            return tc_fail(err, TC_BAD_INPUT, "%s: %u and more pages of %u x %u pixels are too "
-                           "many for a work unit", picture->path, pages, info.nx, info.ny);
+            one = state->layout;
+        else if (!is_alike(&one, &state->layout))
+            return tc_fail(err, TC_BAD_INPUT, "%s: page %llu differs from page 1 in size or type",
+                           picture->path, (unsigned long long)pages + 1);
+        if (++pages > MAX_PAGES)
+            return tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path, MAX_PAGES);
         status = next_directory(picture, &found, err);
     }
     if (status != TC_OK)
         return status;
-    picture->info = info;
-    picture->info.nz = pages;
+    picture->n_pages = pages;
+    picture->samples = one.out;
     if (TIFFSetDirectory(state->tiff, first) != 1 || state->damaged)
         return fail_tiff(picture, err);
     status = read_layout(picture, &state->layout, err);
@@ -375,7 +381,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
 
 /* --- samples ---------------------------------------------------------------------- */
 
-/* Sample number i of a row as the file packs it. */
+/* Sample number i of a row as the file packs it: of up to 16 bits. */
 static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
 {
     if (bits == 8)
@@ -385,16 +391,18 @@ static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
         memcpy(&value, row + 2 * i, sizeof value);
         return value;
     }
-    const size_t at = i * bits;
-    return row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
+    unsigned value = 0;
+    for (size_t at = i * bits; at < (i + 1) * bits; at++)
+        value = value << 1 | (row[at / 8] >> (7 - at % 8) & 1u);
+    return value;
 }
 
-/* One sample into the page; `pixel` counts from the page's first pixel. */
+/* One sample of up to 16 bits into the page; `pixel` counts from the page's first pixel. */
 static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample, unsigned value)
 {
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
-    const unsigned channels = picture->info.channels;
+    const unsigned channels = layout->out.channels;
     const unsigned max = (1u << layout->bits) - 1;
     if (layout->has_alpha && sample == layout->samples - 1) {
         if (value != max)
@@ -404,23 +412,20 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     } else {
         if (layout->inverted)
             value = max - value;
-        if (layout->bits == 16)
+        if (layout->bits > 8)
             ((uint16_t *)page)[pixel * channels + sample] = (uint16_t)value;
         else
-            ((uint8_t *)page)[pixel * channels + sample] = (uint8_t)(picture->labels ? value : value * (255 / max));
+            ((uint8_t *)page)[pixel * channels + sample] = (uint8_t)(picture->want.kind == WU_KIND_LABELS ? value : value * (255 / max));
     }
 }
 
-/* n label samples of 32 bits. What is no label becomes more than any. */
-static void put_labels(const tiff_layout *layout, uint32_t *page, const uint8_t *row, size_t n)
+/* One of 32 or 64 bits; what is no colour is left out. */
+static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample, const uint8_t *row, size_t i)
 {
-    memcpy(page, row, n * sizeof *page);
-    for (size_t i = 0; i < n && layout->is_float; i++) {
-        float value;
-        memcpy(&value, &page[i], sizeof value);
-        page[i] = value >= 0 && value <= (float)WU_MAX_LABEL && value == (float)(uint32_t)value ? (uint32_t)value
-                                                                                                : UINT32_MAX;
-    }
+    const tiff_state *state = picture->state;
+    const size_t bytes = state->layout.bits / 8;
+    if (sample < state->layout.out.channels)
+        memcpy((uint8_t *)page + (pixel * state->layout.out.channels + sample) * bytes, row + i * bytes, bytes);
 }
 
 /* n pixels of a decoded row, which holds all samples of a pixel, or of planar
@@ -430,19 +435,13 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
 {
     const tiff_state *state = picture->state;
     const tiff_layout *layout = &state->layout;
-    if (layout->bits == 32) {
-        put_labels(layout, (uint32_t *)page + pixel, row, n);
-        return;
-    }
-    if (layout->planar) {
-        for (size_t i = 0; i < n; i++)
-            put_sample(picture, page, pixel + i, sample, get_sample(row, layout->bits, i));
-        return;
-    }
+    const unsigned step = layout->planar ? 1 : layout->samples;
     for (size_t i = 0; i < n; i++)
-        for (unsigned s = 0; s < layout->samples; s++)
-            put_sample(picture, page, pixel + i, s,
-                       get_sample(row, layout->bits, i * layout->samples + s));
+        for (unsigned s = 0; s < step; s++)
+            if (layout->bits > 16)
+                put_wide(picture, page, pixel + i, sample + s, row, i * step + s);
+            else
+                put_sample(picture, page, pixel + i, sample + s, get_sample(row, layout->bits, i * step + s));
 }
 
 static tc_status read_strips(wu_picture *picture, void *page, uint8_t *row, tc_err *err)
@@ -521,29 +520,26 @@ static tc_status read_page(wu_picture *picture, void *pixels, tc_err *err)
     return status;
 }
 
-static tc_status next_tiff(wu_picture *picture, void *pixels, tc_err *err)
+static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
     tiff_state *state = picture->state;
-    if (picture->pages_read > 0) {
+    const tiff_layout seen = { .nx = picture->info.nx, .ny = picture->info.ny, .out = picture->samples };
+    tc_status status = TC_OK;
+    for (; status == TC_OK && state->page < page; state->page++) {
         bool found = false;
-        tc_status status = next_directory(picture, &found, err);
+        status = next_directory(picture, &found, err);
         if (status == TC_OK && !found)
             status = fail_tiff(picture, err);
-        if (status == TC_OK) {
-            const wu_picture_info before = picture->info;
-            status = read_layout(picture, &state->layout, err);
-            picture->info = before;
-        }
-        if (status != TC_OK)
-            return status;
-        /* scan_pages saw the same, unless the file was changed meanwhile. */
-        const wu_picture_info *page = &state->layout.info;
-        if (page->nx != picture->info.nx || page->ny != picture->info.ny
-            || page->bits != picture->info.bits || page->channels != picture->info.channels)
-            return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     }
+    if (status == TC_OK)
+        status = read_layout(picture, &state->layout, err);
+    if (status != TC_OK)
+        return status;
+    /* scan_pages saw the same, unless the file was changed meanwhile. */
+    if (!is_alike(&seen, &state->layout))
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     state->decoding = true;
-    const tc_status status = read_page(picture, pixels, err);
+    status = read_page(picture, samples, err);
     state->decoding = false;
     return status;
 }

@@ -50,7 +50,7 @@ static int compare_names(const void *a, const void *b)
 /* Whether a folder's entry is a picture, by the end of its name. */
 static bool is_picture_name(const char *name)
 {
-    static const char *const ends[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff" };
+    static const char *const ends[] = { ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".nii", ".nii.gz" };
     const size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const size_t m = strlen(ends[i]);
@@ -58,6 +58,20 @@ static bool is_picture_name(const char *name)
             return true;
     }
     return false;
+}
+
+/* Where the extension of a file's name begins: behind its last part's first character at the earliest, and its
+ * end if it has none. */
+static size_t extension_of(const char *path, size_t begin, size_t end)
+{
+    static const char packed[] = ".nii.gz";
+    const size_t n = sizeof packed - 1;
+    if (end - begin > n && strncasecmp(path + end - n, packed, n) == 0)
+        return end - n;
+    size_t dot = end;
+    while (dot > begin && path[dot] != '.')
+        dot--;
+    return dot > begin ? dot : end;
 }
 
 /* The last part of a path, of a file without its extension. Owned by the caller. */
@@ -69,12 +83,7 @@ static char *base_name(const char *path, bool is_folder)
     size_t begin = end;
     while (begin > 0 && !os_is_separator(path[begin - 1]))
         begin--;
-    size_t dot = end;
-    while (!is_folder && dot > begin && path[dot] != '.')
-        dot--;
-    if (dot > begin)
-        end = dot;
-    return tc_text_of(path + begin, end - begin);
+    return tc_text_of(path + begin, (is_folder ? end : extension_of(path, begin, end)) - begin);
 }
 
 static char *join_path(const char *folder, const char *name)
@@ -140,7 +149,8 @@ static tc_status name_some(wu_sources *all, json_t *taken, bool others, tc_err *
     for (size_t i = 0; i < all->n; i++) {
         wu_source *const item = &all->items[i];
         char name[WU_MAX_NAME + 1];
-        char *const base = item->name != NULL ? NULL : base_name(item->path, item->is_folder);
+        char *const base = item->name != NULL ? NULL : item->called != NULL ? strdup(item->called)
+                         : base_name(item->path, item->is_folder);
         const bool own = base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
         const bool named = item->name != NULL, wanted = own || others;
         const bool starved = !named && base == NULL;
@@ -346,9 +356,10 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
     listing in;
     tc_status status = list_entries(folder, &in, err);
     if (status == TC_OK && in.pictures.n_files == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg or .tif files in this folder", folder);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder", folder);
     if (status == TC_OK) {
-        *pages = in.pictures;
+        pages->files = in.pictures.files;
+        pages->n_files = in.pictures.n_files;
         in.pictures = (wu_pages){ 0 };
     }
     free_listing(&in);
@@ -369,7 +380,7 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
     for (size_t i = 0; i < pages->n_files; i++) {
         const char *path = pages->files[i];
         wu_picture *picture = NULL;
-        tc_status status = wu_picture_open(path, pages->labels, &picture, err);
+        tc_status status = wu_picture_open(path, &pages->want, &picture, err);
         if (status != TC_OK)
             return status;
         const wu_picture_info page = *wu_picture_get_info(picture);
@@ -380,7 +391,7 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
         wu_picture_info *all = &pages->info;
         if (exact && lossy)
             return tc_fail(err, TC_BAD_INPUT, "%s: a %s cannot be a JPEG, which changes values; "
-                           "use PNG or TIFF", path, word_for(pages->labels ? WU_KIND_LABELS : WU_KIND_MASK));
+                           "use PNG or TIFF", path, word_for(pages->want.kind));
         if (slices && page.nz != 1)
             return tc_fail(err, TC_BAD_INPUT, "%s: has %u pages; each slice of a stack must be a "
                            "file of one", path, page.nz);
@@ -394,6 +405,7 @@ static tc_status inspect(wu_pages *pages, bool slices, bool exact, tc_err *err)
                            pages->files[0], all->nx, all->ny, all->bits);
         if (page.channels > all->channels)
             all->channels = page.channels;
+        all->chosen = all->chosen || page.chosen;
         all->nz = (uint32_t)(i + 1);
         if (all->nz > WU_MAX_SIDE || (uint64_t)all->nx * all->ny * all->nz > WU_MAX_VOXELS)
             return tc_fail(err, TC_BAD_INPUT, "%s: %u and more slices of %u x %u pixels are too many "
@@ -434,7 +446,7 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
 {
     wu_sources *out = f->out;
     wu_source new = { .base = key, .path = strdup(path), .is_folder = folder, .is_stack = folder,
-                      .labels_array = -1 };
+                      .labels_array = -1, .pages.want = f->out->want };
     tc_status status = new.base == NULL || new.path == NULL ? tc_no_memory(err, "an item") : TC_OK;
     if (status == TC_OK && out->n >= WU_MAX_ITEMS)
         status = tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
@@ -455,6 +467,57 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
     return TC_OK;
 }
 
+/* "NAME_t03", of 10 to 99. NULL: no memory. */
+static char *name_time(const char *name, unsigned long time, unsigned long of)
+{
+    const size_t room = strlen(name) + 32;
+    char *const out = malloc(room);
+    if (out != NULL)
+        snprintf(out, room, "%s_t%0*lu", name, snprintf(NULL, 0, "%lu", of), time);
+    return out;
+}
+
+/* Makes the item that of a time of its file's series. key: the file's. */
+static tc_status use_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
+{
+    char *const name = base_name(item->path, false);
+    const unsigned long n = item->pages.about.frames;
+    free(item->base);
+    item->pages.want.time = time;
+    item->base = name_time(key, time, n);
+    item->called = name == NULL ? NULL : name_time(name, time, n);
+    free(name);
+    return item->base == NULL || item->called == NULL ? tc_no_memory(err, "an item") : TC_OK;
+}
+
+/* An item for each time of the series that the last item is. */
+static tc_status split_times(finder *f, tc_err *err)
+{
+    const size_t first = f->out->n - 1;
+    char *const key = f->out->items[first].base, *const path = f->out->items[first].path;
+    const unsigned long n = f->out->items[first].pages.about.frames;
+    wu_picture_info info = f->out->items[first].pages.info;
+    info.nz = (uint32_t)f->out->items[first].pages.about.slices;
+    f->out->items[first].base = NULL;
+    tc_status status = TC_OK;
+    for (unsigned long time = 1; status == TC_OK && time <= n; time++) {
+        wu_source *item = &f->out->items[first];
+        if (time > 1)
+            status = add_item(f, path, strdup(key), false, &item, err);
+        if (status == TC_OK && time > 1) {
+            item->pages.about = f->out->items[first].pages.about;
+            status = add_file(&item->pages, strdup(path), err);
+        }
+        if (status != TC_OK)
+            break;
+        item->pages.info = info;
+        item->is_stack = info.nz > 1;
+        status = use_time(item, key, time, err);
+    }
+    free(key);
+    return status;
+}
+
 /* key: taken over. */
 static tc_status add_picture(finder *f, const char *path, char *key, bool from_folder, tc_err *err)
 {
@@ -466,6 +529,8 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
         status = inspect_item(f->out, item, false, err);
     if (status != TC_OK || item->fault != NULL)
         return status;
+    if (item->pages.about.frames > 1 && (!f->stacks || item->pages.about.slices > 1))
+        return split_times(f, err);
     item->is_stack = item->pages.info.nz > 1;
     if (f->stacks && !item->is_stack && !from_folder)
         return tc_fail(err, TC_USAGE, "pack: %s is one picture; with --stack give the folder that "
@@ -501,7 +566,8 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
     const tc_status status = add_stack_item(f, folder, key, &item, err);
     if (status != TC_OK)
         return status;
-    item->pages = *pictures;
+    item->pages.files = pictures->files;
+    item->pages.n_files = pictures->n_files;
     *pictures = (wu_pages){ 0 };
     return inspect_item(f->out, item, true, err);
 }
@@ -516,8 +582,130 @@ static char *make_key(const char *input, const char *path, bool folder)
         from++;
     if (from >= n)
         return base_name(path, folder);
-    const char *const dot = folder ? NULL : strrchr(path + from + 1, '.');
-    return tc_text_of(path + from, dot == NULL || dot <= os_last_part(path) ? n - from : (size_t)(dot - path) - from);
+    return tc_text_of(path + from, (folder ? n : extension_of(path, (size_t)(os_last_part(path) - path), n)) - from);
+}
+
+/* --- slices of several stacks in a folder ------------------------------------------------- */
+
+/* The number in a slice's name that counts slices: the one behind a z of its own ("a_z01_c2"), else the
+ * last. n 0: there is none. */
+static void find_number(const char *name, size_t length, size_t *at, size_t *n)
+{
+    *at = *n = 0;
+    for (size_t i = 0; i < length; i += *n > 0 && *at == i ? *n : 1) {
+        if (!isdigit((unsigned char)name[i]))
+            continue;
+        *at = i;
+        *n = strspn(name + i, "0123456789");
+        if (i > 0 && (name[i - 1] == 'z' || name[i - 1] == 'Z') && (i == 1 || !isalnum((unsigned char)name[i - 2])))
+            return;
+    }
+}
+
+/* The name of a slice with a star for its number, and without its extension. NULL: no memory. */
+static char *series_of(const char *path)
+{
+    char *const name = base_name(path, false);
+    size_t at, n;
+    if (name == NULL)
+        return NULL;
+    find_number(name, strlen(name), &at, &n);
+    if (n > 0) {
+        memmove(name + at + 1, name + at + n, strlen(name + at + n) + 1);
+        name[at] = '*';
+    }
+    return name;
+}
+
+/* "a_z*_c2" to "a_c2"; nothing but the number: "stack". In place. */
+static void name_series(char *series)
+{
+    char *const star = strchr(series, '*');
+    size_t keep = star == NULL ? strlen(series) : (size_t)(star - series);
+    if (keep > 0 && (series[keep - 1] == 'z' || series[keep - 1] == 'Z') && (keep == 1 || !isalnum((unsigned char)series[keep - 2])))
+        keep--;
+    while (keep > 0 && strchr("_-. ", series[keep - 1]) != NULL)
+        keep--;
+    if (star != NULL)
+        memmove(series + keep, star + 1, strlen(star + 1) + 1);
+}
+
+/* The pictures of a folder, each with its series: name to list of indices. NULL: no memory. */
+static json_t *sort_series(const wu_pages *pictures)
+{
+    json_t *const all = json_object();
+    for (size_t i = 0; all != NULL && i < pictures->n_files; i++) {
+        char *const series = series_of(pictures->files[i]);
+        json_t *list = series == NULL ? NULL : json_object_get(all, series);
+        if (series != NULL && list == NULL && (list = json_array()) != NULL && json_object_set_new_nocheck(all, series, list) != 0)
+            list = NULL;
+        free(series);
+        if (list == NULL || json_array_append_new(list, json_integer((json_int_t)i)) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+/* Whether the pictures are of several stacks: each series has slices. */
+static bool are_several(json_t *all)
+{
+    const char *name;
+    json_t *list;
+    bool several = json_object_size(all) > 1;
+    json_object_foreach(all, name, list)
+        several = several && json_array_size(list) > 1;
+    return several;
+}
+
+static tc_status add_series(finder *f, const char *input, const char *folder, const char *name, const json_t *list,
+                            wu_pages *pictures, tc_err *err)
+{
+    wu_pages slices = { 0 };
+    wu_source *item = NULL;
+    const json_t *index;
+    size_t i;
+    char *const path = join_path(folder, name), *const called = strdup(name);
+    tc_status status = path == NULL || called == NULL ? tc_no_memory(err, folder) : TC_OK;
+    json_array_foreach(list, i, index)
+        if (status == TC_OK)
+            status = wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
+    if (status == TC_OK) {
+        name_series(called);
+        char *const key = make_key(input, path, true);
+        if (key != NULL)
+            snprintf(key + (os_last_part(key) - key), strlen(os_last_part(key)) + 1, "%s", called);
+        status = add_item(f, path, key, true, &item, err);
+    }
+    if (status == TC_OK) {
+        item->called = called;
+        item->pages.files = slices.files;
+        item->pages.n_files = slices.n_files;
+        status = inspect_item(f->out, item, true, err);
+    } else {
+        free_pages(&slices);
+        free(called);
+    }
+    free(path);
+    return status;
+}
+
+/* A stack of the pictures of a folder, or one of each series. */
+static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures, tc_err *err)
+{
+    json_t *const all = sort_series(pictures), *list;
+    const char *name;
+    tc_status status = all == NULL ? tc_no_memory(err, folder) : TC_OK;
+    const bool several = status == TC_OK && are_several(all);
+    if (several) {
+        wu_note("%s: the pictures are of %zu stacks, told apart by their names", folder, json_object_size(all));
+        json_object_foreach(all, name, list)
+            if (status == TC_OK)
+                status = add_series(f, input, folder, name, list, pictures, err);
+    }
+    json_decref(all);
+    return several || status != TC_OK ? status : add_stack(f, folder, make_key(input, folder, true), pictures, err);
 }
 
 /* The pictures of a folder within the input, and of the folders in it; or a stack of each. */
@@ -528,8 +716,8 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     if (status == TC_OK)
         note_left_out(folder, &in, f->recursive);
     if (status == TC_OK && f->stacks && in.pictures.n_files > 0)
-        status = add_stack(f, folder, make_key(input, folder, true), &in.pictures, err);
-    for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++)
+        status = add_stacks(f, input, folder, &in.pictures, err);
+    for (size_t i = 0; !f->stacks && i < in.pictures.n_files && status == TC_OK; i++)
         status = add_picture(f, in.pictures.files[i], make_key(input, in.pictures.files[i], false), true, err);
     for (size_t i = 0; f->recursive && i < in.folders.n_files && status == TC_OK; i++)
         status = add_folder(f, input, in.folders.files[i], err);
@@ -547,7 +735,7 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
         return add_picture(f, input, base_name(input, false), false, err);
     tc_status status = add_folder(f, input, input, err);
     if (status == TC_OK && f->out->n == before)
-        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg or .tif files in this folder%s", input,
+        status = tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s", input,
                          f->recursive ? " and those in it" : "");
     if (status != TC_BAD_INPUT || !f->stacks)
         return status;
@@ -624,7 +812,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
 static tc_status check_beside(wu_source *item, wu_kind kind, bool slices, tc_err *err)
 {
     wu_pages *const pages = wu_pages_of(item, kind);
-    pages->labels = kind == WU_KIND_LABELS;
+    pages->want.kind = kind;
     const tc_status status = inspect(pages, slices, true, err);
     if (status != TC_OK)
         return status;
@@ -691,7 +879,7 @@ tc_status wu_sources_add_beside(wu_sources *all, const char *mask, wu_kind kind,
 tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recursive, const char *mask,
                           wu_sources *out, tc_err *err)
 {
-    *out = (wu_sources){ .max_pixels = out->max_pixels };
+    *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want };
     finder f = { out, stacks, recursive };
     tc_status status = TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
@@ -711,6 +899,7 @@ void wu_sources_free(wu_sources *sources)
         wu_source *item = &sources->items[i];
         free(item->fault);
         free(item->name);
+        free(item->called);
         free(item->base);
         free(item->path);
         free(item->source);

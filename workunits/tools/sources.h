@@ -19,14 +19,12 @@ typedef struct wu_pages {
     char **files;             /* paths, z ascending */
     wu_picture_info info;     /* nz: all pages; channels: the most of any page */
     wu_picture_about about;   /* of the first file */
-    bool labels;              /* whatever they show, they are label pictures (picture.h) */
+    wu_picture_want want;     /* how the files are read */
 } wu_pages;
-
-/* What pages are of an item. */
-typedef enum wu_kind { WU_KIND_IMAGE, WU_KIND_MASK, WU_KIND_LABELS } wu_kind;
 
 typedef struct wu_source {
     char *name;               /* of the item: unique, wu_name_ok */
+    char *called;             /* what the name comes from, where that is not the path; NULL: it is */
     char *path;               /* the picture's, or that of the folder with the slices */
     char *source;             /* the same for the work unit: from the last folder on that all items are in */
     char *base;               /* the path within the input, without extension: finds the mask */
@@ -47,12 +45,14 @@ typedef struct wu_sources {
     size_t n_left_out;        /* behind the n items: those with a fault that were set aside */
     wu_source *items;
     uint64_t max_pixels;      /* of an item, told by its header; what has more has a fault. 0: any that a work unit takes */
+    wu_picture_want want;     /* how pictures are read */
 } wu_sources;
 
-/* Finds the items; out->max_pixels is said before. A folder gives an item for each picture in it, or with
+/* Finds the items; out->max_pixels and out->want are said before. A folder gives an item for each picture in it, or with
  * `stacks` one item whose slices are the pictures in it in natural order
- * (slice2 before slice10); with `recursive` so do the folders in it, with `stacks` one each. A file
- * of several pages is a stack. `mask` is NULL,
+ * (slice2 before slice10), or where they are of several series (a_1, a_2, b_1, b_2) one for each;
+ * with `recursive` so do the folders in it. A file of several pages is a stack; of several times it gives an item
+ * for each, unless `stacks` says that each has one page and all are slices. `mask` is NULL,
  * a picture (for one input) or a folder with a picture, or a folder of slices,
  * of the same name for each item. The header of every file has been read and
  * checked afterwards; what is wrong with an item's own files is its fault, so that all are

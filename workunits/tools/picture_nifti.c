@@ -1,0 +1,271 @@
+/*
+ * NIfTI-1 in one file, .nii or .nii.gz, by zlib alone: the format of medical images, a header of 348
+ * bytes and the samples (https://nifti.nimh.nih.gov/nifti-1). x changes fastest, then y, z, time
+ * and channel. Which way the axes point is not looked at: rows and slices come as they are stored.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+
+#include "workunits/tools/picture_format.h"
+
+enum { HEADER = 348, DIMS = 8, GZIP_BUFFER = 1 << 17, MOST_PAGES = 1 << 24, MOST_DEFLATED = 1032 /* bytes, of one */ };
+
+typedef struct nifti_state {
+    gzFile stream;             /* of compressed ones, else NULL */
+    uint64_t at;               /* where the stream is */
+    uint64_t samples;          /* where the first sample is */
+    uint64_t page_bytes, n_pages;
+    bool swapped;              /* numbers have the other order of bytes than here */
+} nifti_state;
+
+static tc_status damaged(const wu_picture *picture, const char *what, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: damaged NIfTI: %s", picture->path, what);
+}
+
+/* --- bytes ----------------------------------------------------------------------------------- */
+
+static tc_status take(wu_picture *picture, void *out, uint64_t n, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    uint8_t *to = out;
+    int fault = Z_OK;
+    while (n > 0 && s->stream != NULL) {
+        const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30;
+        const int got = gzread(s->stream, to, part);
+        if (got <= 0)
+            return damaged(picture, got < 0 ? gzerror(s->stream, &fault) : "ends too early", err);
+        to += got;
+        n -= (unsigned)got;
+        s->at += (unsigned)got;
+    }
+    if (n > 0 && fread(to, 1, n, picture->file) != n)
+        return damaged(picture, "ends too early", err);
+    return TC_OK;
+}
+
+/* Goes to a place that is not before the one it is at. */
+static tc_status go_to(wu_picture *picture, uint64_t place, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    uint8_t skipped[16384];
+    tc_status status = TC_OK;
+    if (s->stream == NULL)
+        return fseeko(picture->file, (off_t)place, SEEK_SET) == 0 ? TC_OK : damaged(picture, "ends too early", err);
+    while (status == TC_OK && s->at < place)
+        status = take(picture, skipped, place - s->at < sizeof skipped ? place - s->at : sizeof skipped, err);
+    return status;
+}
+
+/* At least this many bytes must be there, or may be packed in what is there. */
+static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *err)
+{
+    const nifti_state *const s = picture->state;
+    struct stat st;
+    if (fstat(fileno(picture->file), &st) != 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", picture->path, strerror(errno));
+    return (uint64_t)st.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes ? TC_OK : damaged(picture, "ends too early", err);
+}
+
+static tc_status open_stream(wu_picture *picture, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    uint8_t magic[2];
+    if (fread(magic, 1, sizeof magic, picture->file) != sizeof magic)
+        return damaged(picture, "ends too early", err);
+    rewind(picture->file);
+    if (magic[0] != 0x1f || magic[1] != 0x8b)
+        return TC_OK;
+    const int fd = dup(fileno(picture->file));
+    if (fd >= 0 && lseek(fd, 0, SEEK_SET) == 0)
+        s->stream = gzdopen(fd, "rb");
+    if (s->stream == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return tc_no_memory(err, picture->path);
+    }
+    gzbuffer(s->stream, GZIP_BUFFER);
+    return TC_OK;
+}
+
+/* --- the header -------------------------------------------------------------------------------- */
+
+/* n bytes, of a number in the file's order, to that of the host. */
+static void turn(const nifti_state *s, uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; s->swapped && i < n / 2; i++) {
+        const uint8_t byte = bytes[i];
+        bytes[i] = bytes[n - 1 - i];
+        bytes[n - 1 - i] = byte;
+    }
+}
+
+static int short_at(const nifti_state *s, const uint8_t *header, size_t at)
+{
+    uint8_t bytes[2];
+    int16_t value;
+    memcpy(bytes, header + at, sizeof bytes);
+    turn(s, bytes, sizeof bytes);
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static double float_at(const nifti_state *s, const uint8_t *header, size_t at)
+{
+    uint8_t bytes[4];
+    float value;
+    memcpy(bytes, header + at, sizeof bytes);
+    turn(s, bytes, sizeof bytes);
+    memcpy(&value, bytes, sizeof value);
+    return (double)value;
+}
+
+static tc_status read_magic(wu_picture *picture, const uint8_t *header, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    int32_t size;
+    memcpy(&size, header, sizeof size);
+    s->swapped = size != HEADER;
+    uint8_t bytes[4];
+    memcpy(bytes, header, sizeof bytes);
+    turn(s, bytes, sizeof bytes);
+    memcpy(&size, bytes, sizeof size);
+    if (size != HEADER)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI-1 picture", picture->path);
+    if (memcmp(header + 344, "ni1", 4) == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: is the header of a NIfTI-1 picture in two files; save it as one .nii", picture->path);
+    return memcmp(header + 344, "n+1", 4) == 0 ? TC_OK : damaged(picture, "its header does not say NIfTI-1", err);
+}
+
+static tc_status read_type(wu_picture *picture, const uint8_t *header, tc_err *err)
+{
+    static const struct { int code; wu_samples samples; } types[] = {
+        { 2, { WU_SAMPLE_UNSIGNED, 8, 1, false, 0, 0 } }, { 256, { WU_SAMPLE_SIGNED, 8, 1, false, 0, 0 } },
+        { 512, { WU_SAMPLE_UNSIGNED, 16, 1, false, 0, 0 } }, { 4, { WU_SAMPLE_SIGNED, 16, 1, false, 0, 0 } },
+        { 768, { WU_SAMPLE_UNSIGNED, 32, 1, false, 0, 0 } }, { 8, { WU_SAMPLE_SIGNED, 32, 1, false, 0, 0 } },
+        { 1280, { WU_SAMPLE_UNSIGNED, 64, 1, false, 0, 0 } }, { 1024, { WU_SAMPLE_SIGNED, 64, 1, false, 0, 0 } },
+        { 16, { WU_SAMPLE_FLOAT, 32, 1, false, 0, 0 } }, { 64, { WU_SAMPLE_FLOAT, 64, 1, false, 0, 0 } },
+        { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
+    };
+    const nifti_state *const s = picture->state;
+    const int code = short_at(s, header, 70), bits = short_at(s, header, 72);
+    const double slope = float_at(s, header, 112), offset = float_at(s, header, 116);
+    size_t i = 0;
+    while (i < sizeof types / sizeof types[0] && types[i].code != code)
+        i++;
+    if (i == sizeof types / sizeof types[0])
+        return tc_fail(err, TC_BAD_INPUT, "%s: has samples of NIfTI's type %d; integers, floating-point and RGB of 8 bits are read",
+                       picture->path, code);
+    picture->samples = types[i].samples;
+    if (bits != (int)(picture->samples.bits * picture->samples.channels))
+        return damaged(picture, "bits and type of its samples do not agree", err);
+    /* A slope of 0 is none, and so is, as some programs write it, NaN. */
+    if (isinf(slope) || (isinf(offset) && slope != 0))
+        return damaged(picture, "its slope is no number", err);
+    if (slope != 0 && !isnan(slope) && !isnan(offset) && (slope < 1 || slope > 1 || offset < 0 || offset > 0) && !picture->samples.rgb) {
+        picture->samples.slope = slope;
+        picture->samples.offset = offset;
+    }
+    return TC_OK;
+}
+
+static tc_status read_axes(wu_picture *picture, const uint8_t *header, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    unsigned dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
+    const int n = short_at(s, header, 40);
+    if (n < 1 || n >= DIMS)
+        return damaged(picture, "its number of axes", err);
+    for (int i = 1; i <= n; i++) {
+        const int size = short_at(s, header, 40 + 2 * (size_t)i);
+        if (size < 1)
+            return damaged(picture, "an axis has no length", err);
+        dim[i] = (unsigned)size;
+    }
+    if (dim[6] > 1 || dim[7] > 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has more than the axes x, y, z, time and channel", picture->path);
+    picture->about.slices = dim[3];
+    picture->about.frames = dim[4];
+    picture->about.channels = dim[5];
+    memcpy(picture->about.order, "ztc", sizeof picture->about.order);
+    s->n_pages = picture->n_pages = (uint64_t)dim[3] * dim[4] * dim[5];
+    if (s->n_pages > MOST_PAGES)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %llu slices of all times and channels are too many", picture->path,
+                       (unsigned long long)s->n_pages);
+    return wu_picture_set_size(picture, dim[1], dim[2], err);
+}
+
+static void read_size(wu_picture *picture, const uint8_t *header)
+{
+    static const double um[] = { 0, 1e6, 1e3, 1, 0, 0, 0, 0 };      /* of metres, millimetres, micrometres */
+    const nifti_state *const s = picture->state;
+    for (size_t i = 0; i < 3; i++)
+        picture->about.um[2 - i] = float_at(s, header, 80 + 4 * i) * um[header[123] & 7];
+}
+
+static tc_status open_nifti(wu_picture *picture, tc_err *err)
+{
+    nifti_state *const s = calloc(1, sizeof *s);
+    uint8_t header[HEADER];
+    picture->state = s;
+    if (s == NULL)
+        return tc_no_memory(err, picture->path);
+    tc_status status = open_stream(picture, err);
+    if (status == TC_OK)
+        status = take(picture, header, sizeof header, err);
+    if (status == TC_OK)
+        status = read_magic(picture, header, err);
+    if (status == TC_OK)
+        status = read_axes(picture, header, err);
+    if (status == TC_OK)
+        status = read_type(picture, header, err);
+    if (status != TC_OK)
+        return status;
+    read_size(picture, header);
+    const double place = float_at(s, header, 108);
+    if (!(place >= HEADER + 4 && place <= 1 << 30) || place != floor(place))
+        return damaged(picture, "where its samples are", err);
+    s->samples = (uint64_t)place;
+    s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels * (picture->samples.bits / 8);
+    return check_size(picture, s->samples + s->n_pages * s->page_bytes, err);
+}
+
+/* What zlib checks at the end of its data it checks when asked for more. */
+static tc_status check_end(const wu_picture *picture, tc_err *err)
+{
+    const nifti_state *const s = picture->state;
+    uint8_t more;
+    int fault = Z_OK;
+    gzread(s->stream, &more, 1);
+    const char *const text = gzerror(s->stream, &fault);
+    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : damaged(picture, text, err);
+}
+
+static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
+{
+    nifti_state *const s = picture->state;
+    const size_t bytes = picture->samples.bits / 8;
+    tc_status status = go_to(picture, s->samples + page * s->page_bytes, err);
+    if (status == TC_OK)
+        status = take(picture, samples, s->page_bytes, err);
+    for (size_t i = 0; status == TC_OK && s->swapped && bytes > 1 && i < s->page_bytes; i += bytes)
+        turn(s, (uint8_t *)samples + i, bytes);
+    return status == TC_OK && s->stream != NULL && page + 1 == s->n_pages ? check_end(picture, err) : status;
+}
+
+static void close_nifti(wu_picture *picture)
+{
+    nifti_state *const s = picture->state;
+    if (s != NULL && s->stream != NULL)
+        gzclose_r(s->stream);
+    free(s);
+    picture->state = NULL;
+}
+
+const wu_picture_decoder wu_picture_nifti = { "NIfTI", open_nifti, next_nifti, close_nifti };

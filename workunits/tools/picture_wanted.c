@@ -1,0 +1,240 @@
+/* From the pages, channels and samples that a file has to those that are wanted of it. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workunits/format/job.h"
+#include "workunits/tools/picture_format.h"
+
+/* --- pages ---------------------------------------------------------------------------------- */
+
+/* How many pages lie between one and the next along an axis: 'c', 't' or 'z'. */
+static uint64_t stride_of(const wu_picture_about *about, char axis)
+{
+    uint64_t stride = 1;
+    for (const char *at = about->order; *at != axis && *at != '\0'; at++)
+        stride *= *at == 'c' ? about->channels : *at == 't' ? about->frames : about->slices;
+    return stride;
+}
+
+static tc_status check_axes(const wu_picture *picture, tc_err *err)
+{
+    const wu_picture_about *const about = &picture->about;
+    const uint64_t n = picture->n_pages, channels = about->channels, frames = about->frames, slices = about->slices;
+    const bool fits = channels <= n && frames <= n && slices <= n && channels * frames <= n && channels * frames * slices == n;
+    if (!fits && about->series > 1)
+        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu pictures (series of OME); save each to a file of its own", picture->path,
+                       about->series);
+    if (!fits)
+        return tc_fail(err, TC_BAD_INPUT, "%s: says that it holds %lu channels of %lu times of %lu slices, but has %llu pages; save "
+                       "it anew, as one file", picture->path, about->channels, about->frames, about->slices, (unsigned long long)n);
+    if (about->irregular)
+        return tc_fail(err, TC_BAD_INPUT, "%s: lists its pages in an order of its own; save it anew", picture->path);
+    return TC_OK;
+}
+
+/* The channel and the time that are wanted, of pages of several. */
+static tc_status choose_of_axes(wu_picture *picture, tc_err *err)
+{
+    const wu_picture_about *const about = &picture->about;
+    const wu_picture_want *const want = &picture->want;
+    tc_status status = check_axes(picture, err);
+    if (status != TC_OK)
+        return status;
+    if (about->channels > 1 && want->channel == 0)
+        return tc_fail(err, TC_BAD_INPUT, "%s: holds %lu channels as pages; --channel N takes one of them", picture->path,
+                       about->channels);
+    if (about->channels > 1 && want->channel > about->channels)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %lu channels; %u is none of them", picture->path, about->channels, want->channel);
+    if (want->time > about->frames)
+        return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
+    const bool times = want->time == 0 && about->slices <= 1;
+    picture->info.chosen = about->channels > 1;
+    picture->first_page = (about->channels > 1 ? want->channel - 1 : 0) * stride_of(about, 'c') +
+                          (want->time > 0 ? want->time - 1 : 0) * stride_of(about, 't');
+    picture->page_step = stride_of(about, times ? 't' : 'z');
+    picture->n_pages = times ? about->frames : about->slices;
+    return TC_OK;
+}
+
+static tc_status choose_pages(wu_picture *picture, tc_err *err)
+{
+    const wu_picture_about *const about = &picture->about;
+    tc_status status = TC_OK;
+    picture->page_step = 1;
+    if (about->channels > 1 || about->frames > 1 || about->series > 1)
+        status = choose_of_axes(picture, err);
+    const uint64_t n = picture->n_pages;
+    if (status == TC_OK && (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS))
+        return tc_fail(err, TC_BAD_INPUT, "%s: %llu pages of %u x %u pixels are too many for a work unit", picture->path,
+                       (unsigned long long)n, picture->info.nx, picture->info.ny);
+    picture->info.nz = (uint32_t)n;
+    return status;
+}
+
+/* --- samples -------------------------------------------------------------------------------- */
+
+static bool is_deep_colour(const wu_picture *picture)
+{
+    return picture->info.channels == 3 && picture->samples.bits > 8;
+}
+
+/* Whether a sample of 8 or 16 bits without a sign can hold the values, negative ones aside. */
+static bool fits(const wu_picture *picture)
+{
+    const wu_samples *const s = &picture->samples;
+    return s->type != WU_SAMPLE_FLOAT && s->bits <= 16 && s->slope == 0 && !is_deep_colour(picture);
+}
+
+static tc_status choose_bits(wu_picture *picture, tc_err *err)
+{
+    const wu_samples *const s = &picture->samples;
+    wu_picture_info *const info = &picture->info;
+    const bool whole = s->type == WU_SAMPLE_UNSIGNED && s->slope == 0;
+    switch (picture->want.kind) {
+    case WU_KIND_LABELS:
+        info->bits = whole && s->bits <= 32 ? s->bits : 32;
+        if (is_deep_colour(picture))
+            return tc_fail(err, TC_BAD_INPUT, "%s: is RGB of %u bits; label pictures are grey, or RGB of 8 bits", picture->path, s->bits);
+        return TC_OK;
+    case WU_KIND_MASK:
+        info->bits = whole && s->bits <= 16 ? s->bits : 8;
+        return TC_OK;
+    default:
+        info->bits = s->bits == 8 || (picture->want.scaled && info->channels == 3) ? 8 : 16;
+        return picture->want.scaled || fits(picture) ? TC_OK : wu_picture_refuse_unscaled(picture, err);
+    }
+}
+
+tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
+{
+    const wu_samples *const s = &picture->samples;
+    const unsigned channel = picture->want.channel;
+    tc_status status = choose_pages(picture, err);
+    if (status != TC_OK)
+        return status;
+    picture->info.channels = s->channels;
+    if (channel > 0 && s->channels > 1 && !picture->info.chosen) {
+        if (channel > s->channels)
+            return tc_fail(err, TC_BAD_INPUT, "%s: has %u channels; %u is none of them", picture->path, s->channels, channel);
+        picture->info.channels = 1;
+        picture->info.chosen = true;
+    }
+    if (picture->info.channels > 1 && !(s->rgb && s->channels == 3))
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; --channel N takes one of them", picture->path, s->channels);
+    if ((uint64_t)picture->info.nx * picture->info.ny * s->channels > 4 * WU_MAX_VOXELS)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %u x %u pixels of %u samples are too many", picture->path, picture->info.nx,
+                       picture->info.ny, s->channels);
+    return choose_bits(picture, err);
+}
+
+bool wu_picture_is_plain(const wu_picture *picture)
+{
+    const wu_samples *const s = &picture->samples;
+    return s->type == WU_SAMPLE_UNSIGNED && s->slope == 0 && s->bits == picture->info.bits &&
+           s->channels == picture->info.channels && !(picture->want.scaled && picture->want.kind == WU_KIND_IMAGE);
+}
+
+size_t wu_picture_raw_bytes(const wu_picture *picture)
+{
+    return (size_t)picture->info.nx * picture->info.ny * picture->samples.channels * (picture->samples.bits / 8);
+}
+
+/* Number i of the samples as it lies in memory. */
+static double sample_at(const wu_samples *s, const void *raw, size_t i)
+{
+    const uint8_t *const at = (const uint8_t *)raw + i * (s->bits / 8);
+    union {
+        uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+        int8_t i8; int16_t i16; int32_t i32; int64_t i64;
+        float f32; double f64;
+    } v;
+    memcpy(&v, at, s->bits / 8);
+    if (s->type == WU_SAMPLE_FLOAT)
+        return s->bits == 32 ? (double)v.f32 : v.f64;
+    if (s->type == WU_SAMPLE_SIGNED)
+        return s->bits == 8 ? v.i8 : s->bits == 16 ? v.i16 : s->bits == 32 ? v.i32 : (double)v.i64;
+    return s->bits == 8 ? v.u8 : s->bits == 16 ? v.u16 : s->bits == 32 ? v.u32 : (double)v.u64;
+}
+
+static double value_at(const wu_samples *s, const void *raw, size_t i)
+{
+    const double sample = sample_at(s, raw, i);
+    return s->slope != 0 ? s->slope * sample + s->offset : sample;
+}
+
+/* What the value is in a page as wanted; what is no label is more than any. */
+static uint32_t wanted(wu_picture *picture, double value)
+{
+    const wu_picture_want *const want = &picture->want;
+    const double most = picture->info.bits == 8 ? 255 : 65535;
+    if (want->kind == WU_KIND_MASK)
+        return value < 0 || value > 0 ? 255 : 0;
+    if (want->kind == WU_KIND_LABELS)
+        return value >= 0 && value <= WU_MAX_LABEL && value == floor(value) ? (uint32_t)value : UINT32_MAX;
+    if (isnan(value)) {
+        picture->not_numbers = true;
+        return 0;
+    }
+    if (!want->scaled)
+        return (uint32_t)value;
+    const double scaled = (value - want->lo) / (want->hi - want->lo) * most;
+    return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
+}
+
+tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
+{
+    const wu_samples *const s = &picture->samples;
+    const unsigned keep = picture->info.channels, from = keep < s->channels ? picture->want.channel - 1 : 0;
+    const bool natural = picture->want.kind == WU_KIND_IMAGE && !picture->want.scaled;
+    const size_t n = (size_t)picture->info.nx * picture->info.ny * keep;
+    for (size_t i = 0; i < n; i++) {
+        const double value = value_at(s, raw, i / keep * s->channels + i % keep + from);
+        if (natural && value < 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: has the value %g, and a work unit none below 0; --scale LO,HI says which values "
+                           "become black and white", picture->path, value);
+        const uint32_t v = wanted(picture, value);
+        if (picture->info.bits == 8)
+            ((uint8_t *)pixels)[i] = (uint8_t)v;
+        else if (picture->info.bits == 16)
+            ((uint16_t *)pixels)[i] = (uint16_t)v;
+        else
+            ((uint32_t *)pixels)[i] = v;
+    }
+    return TC_OK;
+}
+
+/* --- the error that helps ---------------------------------------------------------------------- */
+
+/* "floating-point samples" */
+static const char *say_samples(const wu_samples *s)
+{
+    return s->slope != 0 ? "samples with a slope" : s->type == WU_SAMPLE_FLOAT ? "floating-point samples"
+         : s->bits <= 16 ? "RGB of 16 bits" : s->bits == 32 ? "samples of 32 bits" : "samples of 64 bits";
+}
+
+tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
+{
+    const wu_samples *const s = &picture->samples;
+    const size_t n = (size_t)picture->info.nx * picture->info.ny * s->channels;
+    double lo = DBL_MAX, hi = -DBL_MAX;
+    void *const raw = malloc(wu_picture_raw_bytes(picture));
+    tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
+    for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
+        status = picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
+        for (size_t i = 0; status == TC_OK && i < n; i++) {
+            const double value = value_at(s, raw, i);
+            lo = isfinite(value) && value < lo ? value : lo;
+            hi = isfinite(value) && value > hi ? value : hi;
+        }
+        picture->pages_read++;
+    }
+    free(raw);
+    if (status != TC_OK)
+        return status;
+    if (lo > hi)
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no sample that is a finite number", picture->path);
+    return tc_fail(err, TC_BAD_INPUT, "%s: has %s, from %g to %g; --scale LO,HI says which values become black and white%s",
+                   picture->path, say_samples(s), lo, hi, is_deep_colour(picture) ? ", --channel N takes one channel as it is" : "");
+}
