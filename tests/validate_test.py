@@ -8,6 +8,8 @@ import os
 import re
 import resource
 import shutil
+import threading
+import time
 
 import numpy as np
 
@@ -210,7 +212,7 @@ def accepted(unit, result):
     expect("script-init records what it accepts", 0, init(one), "^valid\n$", "^$")
     expect("script-compare: no record of the other", 3, compare(), "^$", "drops_1_1_r77_0: there is no record")
     expect("and the other", 0, init(other), "^valid\n$", "^$")
-    lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii")]
+    lines = [f.split() for f in open(os.path.join(records, "drops_1"), encoding="ascii") if f != "\n"]
     tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)), os.path.basename(f)]
                      for f in (one, other)], "the record has SHA-256, size and name of both", lines)
     expect("script-compare: both are what was accepted", 0, compare(), "^match\n$", "^$")
@@ -223,13 +225,93 @@ def accepted(unit, result):
     shutil.copy(result, other)
     expect("and the right one", 0, init(other), "^valid\n$")
     expect("is a match again", 0, compare(), "^match\n$")
-    tap.ok(len(open(os.path.join(records, "drops_1"), encoding="ascii").readlines()) == 2, "a line for each upload")
+    with open(os.path.join(records, "drops_1"), "a", encoding="ascii") as f:
+        f.write("0123456789abcdef 12")
+    expect("beside a line that was torn", 0, init(other), "^valid\n$")
+    expect("it is a match, too", 0, compare(), "^match\n$")
+    os.unlink(other)
+    expect("script-compare: one is gone", 2, compare(), "^$", "there is no such file")
+    shutil.copy(result, other)
     with open(records + "x", "w", encoding="ascii"):
         pass
     expect("a folder for records that is none: try later", 3, script("script-init", "--accepted", records + "x", one), "^$")
     tap.ok(os.listdir(path("private")) == [], "no private copy is left")
     env["TMPDIR"] = path("none")
     expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
+
+
+def refused(unit, result):
+    """What is refused goes to a quarantine that keeps the newest, within bounds."""
+    script = project(unit, result)
+    up, kept = path("project/upload/1a/"), path("quarantine")
+    init = lambda file: script("script-init", "--quarantine", kept, file)
+    good, bad, other = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0", up + "drops_1_12_0"
+    expect("script-init --quarantine: a good one", 0, init(good), "^valid\n$")
+    tap.ok(os.path.exists(good) and not os.path.exists(kept), "a good one stays where it is")
+    expect("undecided", 3, init(up + "drops_2_0_r1_0"))
+    tap.ok(os.path.exists(up + "drops_2_0_r1_0") and not os.path.exists(kept), "what is to be tried later, too")
+    content = open(bad, "rb").read()[:-20]
+    with open(bad, "wb") as f:
+        f.write(content)
+    expect("one that is refused", 2, init(bad), "^$", "drops_1_1_r77_0: ")
+    tap.ok(not os.path.exists(bad) and os.listdir(kept) == [os.path.basename(bad)]
+           and open(os.path.join(kept, os.path.basename(bad)), "rb").read() == content, "is in the quarantine", os.listdir(kept))
+    expect("and is refused again", 2, init(bad), "^$", "there is no such file")
+    for name, make_it in (("a pipe", os.mkfifo), ("a link", lambda p: os.symlink("/dev/zero", p)), ("a folder", os.mkdir)):
+        os.path.lexists(other) and os.unlink(other)
+        make_it(other)
+        expect(name + " is refused", 2, init(other), "^$")
+        tap.ok(not os.path.lexists(other) and len(os.listdir(kept)) == 1, name + " is gone")
+    for i in range(3):
+        with open(os.path.join(kept, "large%d" % i), "wb") as f:
+            f.truncate(400 << 20)
+        os.utime(os.path.join(kept, "large%d" % i), (1000 + i, 1000 + i))
+    with open(bad, "wb") as f:
+        f.write(content)
+    init(bad)
+    tap.ok(sorted(os.listdir(kept)) == [os.path.basename(bad), "large1", "large2"], "beyond 1 GiB the oldest go", os.listdir(kept))
+    for i in range(1005):
+        open(os.path.join(kept, "small%d" % i), "wb").close()
+        os.utime(os.path.join(kept, "small%d" % i), (10000 + i, 10000 + i))
+    with open(bad, "wb") as f:
+        f.write(content)
+    init(bad)
+    left = os.listdir(kept)
+    tap.ok(len(left) == 1000 and os.path.basename(bad) in left and "small1004" in left and "large2" not in left,
+           "beyond 1,000 files, too", len(left))
+
+
+def waits(unit, result):
+    """A file that cannot be read for a moment costs a moment, and no third copy of the work."""
+    script = project(unit, result)
+    one, wu = path("project/upload/1a/drops_1_0_r123456_0"), path("project/download/3f/drops_1.zip")
+    os.rename(wu, wu + ".away")
+    again = threading.Timer(0.5, os.rename, (wu + ".away", wu))
+    again.start()
+    expect("script-init --wait: the work unit comes back", 0, script("script-init", "--wait", "20", one), "^valid\n$", "is not there")
+    again.join()
+    begin = time.monotonic()
+    expect("script-init --wait: nothing comes back", 3, script("script-init", "--wait", "1.2", "--workunits", path("none"), one))
+    tap.ok(1 <= time.monotonic() - begin < 15, "that waited as long as it was told", time.monotonic() - begin)
+    begin = time.monotonic()
+    expect("what waiting does not change is not waited for", 3,
+           script("script-init", "--wait", "50", "--fraction", "1", "--max-memory", "1", one), "", "more than it may take")
+    tap.ok(time.monotonic() - begin < 30, "no time is spent on that", time.monotonic() - begin)
+
+
+def alone(unit, result):
+    """Where another result agrees, nothing is computed again; where none does, the share that was asked for."""
+    script = project(unit, result)
+    one, marks = path("project/upload/1a/drops_1_0_r123456_0"), path("alone")
+    init = lambda: script("script-init", "--alone", marks, "--fraction-alone", "0.5", one)
+    os.makedirs(marks)
+    expect("script-init --alone: a quorum of more", 0, init(), "^valid\n$")
+    open(os.path.join(marks, "drops"), "w").close()
+    expect("a quorum of one", 0, init(), "^computing [0-9]+ of [0-9]+ items again")
+    os.rename(os.path.join(marks, "drops"), os.path.join(marks, "drops_1"))
+    expect("a submission of one unit", 0, init(), "^computing [0-9]+ of [0-9]+ items again")
+    os.rename(os.path.join(marks, "drops_1"), os.path.join(marks, "dro"))
+    expect("another one's", 0, init(), "^valid\n$")
 
 
 # --- verify ----------------------------------------------------------------------------------------
@@ -367,6 +449,9 @@ def main():
     command_line(unit, result)
     big = scripts(unit, result)
     accepted(unit, result)
+    refused(unit, result)
+    waits(unit, result)
+    alone(unit, result)
     probabilities()
     cheaters()
     bounds(*big)

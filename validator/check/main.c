@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/base/command.h"
+#include "app/base/os.h"
 #include "app/base/text.h"
 #include "validator/check/val.h"
 #include "workunits/format/json_text.h"
@@ -18,8 +19,8 @@ static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
     "       texcell-validate compare A.npz B.npz\n"
     "       texcell-validate verify --fraction F [OPTION]... WU.zip RESULT.npz\n"
-    "       texcell-validate script-init [--workunits DIR] [--accepted DIR] [--fraction F]\n"
-    "                        [OPTION]... RESULT\n"
+    "       texcell-validate script-init [--workunits DIR] [--accepted DIR] [--quarantine DIR]\n"
+    "                        [--fraction F] [OPTION]... RESULT\n"
     "       texcell-validate script-compare [--accepted DIR] RESULT RESULT\n"
     "       texcell-validate --help | --version\n"
     "\n"
@@ -41,7 +42,12 @@ static const char usage[] =
     "create_work --wu_name WORKUNIT.\n"
     "  --accepted DIR   where script-init records the SHA-256 of what it accepts (made if need be),\n"
     "                   and script-compare looks whether it is the same still\n"
-    "  --chance P       compute items of this share of the results alone (with --fraction)\n"
+    "  --quarantine DIR where script-init puts what it refuses (made if need be), the newest 1,000\n"
+    "                   files and 1 GiB of it: BOINC never deletes refused uploads\n"
+    "  --wait S         look again for S seconds before script-init says \"later\" (default 0)\n"
+    "  --chance P       compute items of this share of the results only (with --fraction)\n"
+    "  --alone DIR --fraction-alone F  where DIR has a file with the name of a unit's submission\n"
+    "                   (texcell-submit makes it for a quorum of one), compute this share instead\n"
     "  --workunits DIR  " WORKUNITS " unless given: script_validator runs in PROJECT/tmp_HOST\n"
     "\n"
     "Exit codes: 0 yes, 1 bad usage (also no file, or one too many), 2 not a valid result (or\n"
@@ -67,8 +73,12 @@ typedef struct command {
     val_places places;
     char *private;             /* places.private, once it is there */
     val_verification verification;
+    double wait;               /* seconds, before it is "try again later" */
     char **files;
 } command;
+
+/* The exit code of a process apart whose "try again later" waiting does not change: 3 to others. */
+enum { IN_VAIN = 67 };
 
 /* --- the command line ------------------------------------------------------------------ */
 
@@ -79,7 +89,11 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     bool by_chance = false;
     const tc_option options[] = {
         { "workunits", 0, TC_TEXT, .to = &c->places.workunits },
+        { "quarantine", 0, TC_TEXT, .to = &c->places.quarantine },
+        { "alone", 0, TC_TEXT, .to = &c->places.alone },
+        { "fraction-alone", 0, TC_NUMBER, .to = &v->alone, .most = 1 },
         { "accepted", 0, TC_TEXT, .to = &c->places.accepted },
+        { "wait", 0, TC_NUMBER, .to = &c->wait, .most = MAX_SECONDS },
         { "chance", 0, TC_NUMBER, .to = &v->chance, .most = 1, .given = &by_chance },
         { "fraction", 0, TC_NUMBER, .to = &v->fraction, .most = 1 },
         { "no-pixels", 0, TC_FLAG, .to = &v->blind },
@@ -89,9 +103,9 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB },
         { .name = NULL }
     };
-    const tc_option for_compare[] = { options[1], { .name = NULL } }, none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 3
-                               : c->verb == CHECK ? options + 4 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
+    const tc_option for_compare[] = { options[4], { .name = NULL } }, none = { .name = NULL };
+    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 7
+                               : c->verb == CHECK ? options + 8 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
@@ -147,6 +161,8 @@ static tc_status answer(command *c, tc_err *err)
 
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
+    if (c->verb == SCRIPT_INIT && c->places.quarantine != NULL && (st == TC_BAD_INPUT || st == TC_NO_MATCH))
+        val_quarantine(c->places.quarantine, c->files[0]);
     if (st == TC_NO_MATCH) {
         val_private_hide(c->private, err->message);
         printf("no match: %s\n", tc_plain(err->message));
@@ -158,18 +174,43 @@ static tc_status answer(command *c, tc_err *err)
 static int answer_apart(void *user)
 {
     command *const c = user;
+    const val_verification *const v = &c->verification;
+    const double begin = tc_seconds();
     tc_err err = { "" };
     const tc_status st = answer(c, &err);
+    const bool in_vain = (st == TC_NO_MEMORY && v->max_memory > 0) ||
+                         (st == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
+    int code;
 
     val_private_hide(c->private, err.message);
     /* A fault of this program is none of the computer that sent the file. */
-    return tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+    code = tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
+    return in_vain ? IN_VAIN : code;
+}
+
+/* Again and again for a while, where something of the server's is not as it should be: to BOINC "try again
+ * later" is hours, and another copy of the work. */
+static tc_status answer_in_time(command *c, int *code, tc_err *err)
+{
+    const double until = tc_seconds() + c->wait;
+    double pause = 1;
+    int ended_by;
+    tc_status st = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+
+    while ((st != TC_OK || *code == 3) && tc_seconds() + pause <= until) {
+        os_sleep(pause);
+        pause *= 2;
+        st = val_run_apart(answer_apart, c, c->files[0], code, &ended_by, err);
+    }
+    if (*code == IN_VAIN)
+        *code = 3;
+    return st;
 }
 
 static tc_status run(int argc, char **argv, tc_err *err)
 {
     command c = { .places = { .workunits = WORKUNITS }, .verification = { .chance = 1 } };
-    int code, ended_by;
+    int code;
     tc_status st;
 
     while (strcmp(verbs[c.verb].name, argv[0]) != 0)
@@ -179,10 +220,14 @@ static tc_status run(int argc, char **argv, tc_err *err)
         return st;
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE)
         return answer(&c, err);
+    if (c.verb == SCRIPT_COMPARE && val_same_uploads(&c.places, c.files[0], c.files[1])) {
+        printf("%s\n", verbs[c.verb].yes);
+        return TC_OK;
+    }
     st = val_private_folder(&c.private, err);
     c.places.private = c.private;
     if (st == TC_OK)
-        st = val_run_apart(answer_apart, &c, c.files[0], &code, &ended_by, err);
+        st = answer_in_time(&c, &code, err);
     val_private_remove(&c.private);
     if (st == TC_OK)
         exit(code);            /* it has said why */

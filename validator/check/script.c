@@ -11,7 +11,9 @@
 
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "app/base/text.h"
 #include "validator/check/val.h"
+#include "workunits/format/csv.h"
 
 /* --- files that cannot be read now ------------------------------------------------- */
 
@@ -161,9 +163,30 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     return st == TC_BAD_INPUT ? TC_TRY_LATER : st;
 }
 
+/* Whether the upload's submission (its name, "_" and a number is the work unit's) has a quorum of one. */
+static bool is_alone(const char *folder, const char *result)
+{
+    const char *const name = os_last_part(result);
+    size_t n = val_workunit_length(name);
+    bool found = false;
+
+    for (int way = 0; !found && n > 0 && way < 2; way++) {
+        char *const submission = tc_text_of(name, n);
+        char *const path = submission == NULL ? NULL : wu_path_in(folder, submission, "");
+
+        found = path != NULL && os_kind_of(path) == OS_FILE;
+        free(path);
+        free(submission);
+        if (!drop_number(name, &n, ""))
+            break;
+    }
+    return found;
+}
+
 static tc_status check_upload(const val_places *places, const char *result, const val_verification *verification,
                               tc_err *err)
 {
+    val_verification how = *verification;
     an_unit unit = { .job = NULL };
     val_copy copy = { .path = NULL };
     tc_status st = val_is_there(result, err);
@@ -172,8 +195,12 @@ static tc_status check_upload(const val_places *places, const char *result, cons
         st = val_copy_upload(places->private, result, &copy, err);
     if (st == TC_OK)
         st = read_workunit(places->workunits, result, &unit, err);
+    if (places->alone != NULL && verification->alone > 0 && is_alone(places->alone, result)) {
+        how.fraction = how.alone;
+        how.chance = 1;
+    }
     if (st == TC_OK)
-        st = val_check(&unit, copy.path, verification, err);
+        st = val_check(&unit, copy.path, &how, err);
     if (st == TC_OK && places->accepted != NULL)
         st = val_remember(places->accepted, result, &copy, err);
     an_unit_free(&unit);
@@ -187,7 +214,7 @@ tc_status val_script_init(const val_places *places, const char *result, const va
     const tc_status st = check_upload(places, result, verification, err);
     val_verification same = *verification;
 
-    same.fraction = 0;         /* a fault of that kind is not computed */
+    same.fraction = same.alone = 0;        /* a fault of that kind is not computed */
     return st == TC_BAD_INPUT ? val_found_twice(st, check_upload(places, result, &same, NULL), err) : st;
 }
 
@@ -227,4 +254,16 @@ tc_status val_script_compare(const val_places *places, const char *a, const char
     const tc_status st = compare_uploads(places, a, b, true, NULL);
 
     return st == TC_OK ? st : val_found_twice(compare_uploads(places, a, b, false, err), st, err);
+}
+
+bool val_same_uploads(const val_places *places, const char *a, const char *b)
+{
+    const char *const uploads[] = { a, b };
+    val_copy read[2];
+    bool good = places->accepted != NULL, known = false;
+
+    for (int i = 0; good && i < 2; i++)
+        good = val_read_upload(uploads[i], &read[i], NULL) == TC_OK &&
+               val_recall(places->accepted, uploads[i], &read[i], &known, NULL) == TC_OK && known;
+    return good && read[0].size == read[1].size && strcmp(read[0].sha256, read[1].sha256) == 0;
 }

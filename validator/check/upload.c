@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app/base/files.h"
@@ -61,6 +63,7 @@ void val_private_hide(const char *folder, char *message)
         memmove(at, at + n, strlen(at + n) + 1);
 }
 
+/* out < 0: they are only read. */
 static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err)
 {
     unsigned char *const block = malloc(BLOCK);
@@ -71,7 +74,7 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
     tc_sha256_begin(&sum);
     while (st == TC_OK && got > 0) {
         st = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
-        if (st == TC_OK && !tc_write_at(out, copy->size, block, got))
+        if (st == TC_OK && out >= 0 && !tc_write_at(out, copy->size, block, got))
             st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path, strerror(errno));
         if (st == TC_OK) {
             tc_sha256_add(&sum, block, got);
@@ -116,6 +119,20 @@ tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out,
     return st;
 }
 
+tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err)
+{
+    uint64_t size = 0;
+    int in = -1;
+    tc_status st = tc_open_regular(upload, &in, &size, err);
+
+    *out = (val_copy){ .path = NULL };
+    if (st == TC_OK)
+        st = copy_bytes(in, upload, -1, out, err);
+    if (in >= 0)
+        close(in);
+    return st;
+}
+
 void val_copy_free(val_copy *copy)
 {
     free(copy->path);
@@ -124,15 +141,16 @@ void val_copy_free(val_copy *copy)
 
 /* --- what was accepted ------------------------------------------------------------------
  *
- * A file for each work unit, with a line for each upload: SHA-256, size, name. */
+ * A file for each work unit, with a line for each upload: SHA-256, size, name; the last one of an upload counts.
+ * Nothing waits for the disk: what a power cut takes with it is looked at again, as one without a record. */
 
 /* The record of an upload's work unit; the caller's. */
-static char *record_of(const char *folder, const char *upload, const char *end)
+static char *record_of(const char *folder, const char *upload)
 {
     const char *const name = os_last_part(upload);
     const size_t n = val_workunit_length(name);
     char *const unit = tc_text_of(name, n > 0 ? n : strlen(name));
-    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, end);
+    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, "");
 
     free(unit);
     return path;
@@ -146,24 +164,24 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     int fd = -1;
     tc_status st = tc_open_regular(path, &fd, &size, err);
 
-    if (st == TC_OK)
-        st = tc_read_at(fd, path, 0, text, RECORD_MAX - 1, &got, err);
+    if (st == TC_OK)           /* the end of one that was added to very often */
+        st = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text, RECORD_MAX - 1, &got, err);
     if (fd >= 0)
         close(fd);
     text[st == TC_OK ? got : 0] = '\0';
     return st == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : st;
 }
 
-/* The line of an upload in a record, or NULL. */
-static char *line_of(char *text, const char *upload)
+/* The last line of an upload in a record, or NULL. */
+static const char *line_of(const char *text, const char *upload)
 {
-    const char *const name = os_last_part(upload);
+    const char *const name = os_last_part(upload), *last = NULL;
     const size_t n = strlen(name);
 
-    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
         if ((size_t)(end - line) > n && strncmp(end - n, name, n) == 0 && end[-1 - (ptrdiff_t)n] == ' ')
-            return line;
-    return NULL;
+            last = line;
+    return last;
 }
 
 static void write_line(const val_copy *copy, const char *upload, char *out, size_t size)
@@ -171,49 +189,32 @@ static void write_line(const val_copy *copy, const char *upload, char *out, size
     snprintf(out, size, "%s %" PRIu64 " %s\n", copy->sha256, copy->size, os_last_part(upload));
 }
 
-static tc_status write_record(const char *temporary, const char *path, int fd, const char *text, tc_err *err)
-{
-    const size_t n = strlen(text);
-
-    if (ftruncate(fd, 0) != 0 || !tc_write_at(fd, 0, text, n) || !os_sync(fd) || !os_replace(temporary, path))
-        return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
-    return TC_OK;
-}
-
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
 {
-    char *const path = record_of(folder, upload, ""), *const temporary = record_of(folder, upload, ".tmp");
-    char *const text = malloc(RECORD_MAX);
+    char *const path = record_of(folder, upload);
+    char line[600] = "\n";     /* ends one that a crash of the system has torn */
     int fd = -1;
-    tc_status st = path == NULL || temporary == NULL || text == NULL ? tc_no_memory(err, upload)
-                                                                       : wu_make_folder(folder, err);
+    tc_status st = path == NULL ? tc_no_memory(err, upload) : TC_OK;
 
-    if (st == TC_OK)
-        st = tc_open_locked(temporary, path, &fd, err);
-    if (st == TC_OK)
-        st = read_record(path, text, err);
+    write_line(copy, upload, line + 1, sizeof line - 1);
     if (st == TC_OK) {
-        char *const old = line_of(text, upload);
-        size_t n;
-
-        if (old != NULL)
-            memmove(old, strchr(old, '\n') + 1, strlen(strchr(old, '\n')));
-        n = strlen(text);
-        write_line(copy, upload, text + n, RECORD_MAX - n);
-        st = write_record(temporary, path, fd, text, err);
+        fd = os_open(path, OS_APPEND);
+        if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
+            fd = os_open(path, OS_APPEND);
     }
+    /* In one piece: a unit's uploads may be looked at by two validators. */
+    if (st == TC_OK && (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line)))
+        st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     free(path);
-    free(temporary);
-    free(text);
-    return st == TC_OK || st == TC_NO_MEMORY ? st : TC_TRY_LATER;
+    return st;
 }
 
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known, tc_err *err)
 {
-    char *const path = record_of(folder, upload, ""), *const text = malloc(RECORD_MAX);
-    char want[512];
+    char *const path = record_of(folder, upload), *const text = malloc(RECORD_MAX);
+    char want[600];
     const char *line = NULL;
     tc_status st = path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
 
@@ -230,9 +231,76 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
 
 void val_forget(const char *folder, const char *upload)
 {
-    char *const path = record_of(folder, upload, "");
+    char *const path = record_of(folder, upload);
 
     if (path != NULL)
         unlink(path);
+    free(path);
+}
+
+/* --- what was refused ----------------------------------------------------------------- */
+
+enum { MOST_REFUSED = 1000 };
+static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
+
+/* What lies in a folder, and which file has been there longest. */
+typedef struct heap {
+    const char *folder;
+    char *oldest;              /* its path; owned */
+    time_t time;
+    uint64_t bytes;
+    size_t files;
+} heap;
+
+static int add_to_heap(void *user, const char *name, bool may_be_folder)
+{
+    heap *const h = user;
+    char *const path = wu_path_in(h->folder, name, "");
+    struct stat info;
+
+    (void)may_be_folder;
+    if (path == NULL || os_kind_of_link(path) != OS_FILE || stat(path, &info) != 0) {
+        free(path);
+        return 0;
+    }
+    h->files++;
+    h->bytes += (uint64_t)info.st_size;
+    if (h->oldest != NULL && h->time <= info.st_mtime) {
+        free(path);
+        return 0;
+    }
+    free(h->oldest);
+    h->oldest = path;
+    h->time = info.st_mtime;
+    return 0;
+}
+
+/* Removes the oldest until there is room. */
+static void keep_within_bounds(const char *folder)
+{
+    bool over = true;
+
+    while (over) {
+        heap h = { .folder = folder };
+
+        over = os_list(folder, add_to_heap, &h) == 0 && (h.files > MOST_REFUSED || h.bytes > most_refused_bytes) &&
+               h.oldest != NULL && unlink(h.oldest) == 0;
+        free(h.oldest);
+    }
+}
+
+void val_quarantine(const char *folder, const char *upload)
+{
+    const os_kind kind = os_kind_of_link(upload);
+    char *const path = wu_path_in(folder, os_last_part(upload), "");
+
+    if (path == NULL || kind == OS_NOTHING) {
+        free(path);
+        return;
+    }
+    if (kind != OS_FILE || wu_make_folder(folder, NULL) != TC_OK || rename(upload, path) != 0)
+        remove(upload);        /* no file that says anything, or another disk's */
+    else
+        keep_within_bounds(folder);
     free(path);
 }

@@ -14,6 +14,7 @@ typedef struct val_verification {
     bool blind;                /* pixels are not looked at */
     double fraction;           /* of the items: is computed again, at least one. 0: only what is in doubt */
     double chance;             /* that this is done to a result at all, above 0 up to 1 */
+    double alone;              /* instead, of a result that is compared with no other; chance does not matter */
     bool seeded;               /* the seed is given; else val_seed draws it */
     uint64_t seed;             /* which items and pixels */
     unsigned threads;          /* >= 1 */
@@ -46,6 +47,8 @@ tc_status val_compare(const char *a, const char *b, bool quiet, tc_err *err);
 typedef struct val_places {
     const char *workunits;     /* the folder of the work units, with or without BOINC's fan-out */
     const char *accepted;      /* for records of what was accepted; NULL: there are none */
+    const char *quarantine;    /* for uploads that are refused; NULL: they stay */
+    const char *alone;         /* has a file for each submission with a quorum of one; NULL: unknown */
     const char *private;       /* for copies, val_private_folder */
 } val_places;
 
@@ -56,6 +59,8 @@ typedef struct val_places {
 tc_status val_script_init(const val_places *places, const char *result, const val_verification *verification,
                           tc_err *err);
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
+/* Whether two uploads are what was accepted, and the same bytes: they match, and nothing else is to be done. */
+bool val_same_uploads(const val_places *places, const char *a, const char *b);
 
 /* --- uploads (upload.c) ----------------------------------------------------------------- */
 
@@ -75,12 +80,17 @@ void val_private_hide(const char *folder, char *message);
 /* Reads an upload once. val_copy_free also after a failure. TC_BAD_INPUT: it is no regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
 void val_copy_free(val_copy *copy);
+/* The same without a copy: size and SHA-256. */
+tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records that an upload was accepted as it was copied. */
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
 /* Whether it still is what was accepted: TC_NO_MATCH. *known: there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known, tc_err *err);
 /* Forgets the uploads of its work unit. */
 void val_forget(const char *folder, const char *upload);
+/* Takes a refused upload away from where BOINC never deletes it, into a folder (made if need be) that
+ * keeps 1,000 files and 1 GiB, the newest. What is no file is removed. */
+void val_quarantine(const char *folder, const char *upload);
 
 /* What the two scripts and the assimilator's share. Runs work(user) in a process
  * of its own, so that a fault of this program does not count against the file it
