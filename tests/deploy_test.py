@@ -2,14 +2,19 @@
 """texcell-deploy and texcell-submit on folders laid out as BOINC's make_project
 does, whose bin/ holds small stand-ins: they keep a "database" in a file, print
 what the real ones print, and exit with 0 where the real ones do."""
+import contextlib
 import hashlib
 import json
+import math
 import os
+import pwd
 import re
 import shutil
 import signal
+import sqlite3
 import struct
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 import zipfile
 import zlib
@@ -44,6 +49,8 @@ CONFIG = """<?xml version="1.0" ?>
         <long_name>Caf\u00e9 &amp; cells</long_name>
         <uldl_dir_fanout>1024</uldl_dir_fanout>
         <download_dir>%s/download</download_dir>
+        <upload_dir>upload</upload_dir>
+        <db_name>%s/db.sqlite</db_name>
         <one_result_per_user_per_wu>0</one_result_per_user_per_wu>
     </config>
     <tasks>
@@ -71,9 +78,39 @@ OWN_CLASSES = """<plan_classes>
 </plan_classes>
 """ % LIBC
 
+# The database: SQLite behind the Python module that BOINC's tools use.
+MYSQLDB = """import sqlite3
+Error = sqlite3.Error
+class connect:
+    def __init__(self, host, user, passwd, db):
+        self.db = sqlite3.connect(db, timeout=60, isolation_level=None)
+    def autocommit(self, _on):
+        pass
+    def cursor(self):
+        return Cursor(self.db)
+class Cursor:
+    def __init__(self, db):
+        self.cursor = db.cursor()
+    def execute(self, sql, values=()):
+        self.cursor.execute(sql.replace("%s", "?"), values)
+        self.description = self.cursor.description
+    def fetchall(self):
+        return self.cursor.fetchall()
+    def close(self):
+        self.cursor.close()
+"""
+SCHEMA = """
+CREATE TABLE app(name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
+CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
+    error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL);
+CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
+    validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0);
+"""
+
 # Each stand-in begins with this; `db` is what it remembers between calls.
 STUB = """#!/usr/bin/python3
-import hashlib, json, os, re, shutil, signal, sys
+import hashlib, json, os, re, shutil, signal, sqlite3, sys
+sql = sqlite3.connect("db.sqlite", isolation_level=None, timeout=60)
 path = os.path.join(os.getcwd(), "db.json")
 db = json.load(open(path)) if os.path.exists(path) else {"apps": [], "versions": [], "work": [], "calls": []}
 def save():
@@ -89,6 +126,7 @@ STUBS = {
 for name in re.findall(r"<app>\\s*<name>(.*?)</name>", open("project.xml").read()):
     print(("app %s already in DB" if name in db["apps"] else "added app: (0, '%s', 'x')") % name)
     db["apps"] = sorted(set(db["apps"] + [name]))
+    sql.execute("INSERT OR IGNORE INTO app(name) VALUES(?)", (name,))
 leave()
 """,
     "update_versions": """
@@ -115,33 +153,38 @@ for app in os.listdir("apps"):
             print("    App version added successfully; ID=%d" % len(db["versions"]))
 leave()
 """,
-    "stage_file_native": """
-assert sys.argv[1] == "--copy"
-name = os.path.basename(sys.argv[2])
-digest = hashlib.md5(name.encode()).hexdigest()
-folder = "download/%x" % (int(digest[1:8], 16) % 1024)
-os.makedirs(folder, exist_ok=True)
-if not os.path.exists(os.path.join(folder, name)):
-    shutil.copy(sys.argv[2], folder)
-elif open(os.path.join(folder, name), "rb").read() != open(sys.argv[2], "rb").read():
-    print("There is already a file in your project's download directory with that name")
-leave(0)
-""",
     "create_work": """
-name = sys.argv[sys.argv.index("--wu_name") + 1]
-if name in db["work"]:
-    print("Database error: Duplicate entry '%s' for key 'name'" % name)
-    leave(1)
+together = "--stdin" in sys.argv
+lines = [line.split() for line in sys.stdin] if together else [sys.argv[1:]]
+names = [line[line.index("--wu_name") + 1] for line in lines]
+credit = float(sys.argv[sys.argv.index("--credit") + 1])
 if os.path.exists("no_work"):
     print("create_work: error opening database")
     leave(1)
-db["work"].append(name)
+for line in lines:
+    digest = hashlib.md5(line[-1].encode()).hexdigest()
+    size, = [float(open("download/%x/%s.md5" % (int(digest[1:8], 16) % 1024, line[-1])).read().split()[1])]
+    assert size == os.path.getsize("download/%x/%s" % (int(digest[1:8], 16) % 1024, line[-1]))
+kill = int(open("kill_at").read()) if os.path.exists("kill_at") else -1
+def killed(moment):
+    if kill == moment:
+        os.remove("kill_at")
+        os.kill(os.getppid(), signal.SIGKILL)
+killed(0)
+sql.execute("BEGIN IMMEDIATE")
+try:
+    sql.executemany("INSERT INTO workunit(name, canonical_credit) VALUES(?, ?)", [(n, credit) for n in names])
+except sqlite3.IntegrityError:
+    print("Database error: Duplicate entry '%s' for key 'name'" % names[0])
+    leave(1)
+sql.execute("COMMIT")
+killed(1)
+db["work"] += names
 db["calls"].append(sys.argv[1:])
-if os.path.exists("kill_after") and int(open("kill_after").read()) == len(db["work"]):
-    save()
-    os.remove("kill_after")
-    os.kill(os.getppid(), signal.SIGKILL)
-    os._exit(0)
+leave()
+""",
+    "cancel_jobs": """
+sql.execute("UPDATE workunit SET error_mask = error_mask | 16 WHERE id BETWEEN ? AND ?", sys.argv[1:])
 leave()
 """,
     "script_validator": "", "script_assimilator": "",
@@ -165,11 +208,18 @@ def make_project(name):
     for sub in ("apps", "bin", "download", "templates", "upload", "tmp_host"):
         os.makedirs(os.path.join(folder, sub))
     escaped = folder.replace("&", "&amp;").replace("<", "&lt;")
-    write(os.path.join(folder, "config.xml"), CONFIG % escaped)
+    write(os.path.join(folder, "config.xml"), CONFIG % (escaped, escaped))
     write(os.path.join(folder, "project.xml"), PROJECT_XML)
     for tool, text in STUBS.items():
         write(os.path.join(folder, "bin", tool), STUB + text, 0o755)
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "db.sqlite"))) as db:
+        db.executescript(SCHEMA)
     return folder
+
+
+def sql(folder, statement, *values):
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "db.sqlite"))) as db, db:
+        return db.execute(statement, values).fetchall()
 
 
 def tree(folder):
@@ -178,6 +228,8 @@ def tree(folder):
     for base, _folders, files in os.walk(folder):
         for name in files:
             path = os.path.join(base, name)
+            if name.startswith(("db.sqlite", "submissions.sqlite-")):        # SQLite counts what changes nothing, too
+                continue
             found[os.path.relpath(path, folder)] = (hashlib.sha256(read(path)).hexdigest(), os.stat(path).st_mode)
     return found
 
@@ -187,8 +239,12 @@ def database(folder):
     return json.loads(read(path)) if os.path.exists(path) else {"work": [], "calls": [], "versions": []}
 
 
-def deploy(folder, *options, build=BUILD, version="1.00"):
-    return run([sys.executable, DEPLOY, "--version", version, "--build", build, *options, folder])
+write(os.path.join(TMP, "python", "MySQLdb.py"), MYSQLDB)
+ENV = dict(os.environ, PYTHONPATH=os.path.join(TMP, "python"))
+
+
+def deploy(folder, *options, build=BUILD, version="1.00", **kw):
+    return run([sys.executable, DEPLOY, "--version", version, "--build", build, *options, folder], env=kw.get("env", ENV))
 
 
 def is_kept(old, new):
@@ -238,7 +294,7 @@ def test_install():
     ok(r.returncode == 0 and "one computer may get both results" in r.stdout, "installs", r.stdout + r.stderr)
     test_version_folders(folder, "1.00")
     ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS), "update_versions took every version")
-    for name, old in (("config.xml", CONFIG % folder), ("project.xml", PROJECT_XML)):
+    for name, old in (("config.xml", CONFIG % (folder, folder)), ("project.xml", PROJECT_XML)):
         new = read(folder, name).decode()
         ok(is_kept(old, new), "%s: every line that was there still is" % name, new)
     commands = [d.findtext("cmd") for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")]
@@ -394,7 +450,7 @@ def test_what_is_there():
     write(os.path.join(folder, "apps", "other", "1.0", PLATFORM + "__mt", "other"), "x", 0o755)
     write(os.path.join(folder, "templates", "texcell_out.xml"), "<output_template>mine</output_template>")
     own = '<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n    </daemons>'
-    config = (CONFIG % folder).replace("</daemons>", own)
+    config = (CONFIG % (folder, folder)).replace("</daemons>", own)
     write(os.path.join(folder, "config.xml"), config, 0o640)
     r = deploy(folder, "--one-result-per-host")
     new = read(folder, "plan_class_spec.xml").decode()
@@ -426,7 +482,7 @@ def test_what_is_there():
 def test_rules():
     """What config.xml says of pairs of results and of finished uploads stays; else both are set."""
     def config(folder):
-        return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find("config")}
+        return {e.tag: e.text for e in ElementTree.fromstring(read(folder, "config.xml")).find("config") if e.tag != "httpd_user"}
     host, user, finished = "one_result_per_host_per_wu", "one_result_per_user_per_wu", "fuh_set_completed_permission"
     for name, said, options, expected, words in (
             ("nothing", {}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only")),
@@ -437,7 +493,7 @@ def test_rules():
         text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in said.items())
         write(os.path.join(folder, "config.xml"), "<boinc><config>%s</config></boinc>" % text)
         r = deploy(folder, "--classes", "cpu", *options)
-        ok(r.returncode == 0 and config(folder) == expected and r.stdout.count("note: ") == len(words)
+        ok(r.returncode == 0 and config(folder) == expected and r.stdout.count("note: config.xml") == len(words)
            and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected), r.stdout + r.stderr)
         r = deploy(folder, "--classes", "cpu", *options)
         ok(r.returncode == 0 and config(folder) == expected and "all files are as they should be" in r.stdout,
@@ -511,6 +567,9 @@ def test_scripts():
     ok(script("texcell_check", bad).returncode not in (0, 3), "texcell_check: a damaged one")
     ok(script("texcell_check").returncode not in (0, 3), "texcell_check: no arguments is no yes")
     ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal")
+    ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and not os.path.exists(bad),
+       "what is refused is out of BOINC's way")
+    bad = shutil.copy(os.path.join(TMP, "wu_7_0_r123_0"), bad)
     ok(script("texcell_compare", result, bad).returncode == 3, "texcell_compare: one that was not accepted")
     ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"], "what was accepted is recorded")
     ok(script("texcell_compare").returncode not in (0, 3), "texcell_compare: no arguments is no yes")
@@ -536,17 +595,21 @@ def forge(path):
 def test_verify():
     folder = make_project("one")
     unit, result = os.path.join(folder, "download", "g.zip"), os.path.join(TMP, "g_0_r5_0")
-    write(os.path.join(folder, "config.xml"), (CONFIG % folder).replace(">1024<", ">0<"))
+    write(os.path.join(folder, "config.xml"), (CONFIG % (folder, folder)).replace(">1024<", ">0<"))
     run([TEXCELL_WU, "pack", "--analysis", "glcm", "--param", "distances=[1]", "-o", unit,
          picture(os.path.join(TMP, "p", "g.png"), 2)])
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
     deploy(folder, "--verify", "1")
 
     def check():
-        return run([os.path.join(folder, "bin", "texcell_check"), result]).returncode
+        shutil.copy(result, os.path.join(folder, "upload", "g_0_r5_0"))
+        return run([os.path.join(folder, "bin", "texcell_check"), os.path.join(folder, "upload", "g_0_r5_0")]).returncode
 
     ok(check() == 0, "--verify: an honest result")
     forge(result)
+    write(os.path.join(folder, "bin", "texcell_check"), read(folder, "bin", "texcell_check").replace(b"--chance 0.02", b"--chance 0"), 0o755)
+    ok(check() == 0, "--verify: with a quorum above one nothing is computed again")
+    write(os.path.join(folder, "texcell", "alone", "g"), "")
     ok(check() not in (0, 3), "--verify: one with one bit of one feature forged")
     r = deploy(folder)
     ok(r.returncode == 0 and "bin/texcell_check: differs" in r.stdout and check() not in (0, 3),
@@ -558,7 +621,7 @@ def test_verify():
 # --- submitting -------------------------------------------------------------------------------
 
 def submit(folder, *arguments):
-    return run([os.path.join(folder, "bin", "texcell-submit"), *arguments])
+    return run([os.path.join(folder, "bin", "texcell-submit"), *arguments], env=ENV)
 
 
 def options_of(call):
@@ -582,34 +645,42 @@ def test_submit(folder):
                "--dry-run", deep)
     ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
        "submit: hands over the options of pack", r.stdout + r.stderr)
-    write(os.path.join(folder, "kill_after"), "2")
+    for moment, done in ((0, 0), (1, 3)):
+        write(os.path.join(folder, "kill_at"), str(moment))
+        r = submit(folder, *request)
+        time.sleep(0.3)             # create_work goes on
+        ok(r.returncode == -signal.SIGKILL, "submit: killed while create_work works, %d" % moment, r.stdout + r.stderr)
+        if moment == 0:
+            sql(folder, "DELETE FROM workunit")        # as if create_work had been killed, too
+            write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=[])))
+            write(os.path.join(folder, "no_work"), "")
+            r = submit(folder, *request)
+            ok(r.returncode == 2 and "create_work: blood_0001: create_work: error opening database" in r.stderr,
+               "submit: create_work's message is passed on", r.stderr)
+            os.unlink(os.path.join(folder, "no_work"))
     r = submit(folder, *request)
-    ok(r.returncode == -signal.SIGKILL and len(database(folder)["work"]) == 2, "submit: killed after its second unit")
-    write(os.path.join(folder, "no_work"), "")
-    r = submit(folder, *request)
-    ok(r.returncode == 2 and "create_work: blood_0003: create_work: error opening database" in r.stderr,
-       "submit: create_work's message is passed on", r.stderr)
-    os.unlink(os.path.join(folder, "no_work"))
-    r = submit(folder, *request)
-    ok(r.returncode == 0 and "1 work units created now, 3 in all" in r.stdout
-       and database(folder)["work"] == ["blood_0001", "blood_0002", "blood_0003"],
+    ok(r.returncode == 0 and "3 in all" in r.stdout and os.listdir(os.path.join(folder, "texcell", "submissions", "blood")) == ["lock"]
+       and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] == ["blood_0001", "blood_0002", "blood_0003"],
        "submit: goes on, every unit once", r.stdout + r.stderr)
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state, "submit: again: nothing")
-    call = database(folder)["calls"][0]
+    one = os.path.join(pictures, "cell 0.png")
+    r = submit(folder, "--analysis", "cellcount", "--name", "called", one)
+    call = database(folder)["calls"][-1]
     o = options_of(call)
-    ok(call[-1] == "blood_0001.zip" and o["min_quorum"] == o["target_nresults"] == "2"
+    ok(call[-1] == "called.zip" and o["wu_name"] == "called" and o["min_quorum"] == o["target_nresults"] == "2"
        and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and o["appname"] == "texcell"
        and o["wu_template"] == "templates/texcell_in.xml", "submit: what create_work is told", call)
+    ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and float(o["credit"]) > 0.02,
+       "submit: credit by the operations: 200 for a day of 1 GFLOPS", o)
     # The folders as a real server made them.
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
        "submit: staged where BOINC looks")
     r = submit(folder, *request[:-1], os.path.join(pictures, "cell 1.png"))
     ok(r.returncode == 2 and "is the name of another submission" in r.stderr, "submit: a name is used once", r.stderr)
-    one = os.path.join(pictures, "cell 0.png")
-    write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=["taken"])))
+    sql(folder, "INSERT INTO workunit(name) VALUES('taken')")
     r = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     again = submit(folder, "--analysis", "cellcount", "--name", "taken", one)
     ok(r.returncode == again.returncode == 2 and "Duplicate" in r.stderr,
@@ -618,15 +689,15 @@ def test_submit(folder):
     there = os.path.join(folder, "download", "%x" % (int(digest[1:8], 16) % 1024), "other.zip")
     write(there, "of another app")
     r = submit(folder, "--analysis", "cellcount", "--name", "other", one)
-    ok(r.returncode == 2 and "did not stage" in r.stderr and "already a file" in r.stderr
-       and read(there) == b"of another app",
-       "submit: a staged file of that name is seen, whatever stage_file exits with", r.stderr)
+    ok(r.returncode == 2 and "there is another file of this name" in r.stderr and read(there) == b"of another app",
+       "submit: a staged file of that name is seen", r.stderr)
     out = os.path.join(folder, "templates", "texcell_out.xml")
     write(out, read(out).replace(b"268435456", b"1000"))
     r = submit(folder, "--analysis", "cellcount", "--param", "labels=true", "--name", "large", one)
     ok(r.returncode == 2 and "more than <max_nbytes>" in r.stderr,
        "submit: a result that could not be uploaded", r.stderr)
-    for arguments, words in ((["--name", "a/b"], "--name a/b"), (["--name", "-x"], "expected one argument"),
+    write(out, read(out).replace(b"1000", b"268435456"))
+    for arguments, words in ((["--name", "a/b"], "--name a/b"), (["--name", "ok", "--for", "cpu", "--split", "1"], "exclude"), (["--name", "-x"], "expected one argument"),
                              (["--name", "ok", "--quorum", "0"], "quorum"),
                              (["--name", "ok", "--quorum", "3", "--targets", "2"], "--targets")):
         r = submit(folder, "--analysis", "cellcount", *arguments, one)
@@ -637,12 +708,141 @@ def test_submit(folder):
        "submit: texcell-wu's refusal is passed on", r.stderr)
 
 
+def test_many(folder):
+    """A thousand units, most of them alike: few calls of create_work, every unit once."""
+    pictures = os.path.join(TMP, "many")
+    for i in range(300):
+        picture(os.path.join(pictures, "p%d.png" % i), 1000 + i, (64, 64) if i % 100 else (300, 300))
+    before = len(database(folder)["calls"])
+    r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--split", "1", "--quorum", "1", "--name", "many", pictures)
+    calls = database(folder)["calls"][before:]
+    names = [row[0] for row in sql(folder, "SELECT name FROM workunit WHERE name LIKE 'many%' ORDER BY name")]
+    ok(r.returncode == 0 and names == ["many_%04d" % (i + 1) for i in range(300)] and len(calls) <= 4,
+       "submit: 300 units of two sizes by %d calls" % len(calls), r.stderr)
+    credits = sorted({row[0] for row in sql(folder, "SELECT canonical_credit FROM workunit WHERE name LIKE 'many%'")})
+    ok(len(credits) == 2 and credits[0] < credits[1], "submit: each with its own credit", credits)
+    ok("wrong results are seen by texcell-deploy --verify alone" in r.stdout and os.path.exists(os.path.join(folder, "texcell", "alone", "many")),
+       "submit: a quorum of one is told to the validator", r.stdout[-300:])
+    staged = os.path.join(folder, "download", "%x" % (int(hashlib.md5(b"many_0007.zip").hexdigest()[1:8], 16) % 1024), "many_0007.zip")
+    fields = read(staged + ".md5").decode().split()
+    ok(fields[0] == hashlib.md5(read(staged)).hexdigest() and float(fields[1]) == os.path.getsize(staged) and os.stat(staged).st_nlink == 1,
+       "submit: staged with size and MD5, and nowhere else", fields)
+
+
+def test_alone(folder):
+    deploy(folder, "--verify", "0.1", "--classes", "cpu")
+    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "small", os.path.join(TMP, "many", "p1.png"))
+    ok(r.returncode == 0 and "of units with 1 item that is 100% of the work, not the 10% of --verify" in r.stdout,
+       "submit: units that are too small to verify a share of", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "larger", os.path.join(TMP, "many"))
+    ok(r.returncode == 0 and "note: the server computes" not in r.stdout, "submit: one that is not", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150", os.path.join(TMP, "many"))
+    ok("are the same as others" not in r.stdout, "submit: other units of the same pictures are no twins", r.stdout)
+    r = submit(folder, "--analysis", "cellcount", "--name", "twin", "--split", "150", os.path.join(TMP, "many"))
+    ok(r.returncode == 0 and "note: 2 of the units are the same as others, such as again_0001" in r.stdout, "submit: twins are told", r.stdout)
+
+
+def test_sizes(folder):
+    """As many pictures in a unit as half an hour of a GPU, or an hour of a core, takes."""
+    for size, app, flops in (("gpu", "texcell_gpu", 3.6e14), ("cpu", "texcell", 1.8e13)):
+        r = submit(folder, "--analysis", "glcm", "--preset", "hcc", "--for", size, "--name", "for_" + size, "--dry-run",
+                   os.path.join(TMP, "many", "p0.png"))
+        n = int(re.search(r"--for %s: (\d+) items? a unit" % size, r.stdout).group(1))
+        each = float(re.search(r"rsc_fpops_est (\S+),", r.stdout).group(1)) - 1e10
+        ok(r.returncode == 0 and 0.95 < n * each / flops < 1.06, "submit --for %s: %d pictures" % (size, n), r.stdout)
+
+
+def test_status(folder):
+    def status():
+        r = submit(folder, "--status", "many")
+        return dict(line.split()[:2] for line in r.stdout.splitlines()) if r.returncode == 0 else r.stderr
+    ids = [row[0] for row in sql(folder, "SELECT id FROM workunit WHERE name LIKE 'many%' ORDER BY id")]
+    for i, job in enumerate(ids):
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(?, ?, 1, ?)", job,
+            2 if i < 100 else 4 if i < 250 else 5, 0 if i < 290 else 2 if i < 293 else 1)
+        if i >= 293:
+            sql(folder, "UPDATE workunit SET canonical_resultid = 1 WHERE id = ?", job)
+    s = status()
+    ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150", "refused": "3", "valid": "7",
+             "stored": "0", "failed": "0"}, "submit --status: how far it is", s)
+    name, result = "many_0299.zip", os.path.join(TMP, "many_0299_0_r1_0")
+    unit = os.path.join(folder, "download", "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
+    run([TEXCELL, "run", unit, "-o", result, "--quiet"])
+    run([os.path.join(folder, "bin", "texcell_assimilate"), str(ids[-2]), result], cwd=os.path.join(folder, "tmp_host"))
+    run([os.path.join(folder, "bin", "texcell_assimilate"), "--error", "2", "many_0001", str(ids[0]), "0"],
+        cwd=os.path.join(folder, "tmp_host"))
+    sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])                   # as db_purge does
+    s = status()
+    ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and s["left"] == "298", "submit --status: and in the data set", s)
+    other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
+    r = submit(folder, "--cancel", "many")
+    mine, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
+    alien, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
+    ok(r.returncode == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in r.stdout,
+       "submit --cancel: all that have no result, and no other", r.stdout + r.stderr)
+    r = submit(folder, "--status", "nothing")
+    ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr, "submit --status: an unknown name")
+    r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"], env=dict(ENV, PYTHONPATH=os.path.join(TMP, "no python")))
+    ok(r.returncode in (0, 3) and (r.returncode == 0 or "MySQLdb" in r.stderr or "database" in r.stderr),
+       "submit --status: without the database it says so", r.stderr)
+    write(os.path.join(folder, "kill_at"), "0")
+    pictures = os.path.join(TMP, "many")
+    submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
+    time.sleep(0.3)
+    r = submit(folder, "--cancel", "ended")
+    again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
+    ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout,
+       "submit --cancel: what is cancelled is not created by the same command", r.stdout + again.stdout)
+
+
+def test_server_settings():
+    """What BOINC's own tools need: the web server's user, folders for uploads, the fraction, several validators."""
+    folder = make_project("settings")
+    os.chmod(os.path.join(folder, "upload"), 0o2775)
+    r = deploy(folder, "--dry-run")
+    ok("would make 1024 folders in upload" in r.stdout and os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
+    r = deploy(folder)
+    made = os.listdir(os.path.join(folder, "upload"))
+    ok(sorted(made) == sorted("%x" % i for i in range(1024))
+       and {os.stat(os.path.join(folder, "upload", n)).st_mode & 0o7777 for n in made} == {0o2775}, "all folders of the uploads are there", r.stdout)
+    user = ElementTree.fromstring(read(folder, "config.xml")).findtext("config/httpd_user")
+    users = {u.pw_name for u in pwd.getpwall()}
+    ok(user == next((n for n in ("www-data", "apache", "wwwrun", "http") if n in users and n != "apache"), None),
+       "config.xml: the web server's user", user)
+    ok(sql(folder, "SELECT fraction_done_exact FROM app WHERE name = 'texcell'") == [(1,)], "the database: the fraction is exact", r.stdout)
+    r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "nowhere")))
+    ok(r.returncode == 0 and "UPDATE app SET fraction_done_exact=1 WHERE name='texcell'" in r.stdout, "without the database it says the line", r.stdout)
+
+    def daemons():
+        return [(d.findtext("cmd"), d.findtext("output"), d.findtext("pid_file"))
+                for d in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon") if "--app texcell" in d.findtext("cmd")]
+
+    one = daemons()
+    ok(len(one) == 2 and "--credit_from_wu" in one[0][0], "one validator, with credit from the units", one)
+    before = read(folder, "config.xml")
+    r = deploy(folder, "--validators", "3")
+    three = [d for d in daemons() if "validator" in d[0]]
+    ok(r.returncode == 0 and [re.search(r"--mod .*", d[0]).group() for d in three] == ["--mod 3 0", "--mod 3 1", "--mod 3 2"]
+       and len({d[1] for d in three}) == len({d[2] for d in three}) == 3, "three validators, each with its share, log and pid", three)
+    after = read(folder, "config.xml")
+    deploy(folder)
+    ok(read(folder, "config.xml") == after, "the number stays where none is given")
+    deploy(folder, "--validators", "1")
+    ok(sorted(daemons()) == sorted(one) and is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
+       "one again; every other line as it was", before)
+
+
 def main():
     if not needed_libraries() and b"API_VERSION_" not in read(TEXCELL):
         skip("texcell-deploy", "this texcell is built without BOINC")
         done()
     folder = test_install()
     test_submit(folder)
+    test_many(folder)
+    test_alone(folder)
+    test_sizes(folder)
+    test_status(folder)
+    test_server_settings()
     test_new_versions(folder)
     test_platforms()
     test_update_versions_refuses()

@@ -50,24 +50,24 @@ def guarded(program, main):
         return report(program, Problem("interrupted; the same command goes on", TRY_LATER))
 
 
-def run(argv, folder=None):
-    """Runs a program with nothing to read; text of both streams together."""
+def run(argv, folder=None, reads=subprocess.DEVNULL):
+    """Runs a program with nothing to read, or an open file; text of both streams together."""
     try:
-        done = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
+        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-def write_file(path, data, mode=0o644):
-    """Complete under its name or not there: temporary file, fsync, rename."""
+def write_file(path, data, mode=0o644, sync=True):
+    """Complete under its name or not there: temporary file, fsync (unless sync is False), rename."""
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)
             f.flush()
-            os.fsync(f.fileno())
+            if sync:
+                os.fsync(f.fileno())
         os.chmod(temporary, mode)
         os.rename(temporary, path)
     except BaseException:
@@ -78,6 +78,36 @@ def write_file(path, data, mode=0o644):
 def read_file(path):
     with open(path, "rb") as f:
         return f.read()
+
+
+class Database:
+    """The project's database, by the Python module that BOINC's own tools use."""
+
+    def __init__(self, project):
+        config = project.config
+        try:
+            import MySQLdb
+        except ImportError:
+            raise Problem("there is no Python module MySQLdb (Debian: python3-mysqldb), which BOINC's tools need, too",
+                          TRY_LATER)
+        self.error = MySQLdb.Error
+        try:
+            self.connection = MySQLdb.connect(host=config.get("db_host") or "localhost", user=config.get("db_user", ""),
+                                              passwd=config.get("db_passwd", ""), db=config.get("db_name", ""))
+            self.connection.autocommit(True)
+        except MySQLdb.Error as error:
+            raise Problem("database %s: %s" % (config.get("db_name", ""), error), TRY_LATER)
+
+    def rows(self, sql, values=()):
+        """What a statement gives; its values stand as %s."""
+        cursor = self.connection.cursor()
+        try:
+            cursor.execute(sql, values)
+            return list(cursor.fetchall()) if cursor.description else []
+        except self.error as error:
+            raise Problem("database: %s" % (error,), TRY_LATER)
+        finally:
+            cursor.close()
 
 
 class Project:
@@ -114,13 +144,20 @@ class Project:
     def download_folder(self):
         return os.path.abspath(self.path(self.config.get("download_dir") or "download"))
 
-    def staged(self, name):
-        """Where an input file lies: BOINC spreads them over uldl_dir_fanout folders
-        by the MD5 of the name."""
-        folder, fanout = self.download_folder(), self.config.get("uldl_dir_fanout") or "0"
+    def upload_folder(self):
+        return os.path.abspath(self.path(self.config.get("upload_dir") or "upload"))
+
+    def fanout(self):
+        """Over how many folders BOINC spreads downloads and uploads; 0: none."""
+        fanout = self.config.get("uldl_dir_fanout") or "0"
         if not fanout.isdigit():
             raise Problem("%s: uldl_dir_fanout: is not a number" % self.path("config.xml"))
-        if int(fanout) == 0:
+        return int(fanout)
+
+    def staged(self, name):
+        """Where an input file lies: in a folder by the MD5 of the name."""
+        folder, fanout = self.download_folder(), self.fanout()
+        if fanout == 0:
             return os.path.join(folder, name)
         digest = hashlib.md5(name.encode()).hexdigest()
-        return os.path.join(folder, "%x" % (int(digest[1:8], 16) % int(fanout)), name)
+        return os.path.join(folder, "%x" % (int(digest[1:8], 16) % fanout), name)

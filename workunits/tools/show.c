@@ -15,7 +15,8 @@
 #include "workunits/tools/tools.h"
 
 const char wu_show_help[] =
-    "usage: texcell-wu show [--all | --needs] FILE\n"
+    "usage: texcell-wu show [--all] FILE\n"
+    "       texcell-wu show --needs FILE...\n"
     "\n"
     "Shows a work unit: analysis, parameters, items with their sizes, and what create_work\n"
     "needs to know (operations, memory), with the time that one core of this machine takes, by\n"
@@ -23,7 +24,7 @@ const char wu_show_help[] =
     "parameters as run, arrays with shape and type, and the first values of each table.\n"
     "\n"
     "  --all    every item and every value, not only the first\n"
-    "  --needs  only what a work unit needs, as a line of JSON: operations; bytes of memory and\n"
+    "  --needs  only what work units need, each as a line of JSON: operations; bytes of memory and\n"
     "           of a checkpoint (the largest item's); pixels; bytes of the result's arrays, and\n"
     "           of a row (a region, a point) where the number of rows is not known before\n";
 
@@ -391,13 +392,15 @@ tc_status wu_show(int argc, char **argv, tc_err *err)
     };
     int n_files;
     tc_status status = tc_read_options(argc, argv, options, &n_files, err);
-    if (status == TC_OK && n_files != 1)
+    if (status == TC_OK && n_files != 1 && !(needs && n_files > 1))
         status = tc_fail(err, TC_USAGE, "show: takes one FILE, %d given", n_files);
     if (status != TC_OK)
         return status;
     const char *path = argv[1];
+    for (int i = 1; needs && status == TC_OK && i <= n_files; i++)
+        status = show_needs(argv[i], err);
     if (needs)
-        return show_needs(path, err);
+        return status;
     wu_archive *archive = NULL;
     status = wu_archive_read(path, WU_MAX_MEMBERS, NULL, &archive, err);
     if (status != TC_OK)
