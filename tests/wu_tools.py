@@ -655,6 +655,37 @@ def test_micrometres():
        and all(float(r[4]) == float(r[2]) / 2 and float(r[5]) == float(r[3]) / 4 for r in rows[1:]), "points in micrometres", rows[:2])
 
 
+def test_um_parameters():
+    """Lengths, areas and volumes in micrometres become pixels in the work unit, or a clear refusal."""
+    out, flat, deep = path("ump.zip"), path("flat.png"), path("deep.tif")
+    Image.fromarray(SMOOTH).save(flat)
+    pages = [Image.fromarray(SMOOTH)] * 6
+    pages[0].save(deep, save_all=True, append_images=pages[1:])
+    for analysis, key, text, spacing, picture, pixels in (
+            ("voting", "radius", "12um", "0.5,0.5", flat, 24), ("voting", "radius", "4000nm", "0.3,0.3", flat, 13.3333),
+            ("voting", "radius", "6 um", "0.5,0.25,0.25", deep, 6), ("voting", "sigma", "0.5um", "0.5,0.25,0.25", deep, 2),
+            ("cellcount", "min_area", "50um2", "0.5,0.25", flat, 400), ("cellcount", "max_area", "0.01mm^2", "0.5,0.5", flat, 40000),
+            ("cellcount", "min_area", "\u00b5m\u00b2", "0.5,0.5", flat, None), ("cellcount", "min_area", "7.7\u00b5m\u00b2", "1,1", flat, 8),
+            ("volume", "min_voxels", "9um3", "0.5,0.25,0.25", deep, 288), ("glcm", "window", '{"radius": "3um"}', "0.5,0.5", flat, {"radius": 6})):
+        more = ["--param", "radius=5"] if analysis == "voting" and key != "radius" else ["--param", "membrane=9"] if analysis == "volume" else []
+        r = wu("pack", "--analysis", analysis, *more, "--param", key + "=" + text, "--spacing", spacing, "-o", out, picture)
+        if pixels is None:
+            ok(r.returncode != 0, "no number before the unit: refused", r.stderr)
+            continue
+        ok(r.returncode == 0 and job_of(out)["parameters"][key] == pixels and (text[:4] in r.stderr or key == "window"),
+           "%s %s: %s of %s" % (analysis, key, text, spacing), "%s %s" % (r.stderr, r.returncode == 0 and job_of(out)["parameters"]))
+    other = path("other.png")
+    Image.fromarray(SMOOTH).save(other)
+    close, far = (write_png(n, GREY, 8, 0, [(b"pHYs", struct.pack(">IIB", p, p, 1))]) for n, p in (("s_near.png", 5000000), ("s_far.png", 2500000)))
+    for args, why in (([flat], "does not say how large a pixel is"), (["--spacing", "0.5,0.25", flat], "not as long along all axes"),
+                      ([close, far], "pack them apart"), (["--param", "radius=12um2", "--spacing", "1,1", flat], "it is a length: 12um"),
+                      (["--param", "radius=12miles", "--spacing", "1,1", flat], "radius"), (["--param", "sigma=-1um", "--spacing", "1,1", flat], "sigma")):
+        r = wu("pack", "--analysis", "voting", "--param", "radius=12um", "-o", path("none.zip"), *args)
+        ok(r.returncode == 2 and why in r.stderr and not os.path.exists(path("none.zip")), "micrometres refused: " + why, r.stderr)
+    r = wu("pack", "--analysis", "voting", "--param", "radius=12um", "-o", out, close)
+    ok(r.returncode == 0 and job_of(out)["parameters"]["radius"] == 60, "by what the file says", r.stderr)
+
+
 def separated(rgb, rows, stain):
     """scikit-image's stain `stain` of the rows, 170 a unit of density."""
     from skimage import color
@@ -1485,7 +1516,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

@@ -25,6 +25,16 @@ typedef enum an_type {
     AN_PRESET       /* none: a choice of other defaults. The first key, if there is one */
 } an_type;
 
+/* What a number of pixels measures, such that it can be told in micrometres where the size of a pixel is
+ * known (texcell-wu pack). */
+typedef enum an_measure {
+    AN_NO_MEASURE,
+    AN_LENGTH,          /* in pixels, which must be as long along all axes */
+    AN_LENGTH_FINEST,   /* in pixels of the finest axis */
+    AN_LENGTH_SPACED,   /* of stacks in the unit of spacing, of pictures in pixels */
+    AN_AREA, AN_VOLUME
+} an_measure;
+
 typedef struct an_field {
     size_t at, size;            /* in bytes, within the struct */
 } an_field;
@@ -47,6 +57,7 @@ typedef struct an_param {
     an_field count;             /* size_t: of a list */
     size_t stride;              /* of AN_OBJECTS: bytes of a struct */
     const char *unit;           /* NULL: none */
+    an_measure measure;
     bool pictured;              /* true makes the result one that can be looked at */
     const char *help;           /* a sentence for people */
 } an_param;

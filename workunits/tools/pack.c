@@ -16,6 +16,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/json_text.h"
 #include "workunits/tools/labels.h"
+#include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
@@ -36,7 +37,9 @@ const char wu_pack_help[] =
     "  --params FILE.json   parameters from a file: a JSON object\n"
     "  --param KEY=JSON     one parameter; a word that is not JSON is taken as a string:\n"
     "                       --param 'distances=[1,2,3]' --param directions=four\n"
-    "                       The last one given for a KEY counts.\n"
+    "                       The last one given for a KEY counts. Lengths, areas and volumes may be in\n"
+    "                       micrometres where the size of a pixel is known: --param radius=12um\n"
+    "                       --param min_area=50um2 --param min_voxels=90um3 (also nm, mm)\n"
     "  --spacing Z,Y,X      size of a voxel in micrometres, for pictures Y,X. Else it is what the\n"
     "                       file says: OME-XML, ImageJ and resolution tags of TIFF, pHYs of PNG\n"
     "                       (but not resolutions of print, as 72 and 300 dpi)\n"
@@ -112,10 +115,10 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     return status;
 }
 
-/* A word: letters, digits, '_', '-', '.'. */
+/* A word: letters, digits, '_', '-', '.'; or a measure ("50 um^2"). */
 static bool is_word(const char *text)
 {
-    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. ^\xc2\xb2\xb3\xb5\xce\xbc";
     return text[0] != '\0' && text[strspn(text, all)] == '\0';
 }
 
@@ -544,7 +547,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
         status = go_into(into, analysis, &o, err);
-    if (status == TC_OK)
+    const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
+    if (status == TC_OK && !measured)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     sources.max_pixels = o.max_pixels;
     sources.want = (wu_picture_want){ .channel = colour.channel, .scaled = o.scale[1] > o.scale[0], .lo = o.scale[0], .hi = o.scale[1] };
@@ -554,6 +558,10 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_labels_add(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
+    if (status == TC_OK && measured)
+        status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
+    if (status == TC_OK && measured)
+        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
     if (status == TC_OK)

@@ -19,9 +19,9 @@ const an_param cc_parameters[] = {
       .help = "Whether background that is not connected with the picture's border becomes cell; background is "
               "connected by 4 where cells are by 8, and the reverse." },
     { "min_area", AN_INT, FIELD(min_area), .min = 1, .max = WU_MAX_VOXELS, .initial = "1", .unit = "pixels",
-      .help = "Smaller regions are left out." },
+      .measure = AN_AREA, .help = "Smaller regions are left out." },
     { "max_area", AN_INT, FIELD(max_area), .min = 1, .max = WU_MAX_VOXELS, .choices = no_limit, .initial = "null",
-      .unit = "pixels", .help = "Larger regions are left out; null: none." },
+      .unit = "pixels", .measure = AN_AREA, .help = "Larger regions are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether regions that touch the picture's border are left out." },
     { "split", AN_CHOICE, FIELD(split), .choices = splits, .initial = "none",

@@ -23,7 +23,7 @@ static const an_param window_keys[] = {
       .help = "disc, square: slides over the ROI; roi: one matrix per offset over the whole ROI." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
       .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels",
-      .help = "Of the disc; of the square half the side, rounded down." },
+      .measure = AN_LENGTH, .help = "Of the disc; of the square half the side, rounded down." },
     { .key = NULL }
 };
 
@@ -31,7 +31,7 @@ static const an_param roi_keys[] = {
     { "type", AN_CHOICE, FIELD(roi), .choices = rois,
       .help = "all: every pixel; disc: those within r of its centre; mask: where the item's mask is not 0." },
     { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE, .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
-      .help = "Radius of the disc." },
+      .measure = AN_LENGTH, .help = "Radius of the disc." },
     { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,
       .unit = "pixels", .help = "Column of its centre; without: width/2, rounded down." },
     { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "", .when = 1u << GLCM_ROI_DISC,

@@ -24,7 +24,7 @@ static const an_param init_keys[] = {
     CENTRE("cx", 0, NULL, "Column of the ball's centre."), CENTRE("cy", 1, NULL, "Row of it."),
     CENTRE("cz", 2, "", "Its slice; for stacks, and for them only."),
     { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL, .unit = "pixels",
-      .help = "Radius of the ball." },
+      .measure = AN_LENGTH, .help = "Radius of the ball." },
     { .key = NULL }
 };
 
@@ -42,9 +42,9 @@ const an_param ls_parameters[] = {
     { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "50",
       .unit = "iterations", .help = "After so many phi becomes a distance again; 0: never." },
     { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense, .initial = "0",
-      .unit = "pixels", .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
+      .unit = "pixels", .measure = AN_LENGTH, .help = "Only blocks within so many pixels of the interface are computed; 0: all." },
     { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0", .unit = "pixels",
-      .help = "Sigma of the Gaussian filter before; 0: none." },
+      .measure = AN_LENGTH, .help = "Sigma of the Gaussian filter before; 0: none." },
     { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .initial = "0.0",
       .help = "w: the speed is divided by 1 + w |gradient|^2; 0: off." },
     { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0", .unit = "iterations",

@@ -7,7 +7,7 @@ static const char *const modes[] = { "slices", "3d", NULL }, *const null[] = { "
 
 static const an_param repair[] = {
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0.3, .max = VOL_MAX_SIGMA, .initial = "1.5", .unit = "voxels",
-      .help = "S of the Gaussian filter that the membrane is blurred with." },
+      .measure = AN_LENGTH, .help = "S of the Gaussian filter that the membrane is blurred with." },
     { "threshold", AN_INT, FIELD(threshold), .min = 1, .max = VOL_WHITE, .initial = "64",
       .help = "t: voxels become membrane where the blurred one, which is 255 at most, has at least this." },
     { .key = NULL }
@@ -21,9 +21,9 @@ const an_param vol_parameters[] = {
     { "repair", AN_OBJECT, FIELD(repair), .keys = repair, .choices = null, .initial = "null",
       .help = "Closes gaps in the membrane; null: it is taken as it is." },
     { "min_voxels", AN_INT, FIELD(min_voxels), .min = 1, .max = WU_MAX_VOXELS, .initial = "1", .unit = "voxels",
-      .help = "Smaller cells are left out." },
+      .measure = AN_VOLUME, .help = "Smaller cells are left out." },
     { "max_voxels", AN_INT, FIELD(max_voxels), .min = 1, .max = WU_MAX_VOXELS, .choices = null, .initial = "null",
-      .unit = "voxels", .help = "Larger cells are left out; null: none." },
+      .unit = "voxels", .measure = AN_VOLUME, .help = "Larger cells are left out; null: none." },
     { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
       .help = "Whether cells with a voxel in the first or last slice, row or column are left out." },
     { "labels", AN_BOOL, FIELD(labels), .initial = "false", .pictured = true,

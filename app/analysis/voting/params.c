@@ -10,11 +10,11 @@ static const char *const weights[] = { "gradient", "root", NULL };
 
 const an_param voting_parameters[] = {
     { "radius", AN_NUMBER, FIELD(radius), .min = 1e-3, .max = 65535, .unit = "pixels; stacks: as spacing",
-      .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 pixels along any axis of "
+      .measure = AN_LENGTH_SPACED, .help = "Radius of the largest cells: at least 1 pixel of the finest axis, at most 127 pixels along any axis of "
               "an image, 32 of a stack." },
     { "sigma", AN_NUMBER, FIELD(sigma), .min = 0, .max = VOTING_MAX_SIGMA, .initial = "2.0",
       .unit = "pixels of the finest axis",
-      .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
+      .measure = AN_LENGTH_FINEST, .help = "Of the Gaussian filter before; below 1/4 pixel along an axis there is none." },
     { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "bright",
       .help = "bright: cells on dark background; dark: the reverse." },
     { "threshold", AN_NUMBER, FIELD(threshold), .min = 0, .max = UINT32_MAX, .choices = automatic,
