@@ -188,6 +188,7 @@ tc_status run_job(const run_options *options, tc_err *err)
     if (st == TC_OK)
         st = job_files_open(&files, options->checkpoint, options->spool, &unit, err);
     if (st == TC_OK) {
+        unit.job->threads = options->threads;
         p.n_items = unit.job->n_items;
         st = do_job(options, &unit, &files, &p, err);
     }

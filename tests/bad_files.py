@@ -341,6 +341,26 @@ def bad_items():
     yield "a mask of another size", item(image="images/x.png", mask="s/wide.png"), "items[0].mask: the mask has 17 x 12"
     yield "a colour mask", item(image="images/x.png", mask="s/rgb.png"), "items[0].mask: a mask must be grey"
 
+    def strips(**keys):
+        sizes = {"s/0.png": png(), "s/1.png": png(), "s/wide.png": png(17, 12), "s/16.png": png(bits=16), "s/tall.png": png(1, 65535),
+                 "s/one.png": png(1, 1)}
+        text = job(version=2, items=[dict({"name": "x"}, **keys)])
+        return pack([("job.json", text)] + [(name, data) for name, data in sizes.items() if name in text])
+    yield "strips in version 1", item(image=["s/0.png"]), "items[0].image: must be a string, not a list"
+    yield "an image that is an object", strips(image={}), "items[0].image: must be a string or a list of strips, not an object"
+    yield "an image of no strips", strips(image=[]), "items[0].image: must have 1 to 65535 strips, not 0"
+    yield "an image of too many strips", strips(image=["s/0.png"] * 65536), "must have 1 to 65535 strips, not 65536"
+    yield "a strip that is a number", strips(image=["s/0.png", 1]), "items[0].image[1]: must be a string, not an integer"
+    yield "a strip that is missing", strips(image=["s/0.png", "s/9.png"]), 'items[0].image[1]: no member "s/9.png"'
+    yield "strips of two widths", strips(image=["s/0.png", "s/wide.png"]), "items[0].image[1]: 17 pixels wide, but the first strip has 16"
+    yield "strips of two depths", strips(image=["s/0.png", "s/16.png"]), "items[0].image[1]: another depth or colour"
+    yield "strips that are too high", strips(image=["s/tall.png", "s/one.png"]), \
+        "items[0].image[1]: 1 x 65536 pixels; a side may have at most 65535"
+    yield "a mask of too few strips", strips(image=["s/0.png", "s/1.png"], mask="s/0.png"), \
+        "items[0].mask: the mask has 16 x 12 pixels, its image 16 x 24"
+    yield "a mask of too many strips", strips(image="s/0.png", mask=["s/0.png", "s/1.png"]), \
+        "items[0].mask[1]: the mask has 16 x 24 pixels, its image 16 x 12"
+
     def labelled(**keys):
         text = job(version=2, items=[dict(x, **keys)])
         return unit(text, [(name, png(17, 12) if "wide" in name else png()) for name in ("s/0.png", "s/wide.png") if name in text])
@@ -349,7 +369,8 @@ def bad_items():
     yield "objects without labels", labelled(objects=1), "items[0].objects: only labels have objects"
     for n in (-1, 1 << 24, 1.5, "1", None, [1]):
         yield "%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n), "items[0].objects: must be an integer from 0 to 16777215"
-    yield "labels that are a list", labelled(labels=["s/0.png"], objects=1), "items[0].labels: the labels of an image must be a string"
+    yield "labels that are a number", labelled(labels=7, objects=1), \
+        "items[0].labels: the labels of an image must be a string or a list of strips, not an integer"
     yield "labels that are missing", labelled(labels="m.png", objects=1), 'items[0].labels: no member "m.png"'
     yield "labels of another size", labelled(labels="s/wide.png", objects=1), "items[0].labels: the label picture has 17 x 12"
     yield "labels for who takes none", labelled(labels="s/0.png", objects=1), "has labels; glcm takes none"
@@ -393,6 +414,9 @@ def bad_pixels():
         job(items=[{"name": "x", "image": "images/x.png", "mask": "m.png"}],
             parameters={"levels": [16], "distances": [1], "window": {"shape": "disc", "radius": 2},
                         "roi": {"type": "mask"}}), [("m.png", whole[:-20])]), "m.png: damaged PNG"
+    yield "a strip with damaged data", unit(
+        job(version=2, items=[{"name": "x", "image": ["images/x.png", "m.png", "m2.png"]}]),
+        [("m.png", whole[:-20]), ("m2.png", whole[:-30])]), "m.png: damaged PNG"
     yield "a last slice with damaged data", unit(
         job(items=[{"name": "x", "stack": ["images/x.png", "m.png"]}],
             parameters={"levels": [16], "distances": [1], "window": {"shape": "roi"}}),

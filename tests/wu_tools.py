@@ -67,7 +67,7 @@ def item_samples(out, index=0, key=None):
     names = item[key]
     if isinstance(names, str):
         return members(out, [names])[0]
-    return np.stack(members(out, names))
+    return (np.stack if "stack" in item else np.concatenate)(members(out, names))
 
 
 def packs_as(name, picture, expected, note_text=None):
@@ -1061,6 +1061,15 @@ def test_output():
     env = dict(os.environ, TZ="Asia/Tokyo", LC_ALL="C")
     r = pack(path("det/two.zip"), *args, env=env)
     ok(r.returncode == 0 and open(path("det/two.zip"), "rb").read() == first, "packed twice: the same bytes", r.stderr)
+    alone = {}
+    for name in ("g8.png", "three.tif", "c8.png"):
+        pack(path("alone.zip"), path(name))
+        with zipfile.ZipFile(path("alone.zip")) as z:
+            alone.update({n: z.read(n) for n in z.namelist() if n != "job.json"})
+    with zipfile.ZipFile(out) as z:
+        ok([n for n in z.namelist() if n != "job.json"] == ["images/g8.png"] + ["stacks/three/%04d.png" % k for k in range(3)]
+           + ["images/c8.png"] and all(z.read(n) == alone[n] for n in alone),
+           "pages are compressed side by side: the same bytes as one by one, in their order", z.namelist())
     with zipfile.ZipFile(out) as z:
         ok(z.infolist()[0].filename == "job.json" and z.testzip() is None
            and all(i.date_time == (1980, 1, 1, 0, 0, 0) for i in z.infolist())

@@ -115,6 +115,7 @@ bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
 /* Rests for so long, to a fraction of a millisecond, or less where a signal comes. */
 void os_sleep(double seconds);
+/* That this process may use. */
 unsigned os_processors(void);
 bool os_random(void *out, size_t n);
 /* Of the terminal that standard error is; 0: unknown, or none. */

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -346,6 +347,12 @@ void os_sleep(double seconds)
 
 unsigned os_processors(void)
 {
+#ifdef CPU_COUNT
+    cpu_set_t set;             /* those that this process may use */
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return (unsigned)CPU_COUNT(&set);
+#endif
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n < 1 ? 1 : (unsigned)n;

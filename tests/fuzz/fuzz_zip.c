@@ -88,7 +88,7 @@ static bool repack(const wu_archive *a, const fuzz_file *out, size_t chosen, uns
 {
     const zip_fileinfo when = { .tmz_date = { .tm_mday = 1, .tm_year = 1980 } };
     wu_unzip *z = NULL;
-    bool good = wu_unzip_open(a, &z, NULL) == TC_OK;
+    bool good = wu_unzip_open(a, NULL, &z, NULL) == TC_OK;
     zipFile zip = good ? zipOpen64(out->path, APPEND_STATUS_CREATE) : NULL;
     for (size_t i = 0; i < a->n && zip != NULL; i++) {
         size_t size = 0;

@@ -43,40 +43,37 @@ def item(name, slices, masks=None, stack=None, spacing=None, source=None, labels
             "stack": len(slices) > 1 if stack is None else stack, "spacing": spacing, "source": source}
 
 
-def write(path, analysis, parameters, items):
-    """The work unit of these items."""
+def write(path, analysis, parameters, items, strips=None):
+    """The work unit of these items; images, their masks and their labels cut into strips of so many rows (a number for each of
+    the three)."""
     members, described = [], []
+
+    def add(folder, it, pictures, png_of, rows):
+        """The names of members that these pictures become: a string for one that is whole."""
+        whole = not it["stack"] and not rows
+        if rows and not it["stack"]:
+            pictures = [pictures[0][y:y + rows] for y in range(0, len(pictures[0]), rows)]
+        names = ["%s/%s_%04d.png" % (folder, it["name"], i) for i in range(len(pictures))]
+        members.extend((n, png_of(p)) for n, p in zip(names, pictures))
+        return names[0] if whole else names
     for it in items:
-        name = it["name"]
-        entry = {"name": name}
-        files = []
-        for z, picture in enumerate(it["slices"]):
-            files.append("images/%s_%04d.png" % (name, z))
-            members.append((files[-1], png(picture)))
-        masks = []
-        for z, mask in enumerate(it["masks"] or []):
-            masks.append("masks/%s_%04d.png" % (name, z))
-            members.append((masks[-1], mask_png(mask)))
-        labels = []
-        for z, plane in enumerate(it["labels"] or []):
-            labels.append("labels/%s_%04d.png" % (name, z))
-            members.append((labels[-1], label_png(plane, max(int(np.max(p)) for p in it["labels"]))))
+        rows = strips or (None, None, None)
+        entry = {"name": it["name"]}
+        entry["stack" if it["stack"] else "image"] = add("images", it, it["slices"], png, rows[0])
         if it["stack"]:
-            entry["stack"] = files
             entry["spacing"] = it["spacing"] or [1.0, 1.0, 1.0]
-        else:
-            entry["image"] = files[0]
-            if it["spacing"]:
-                entry["spacing"] = it["spacing"]
+        elif it["spacing"]:
+            entry["spacing"] = it["spacing"]
         if it.get("source"):
             entry["source"] = it["source"]
-        if masks:
-            entry["mask"] = masks if it["stack"] else masks[0]
-        if labels:
-            entry["labels"] = labels if it["stack"] else labels[0]
+        if it["masks"]:
+            entry["mask"] = add("masks", it, it["masks"], mask_png, rows[1])
+        if it["labels"]:
+            largest = max(int(np.max(p)) for p in it["labels"])
+            entry["labels"] = add("labels", it, it["labels"], lambda plane: label_png(plane, largest), rows[2])
             entry["objects"] = len(np.setdiff1d(np.unique(np.stack(it["labels"])), [0]))
         described.append(entry)
-    new = any("source" in e or "labels" in e or "image" in e and "spacing" in e for e in described)
+    new = strips or any("source" in e or "labels" in e or "image" in e and "spacing" in e for e in described)
     job = {"format": "texcell-workunit", "version": 2 if new else 1,
            "analysis": analysis, "parameters": parameters, "items": described}
     with zipfile.ZipFile(path, "w") as z:

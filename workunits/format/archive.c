@@ -30,6 +30,7 @@ enum {
 
 struct wu_unzip {
     const wu_archive *archive;
+    const tc_poll *poll;     /* asked with every read */
     z_stream z;
     bool in_member;
     size_t index;            /* of the member being read */
@@ -486,7 +487,7 @@ static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...
                    z->archive->members[z->index].name, why);
 }
 
-tc_status wu_unzip_open(const wu_archive *archive, wu_unzip **out, tc_err *err)
+tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out, tc_err *err)
 {
     struct stat now;
     *out = NULL;
@@ -498,8 +499,14 @@ tc_status wu_unzip_open(const wu_archive *archive, wu_unzip **out, tc_err *err)
         return tc_no_memory(err, "unpacking");
     }
     z->archive = archive;
+    z->poll = poll;
     *out = z;
     return TC_OK;
+}
+
+const wu_archive *wu_unzip_archive(const wu_unzip *z)
+{
+    return z->archive;
 }
 
 void wu_unzip_begin(wu_unzip *z, size_t index)
@@ -564,7 +571,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
-    tc_status st = tc_ask(z->archive->poll, err);
+    tc_status st = tc_ask(z->poll, err);
     const wu_member *const m = &z->archive->members[z->index];
     const uint64_t left = m->size - z->done;
     size_t part = n < largest ? n : largest, got = 0;

@@ -76,9 +76,10 @@ tc_status wu_archive_crc(const wu_archive *archive, uint32_t *crc, uint64_t *siz
 
 typedef struct wu_unzip wu_unzip;
 
-/* For reading members; the archive must outlive it. TC_BAD_INPUT if the file has
- * changed its size since it was listed. */
-tc_status wu_unzip_open(const wu_archive *archive, wu_unzip **out, tc_err *err);
+/* For reading members; the archive and the poll, which each read asks, must outlive it. One archive may
+ * have several, in several threads, whose poll is NULL. TC_BAD_INPUT if the file has changed its size
+ * since it was listed. */
+tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out, tc_err *err);
 /* Turns to a member; the one before it need not have been read to its end. */
 void wu_unzip_begin(wu_unzip *z, size_t index);
 /* Reads up to n bytes. *n_read is 0 only at the end (or for n = 0), where size
@@ -89,6 +90,7 @@ tc_status wu_unzip_drain(wu_unzip *z, tc_err *err);
 /* Reads member `index` whole as JSON, an object without duplicate keys, within
  * the limits. *out is the caller's. Faults are given with line and column. */
 tc_status wu_unzip_json(wu_unzip *z, size_t index, uint64_t max_bytes, uint64_t max_values, json_t **out, tc_err *err);
+const wu_archive *wu_unzip_archive(const wu_unzip *z);
 void wu_unzip_close(wu_unzip **z);
 
 #endif

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/base/os.h"
 #include "workunits/format/archive.h"
-#include "workunits/format/png_io.h"
+#include "workunits/format/member_png.h"
 
 #define JOB_JSON "job.json"
 
@@ -15,7 +14,6 @@
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    wu_png_info *heads;      /* per member: its PNG header, width 0 = not read yet */
     bool *used;              /* per member: something in job.json names it */
     json_int_t version;
     size_t sources;          /* bytes of those that were read */
@@ -133,45 +131,6 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
 
 /* --- pictures -------------------------------------------------------------------------- */
 
-/* Where a PNG comes from. Why it cannot be read is kept for the one who asked. */
-typedef struct png_source {
-    wu_unzip *zip;
-    tc_status status;
-    tc_err err;
-} png_source;
-
-static long read_from_zip(void *user, void *buf, size_t n)
-{
-    png_source *const s = user;
-    size_t got = 0;
-    s->status = wu_unzip_read(s->zip, buf, n, &got, &s->err);
-    return s->status == TC_OK ? (long)got : -1;
-}
-
-/* After libpng was done with a member, having said `png`: reads it to its end. A member
- * that is corrupt, or cannot be read, is reported as such rather than as a bad PNG. */
-static tc_status end_png(const png_source *s, size_t member, tc_status png, const tc_err *png_err, tc_err *err)
-{
-    if (s->status != TC_OK)
-        return tc_fail(err, s->status, "%s", s->err.message);
-    if (png == TC_BAD_INPUT)
-        wu_unzip_begin(s->zip, member);
-    const tc_status st = png == TC_OK || png == TC_BAD_INPUT ? wu_unzip_drain(s->zip, err) : TC_OK;
-    return st == TC_OK && png != TC_OK ? tc_fail(err, png, "%s", png_err->message) : st;
-}
-
-/* Unpacks a member to its end, reading the PNG header on the way. */
-static tc_status read_head(const wu_archive *a, wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
-{
-    const wu_member *m = &a->members[member];
-    png_source s = { .zip = zip };
-    char what[TC_ERR_MAX];
-    tc_err png_err = { "" };
-    snprintf(what, sizeof what, "%s: %s", a->path, m->name);
-    wu_unzip_begin(zip, member);
-    return end_png(&s, member, wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err), &png_err, err);
-}
-
 /* Finds the member that a string names and reads its header once. *member_name
  * becomes the archive's own copy of the name. */
 static tc_status find_picture(job_reader *r, const json_t *value, const char *place,
@@ -185,14 +144,15 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
         return job_fail(r, place, "no member \"%s\" in the archive", wu_quote(name).text);
     if (strcmp(name, JOB_JSON) == 0)
         return job_fail(r, place, "\"%s\" is not a picture", name);
-    if (r->heads[member].width == 0) {
-        const tc_status st = read_head(r->job->archive, r->zip, (size_t)member, &r->heads[member], r->err);
+    wu_png_info *const known = &r->job->heads[member];
+    if (known->width == 0) {
+        const tc_status st = wu_member_head(r->zip, (size_t)member, known, r->err);
         if (st != TC_OK)
             return st;
     }
     r->used[member] = true;
     *member_name = r->job->archive->members[member].name;
-    *head = r->heads[member];
+    *head = *known;
     return TC_OK;
 }
 
@@ -209,22 +169,72 @@ static tc_status check_size(const job_reader *r, const wu_item *item, const char
     return TC_OK;
 }
 
+/* Member i of those that a value names, one as a string or all as a list. */
+static const json_t *member_of(const json_t *value, size_t i)
+{
+    return json_is_array(value) ? json_array_get(value, i) : value;
+}
+
+static job_place place_of_member(size_t item, const char *key, const json_t *value, size_t i)
+{
+    return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
+}
+
+/* How many strips an image, its mask or its labels (`what`) have: one that is whole is a string, and always was
+ * in version 1. */
+static tc_status count_strips(const job_reader *r, const json_t *value, const char *place, const char *what, size_t *n)
+{
+    const bool is_list = r->version > 1 && json_is_array(value);
+    *n = is_list ? json_array_size(value) : 1;
+    if (!is_list && !json_is_string(value))
+        return job_fail(r, place, "%smust be a string%s, not %s", what, r->version > 1 ? " or a list of strips" : "",
+                        type_name(value));
+    if (*n == 0 || *n > WU_MAX_SIDE)
+        return job_fail(r, place, "must have 1 to %u strips, not %zu", WU_MAX_SIDE, *n);
+    return TC_OK;
+}
+
+/* A strip goes below those before it. */
+static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head, const char *place)
+{
+    if (head->width != item->nx)
+        return job_fail(r, place, "%u pixels wide, but the first strip has %u", (unsigned)head->width, (unsigned)item->nx);
+    if (head->bits != item->bits || head->channels != item->channels)
+        return job_fail(r, place, "another depth or colour than the first strip");
+    if (head->height > WU_MAX_SIDE || item->ny + head->height > WU_MAX_SIDE)
+        return job_fail(r, place, "%u x %llu pixels; a side may have at most %u", (unsigned)item->nx,
+                        (unsigned long long)item->ny + head->height, WU_MAX_SIDE);
+    item->ny += head->height;
+    return TC_OK;
+}
+
 static tc_status read_image(job_reader *r, wu_item *item, const json_t *value, size_t index)
 {
     const job_place place = place_of(index, "image");
-    wu_png_info head;
-    item->images = calloc(1, sizeof *item->images);
-    if (item->images == NULL)
-        return tc_no_memory(r->err, "a work unit");
-    tc_status st = find_picture(r, value, place.text, &item->images[0], &head);
+    size_t n = 0;
+    tc_status st = count_strips(r, value, place.text, "", &n);
     if (st != TC_OK)
         return st;
-    item->n_images = 1;
-    item->nx = head.width;
-    item->ny = head.height;
+    item->images = calloc(n, sizeof *item->images);
+    if (item->images == NULL)
+        return tc_no_memory(r->err, "a work unit");
     item->nz = 1;
-    item->bits = head.bits;
-    item->channels = head.channels;
+    for (size_t i = 0; i < n; i++) {
+        const job_place strip = place_of_member(index, "image", value, i);
+        wu_png_info head;
+        st = find_picture(r, member_of(value, i), strip.text, &item->images[i], &head);
+        if (st != TC_OK)
+            return st;
+        item->n_images++;
+        if (i == 0) {
+            item->nx = head.width;
+            item->bits = head.bits;
+            item->channels = head.channels;
+        }
+        st = add_strip(r, item, &head, strip.text);
+        if (st != TC_OK)
+            return st;
+    }
     return check_size(r, item, place.text);
 }
 
@@ -284,15 +294,33 @@ typedef struct beside {
 static const beside mask_pictures = { "mask", "a mask", "masks", false },
                     label_pictures = { "labels", "a label picture", "label pictures", true };
 
+/* Whether a picture goes with the item from row `above` of it on. */
 static tc_status check_beside(const job_reader *r, const wu_item *item, const beside *what, const wu_png_info *head,
-                              const char *place)
+                              uint64_t above, bool last, const char *place)
 {
+    const uint64_t height = above + head->height;
     if (head->channels != 1 && !what->colour)
         return job_fail(r, place, "%s must be grey, this one is RGB", what->one);
-    if (head->width != item->nx || head->height != item->ny)
-        return job_fail(r, place, "the %s %u x %u pixels, its image %u x %u",
+    if (head->width != item->nx || height > item->ny || (last && height != item->ny))
+        return job_fail(r, place, "the %s %u x %llu pixels, its image %u x %u",
                         what->colour ? "label picture has" : "mask has", (unsigned)head->width,
-                        (unsigned)head->height, (unsigned)item->nx, (unsigned)item->ny);
+                        (unsigned long long)height, (unsigned)item->nx, (unsigned)item->ny);
+    return TC_OK;
+}
+
+/* How many pictures go with an item: as many as there are slices, with an image any strips. */
+static tc_status count_beside(const job_reader *r, const wu_item *item, const beside *what, const json_t *value,
+                              const char *place, size_t *n)
+{
+    char text[64];
+    snprintf(text, sizeof text, "the %s of an image ", what->key);
+    if (!item->is_stack)
+        return count_strips(r, value, place, text, n);
+    if (!json_is_array(value))
+        return job_fail(r, place, "the %s of a stack must be a list, not %s", what->key, type_name(value));
+    *n = json_array_size(value);
+    if (*n != item->nz)
+        return job_fail(r, place, "%zu %s for a stack of %zu slices", *n, what->many, (size_t)item->nz);
     return TC_OK;
 }
 
@@ -301,25 +329,23 @@ static tc_status read_beside(job_reader *r, const wu_item *item, const beside *w
                              char ***members, size_t *n)
 {
     const job_place place = place_of(index, what->key);
-    if (!item->is_stack && !json_is_string(value))
-        return job_fail(r, place.text, "the %s of an image must be a string, not %s", what->key, type_name(value));
-    if (item->is_stack && !json_is_array(value))
-        return job_fail(r, place.text, "the %s of a stack must be a list, not %s", what->key, type_name(value));
-    if (item->is_stack && json_array_size(value) != item->n_images)
-        return job_fail(r, place.text, "%zu %s for a stack of %zu slices", json_array_size(value), what->many,
-                        item->n_images);
-    *members = calloc(item->n_images, sizeof **members);
+    size_t count = 0;
+    uint64_t above = 0;
+    tc_status st = count_beside(r, item, what, value, place.text, &count);
+    if (st != TC_OK)
+        return st;
+    *members = calloc(count, sizeof **members);
     if (*members == NULL)
         return tc_no_memory(r->err, "a work unit");
-    for (size_t z = 0; z < item->n_images; z++) {
-        const job_place slice = item->is_stack ? place_in(index, what->key, z) : place;
+    for (size_t i = 0; i < count; i++) {
+        const job_place one = place_of_member(index, what->key, value, i);
         wu_png_info head;
-        tc_status st = find_picture(r, item->is_stack ? json_array_get(value, z) : value, slice.text,
-                                    &(*members)[z], &head);
+        st = find_picture(r, member_of(value, i), one.text, &(*members)[i], &head);
         if (st == TC_OK)
-            st = check_beside(r, item, what, &head, slice.text);
+            st = check_beside(r, item, what, &head, above, item->is_stack || i + 1 == count, one.text);
         if (st != TC_OK)
             return st;
+        above += item->is_stack ? 0 : head.height;
         ++*n;
     }
     return TC_OK;
@@ -526,12 +552,12 @@ static tc_status read_members(job_reader *r)
         return tc_fail(r->err, TC_BAD_INPUT, "%s: is a result, not a work unit", a->path);
     if (member < 0)
         return tc_fail(r->err, TC_BAD_INPUT, "%s: no member \"" JOB_JSON "\" in the archive", a->path);
-    r->heads = calloc(a->n, sizeof *r->heads);
+    r->job->heads = calloc(a->n, sizeof *r->job->heads);
     r->used = calloc(a->n, sizeof *r->used);
-    if (r->heads == NULL || r->used == NULL)
+    if (r->job->heads == NULL || r->used == NULL)
         return tc_no_memory(r->err, "a work unit");
     r->used[member] = true;
-    tc_status st = wu_unzip_open(a, &r->zip, r->err);
+    tc_status st = wu_unzip_open(a, a->poll, &r->zip, r->err);
     if (st == TC_OK)
         st = wu_unzip_json(r->zip, (size_t)member, WU_MAX_JSON, WU_MAX_JSON_VALUES, &json, r->err);
     if (st == TC_OK)
@@ -566,7 +592,6 @@ tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out
         st = wu_archive_crc(r.job->archive, &r.job->file_crc, &r.job->file_size, err);
 cleanup:
     wu_unzip_close(&r.zip);
-    free(r.heads);
     free(r.used);
     if (st == TC_OK)
         *out = r.job;
@@ -588,243 +613,11 @@ void wu_job_destroy(wu_job **job)
         free(j->items[i].labels);
     }
     free(j->items);
+    free(j->heads);
     free(j->path);
     free(j->analysis);
     json_decref(j->parameters);
     wu_archive_destroy(&j->archive);
     free(j);
     *job = NULL;
-}
-
-/* --- the pixels of an item ------------------------------------------------------------------ */
-
-typedef struct item_loader {
-    const wu_job *job;
-    const wu_item *item;
-    wu_unzip *zip;
-    tc_err *err;
-} item_loader;
-
-/* Decodes one member into `samples`. */
-static tc_status decode(const item_loader *l, const char *member, const wu_png_info *expected, void *samples)
-{
-    const wu_archive *a = l->job->archive;
-    const long index = wu_archive_find(a, member);
-    char what[TC_ERR_MAX];
-    png_source s = { .zip = l->zip };
-    tc_err png_err = { "" };
-    if (index < 0)
-        return tc_fail(l->err, TC_INTERNAL, "%s: no member \"%s\"", a->path, member);
-    snprintf(what, sizeof what, "%s: %s", a->path, member);
-    wu_unzip_begin(l->zip, (size_t)index);
-    const tc_status png = wu_png_read(read_from_zip, &s, a->members[index].size, what, expected, samples, &png_err);
-    return end_png(&s, (size_t)index, png, &png_err, l->err);
-}
-
-/* RGB to grey in place: sample i is written where samples 3i.. were read. */
-static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
-{
-    tc_status st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < n;) {
-        const size_t end = tc_block_end(i, n);
-        for (; i < end; i++)
-            p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
-        st = tc_ask(poll, err);
-    }
-    return st;
-}
-
-/* The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on reading, so the
- * products below fit. */
-static tc_status load_images(const item_loader *l, wu_pixels *out)
-{
-    const wu_item *item = l->item;
-    const wu_png_info head = { item->nx, item->ny, item->bits, item->channels };
-    const size_t slice = (size_t)item->nx * item->ny, sample = item->bits / 8;
-    uint8_t *data = os_zeroed(slice * item->nz * sample * item->channels);
-    tc_status st = TC_OK;
-    if (data == NULL)
-        return tc_no_memory(l->err, "the pixels of an item");
-    for (size_t z = 0; st == TC_OK && z < item->n_images; z++)
-        st = decode(l, item->images[z], &head, data + z * slice * sample);
-    if (st == TC_OK && item->channels == 3)
-        st = rgb_to_grey(data, slice, l->job->archive->poll, l->err);
-    if (st != TC_OK) {
-        free(data);
-        return st;
-    }
-    if (item->channels == 3) {
-        uint8_t *less = realloc(data, slice);
-        data = less != NULL ? less : data;
-    }
-    if (item->bits == 8)
-        out->u8 = data;
-    else
-        out->u16 = (uint16_t *)(void *)data;
-    return TC_OK;
-}
-
-/* A mask or a label picture may have another depth than its image, so its header is
- * read once more; the samples, 4 bytes a pixel at most, come with it. */
-static tc_status decode_beside(const item_loader *l, const beside *what, const char *member, wu_png_info *head,
-                               void *samples)
-{
-    const wu_archive *a = l->job->archive;
-    const long index = wu_archive_find(a, member);
-    if (index < 0)
-        return tc_fail(l->err, TC_INTERNAL, "%s: no member \"%s\"", a->path, member);
-    const tc_status st = read_head(a, l->zip, (size_t)index, head, l->err);
-    if (st == TC_OK && (head->width != l->item->nx || head->height != l->item->ny ||
-                        (head->channels != 1 && !what->colour)))
-        return tc_fail(l->err, TC_BAD_INPUT, "%s: %s: the PNG's header has changed", a->path, member);
-    return st == TC_OK ? decode(l, member, head, samples) : st;
-}
-
-/* Samples to 0 and 1. */
-static tc_status threshold_mask(const item_loader *l, const uint16_t *samples, unsigned bits, size_t n, uint8_t *mask)
-{
-    const uint8_t *bytes = (const uint8_t *)samples;
-    tc_status st = TC_OK;
-    for (size_t i = 0; st == TC_OK && i < n;) {
-        const size_t end = tc_block_end(i, n);
-        for (; i < end; i++)
-            mask[i] = bits == 8 ? bytes[i] != 0 : samples[i] != 0;
-        st = tc_ask(l->job->archive->poll, l->err);
-    }
-    return st;
-}
-
-static tc_status load_masks(const item_loader *l, wu_pixels *out)
-{
-    const wu_item *item = l->item;
-    const size_t slice = (size_t)item->nx * item->ny;
-    tc_status st = TC_OK;
-    uint16_t *samples = malloc(slice * sizeof *samples);
-    out->mask = malloc(slice * item->nz);
-    if (samples == NULL || out->mask == NULL)
-        st = tc_no_memory(l->err, "the mask of an item");
-    for (size_t z = 0; z < item->n_masks && st == TC_OK; z++) {
-        wu_png_info head;
-        st = decode_beside(l, &mask_pictures, item->masks[z], &head, samples);
-        if (st == TC_OK)
-            st = threshold_mask(l, samples, head.bits, slice, out->mask + z * slice);
-    }
-    free(samples);
-    return st;
-}
-
-/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample lies
- * behind what it becomes. RGB: R + 256 G + 65536 B. */
-static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
-{
-    const uint8_t *const bytes = (const uint8_t *)labels;
-    const size_t size = (size_t)head->channels * (head->bits / 8);
-    for (size_t i = to; i-- > from;) {
-        const uint8_t *const at = bytes + size * i;
-        uint16_t deep = at[0];
-        if (size == 2)
-            memcpy(&deep, at, sizeof deep);
-        labels[i] = size == 3 ? at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 : deep;
-    }
-}
-
-/* What is known of an item's labels. */
-typedef struct label_count {
-    uint64_t *seen;          /* a bit for each */
-    uint32_t n, largest, last;
-} label_count;
-
-static void count_labels(const uint32_t *labels, size_t n, label_count *c)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t bit = (uint64_t)1 << labels[i] % 64;
-        if (labels[i] == c->last || labels[i] == 0)
-            continue;
-        c->last = labels[i];
-        c->n += (c->seen[c->last / 64] & bit) == 0;
-        c->seen[c->last / 64] |= bit;
-        c->largest = c->last > c->largest ? c->last : c->largest;
-    }
-}
-
-static tc_status take_labels(const item_loader *l, uint32_t *labels, size_t n, const wu_png_info *head, label_count *c)
-{
-    tc_status st = TC_OK;
-    for (size_t to = n; st == TC_OK && to > 0;) {
-        const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
-        widen_labels(labels, from, to, head);
-        count_labels(labels + from, to - from, c);
-        to = from;
-        st = tc_ask(l->job->archive->poll, l->err);
-    }
-    return st;
-}
-
-static tc_status load_labels(const item_loader *l, wu_pixels *out)
-{
-    const wu_item *item = l->item;
-    const size_t slice = (size_t)item->nx * item->ny;
-    label_count count = { .seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *count.seen) };
-    tc_status st = TC_OK;
-    out->labels = malloc(slice * item->nz * sizeof *out->labels);
-    if (out->labels == NULL || count.seen == NULL)
-        st = tc_no_memory(l->err, "the labels of an item");
-    for (size_t z = 0; z < item->n_labels && st == TC_OK; z++) {
-        uint32_t *const plane = out->labels + z * slice;
-        wu_png_info head;
-        st = decode_beside(l, &label_pictures, item->labels[z], &head, plane);
-        if (st == TC_OK)
-            st = take_labels(l, plane, slice, &head, &count);
-    }
-    out->largest_label = count.largest;
-    if (st == TC_OK && count.n != item->n_objects)
-        st = tc_fail(l->err, TC_BAD_INPUT, "%s: " JOB_JSON ": item \"%s\" has %u different labels, not %u objects",
-                     l->job->path, item->name, (unsigned)count.n, (unsigned)item->n_objects);
-    free(count.seen);
-    return st;
-}
-
-tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
-{
-    item_loader l = { .job = job, .err = err };
-    memset(out, 0, sizeof *out);
-    if (index >= job->n_items)
-        return tc_fail(err, TC_INTERNAL, "%s: no item %zu", job->path, index);
-    l.item = &job->items[index];
-    out->nx = l.item->nx;
-    out->ny = l.item->ny;
-    out->nz = l.item->nz;
-    out->bits = l.item->bits;
-    tc_status st = wu_unzip_open(job->archive, &l.zip, err);
-    if (st == TC_OK)
-        st = load_images(&l, out);
-    if (st == TC_OK && l.item->n_masks > 0)
-        st = load_masks(&l, out);
-    if (st == TC_OK && l.item->n_labels > 0)
-        st = load_labels(&l, out);
-    wu_unzip_close(&l.zip);
-    if (st != TC_OK)
-        wu_pixels_free(out);
-    return st;
-}
-
-tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
-{
-    const wu_item *const item = &job->items[index];
-    const wu_png_info head = { item->nx, item->ny, item->bits, item->channels };
-    item_loader l = { .job = job, .item = item, .err = err };
-    tc_status st = wu_unzip_open(job->archive, &l.zip, err);
-    if (st == TC_OK)
-        st = decode(&l, item->images[z], &head, samples);
-    wu_unzip_close(&l.zip);
-    return st;
-}
-
-void wu_pixels_free(wu_pixels *pixels)
-{
-    free(pixels->u8);
-    free(pixels->u16);
-    free(pixels->mask);
-    free(pixels->labels);
-    memset(pixels, 0, sizeof *pixels);
 }

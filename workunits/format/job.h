@@ -35,12 +35,12 @@ typedef struct wu_item {
     char *name;              /* unique; letters, digits, '.', '_', '-' */
     char *source;            /* which file or folder it was made of, UTF-8; NULL: not said */
     bool is_stack;           /* "stack" (3D) rather than "image" (2D) */
-    size_t n_images;         /* 1, or the number of slices */
-    char **images;           /* members of the archive, z ascending; the list is */
-    size_t n_masks;          /*   owned, the names are the archive's. 0 (no mask) or n_images */
+    size_t n_images;         /* slices of a stack; of an image 1, or its strips from the top to the bottom */
+    char **images;           /* members of the archive; the list is owned, the names are the archive's */
+    size_t n_masks;          /* 0 (no mask), or slices or strips; an image's and its mask's may differ */
     char **masks;
-    size_t n_labels;         /* 0 (no labels) or n_images */
-    char **labels;           /* as masks */
+    size_t n_labels;         /* as masks */
+    char **labels;
     uint32_t n_objects;      /* how many different labels there are, 0 aside */
     bool has_spacing;
     double spacing[3];       /* of a stack: z, y, x in micrometres; 1,1,1 when absent */
@@ -60,6 +60,8 @@ typedef struct wu_job {
     size_t n_items;
     wu_item *items;
     struct wu_archive *archive; /* the list of members (workunits/format/archive.h) */
+    struct wu_png_info *heads;  /* per member: of a picture that an item names (workunits/format/png_io.h) */
+    unsigned threads;        /* that decode pixels; 0 is 1, and any number may be put in */
 } wu_job;
 
 /* The pixels of one item: grey, 8 or 16 bit, x fastest, then y, then z. RGB
@@ -89,7 +91,7 @@ void wu_job_destroy(wu_job **job);
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
 
-/* Decodes one image of an item (slice z; 0 of an image) as it is stored: ny * nx * channels
+/* Decodes one slice of an item (0: an image) as it is stored: ny * nx * channels
  * samples of item's bits, for which the caller has room. */
 tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err);
 

@@ -531,7 +531,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->array_of_member = calloc(a->n, sizeof *r->array_of_member);
     if (r->arrays == NULL || r->array_of_member == NULL)
         return tc_no_memory(err, "a result");
-    tc_status st = wu_unzip_open(a, &r->idle, err);
+    tc_status st = wu_unzip_open(a, a->poll, &r->idle, err);
     if (st == TC_OK)
         st = wu_unzip_json(r->idle, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json, err);
     r->array_of_member[json] = -1;
@@ -630,7 +630,7 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
     *s = (wu_npz_stream){ .r = r, .zip = r->idle, .member = array->member, .left = array->bytes };
     r->idle = NULL;
     if (s->zip == NULL)
-        st = wu_unzip_open(r->archive, &s->zip, err);
+        st = wu_unzip_open(r->archive, r->archive->poll, &s->zip, err);
     if (st == TC_OK) {
         wu_unzip_begin(s->zip, s->member);
         st = read_exactly(r, s->zip, s->member, header, array->header, err);

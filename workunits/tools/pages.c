@@ -82,6 +82,16 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     return TC_OK;
 }
 
+tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err)
+{
+    if (bytes <= buffer->size)
+        return TC_OK;
+    free(buffer->data);
+    buffer->data = malloc(bytes);
+    buffer->size = buffer->data == NULL ? 0 : bytes;
+    return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
+}
+
 static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -92,14 +102,9 @@ static tc_status decode(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictu
     const char *const path = pages_of(reader)->files[reader->next_file - 1];
     *info = *wu_picture_get_info(reader->picture);
     info->nz = 1;
-    const size_t bytes = wu_picture_page_bytes(info);
-    if (bytes > buffer->size) {
-        free(buffer->data);
-        buffer->data = malloc(bytes);
-        buffer->size = buffer->data == NULL ? 0 : bytes;
-        if (buffer->data == NULL)
-            return tc_no_memory(err, path);
-    }
+    status = wu_page_room(buffer, wu_picture_page_bytes(info), path, err);
+    if (status != TC_OK)
+        return status;
     status = wu_picture_next(reader->picture, buffer->data, err);
     if (status != TC_OK || --reader->left > 0)
         return status;

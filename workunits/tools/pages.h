@@ -22,6 +22,9 @@ typedef struct wu_page_buffer {
     size_t size;
 } wu_page_buffer;
 
+/* Room for so many bytes; what was in it is gone where it had less. `what` stands in a message. */
+tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err);
+
 /* Decodes the next page into the buffer and makes it what a work unit holds: colours become
  * what the item's colour says, else colour slices grey, masks 0 and 255; labels are as they are in the file (labels.h). *info tells what it is
  * (nz is 1). Adds it to the item's survey. Notes about a file go to stderr after its last page. */

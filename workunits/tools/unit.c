@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/base/array.h"
 #include "app/base/os.h"
+#include "app/base/pool.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/format/png_io.h"
@@ -14,34 +16,56 @@
 #include "workunits/tools/tools.h"
 
 enum { MAX_MEMBER = 256,       /* bytes of a member's name; an item's has up to 128 */
-       DEFLATE_LEVEL = 9 };
+       DEFLATE_LEVEL = 9,      /* of job.json */
+       MAX_THREADS = 16 };
 
-/* The members of an item; the page's number has four digits or, in a stack of
- * more than 10,000 slices, five, so that any order of names is that of z. */
-static void member_name(char out[MAX_MEMBER], const wu_source *item, wu_kind kind, uint32_t page)
+/* --- members ------------------------------------------------------------------------- */
+
+/* How many rows of a page go into a member: all, or of a large picture a strip. */
+static uint32_t rows_of_member(const wu_source *item)
+{
+    const wu_picture_info *const info = &item->pages.info;
+    const uint64_t pixels = (uint64_t)info->nx * info->ny;
+    if (item->is_stack || pixels <= WU_WHOLE_PIXELS)
+        return info->ny;
+    const uint64_t strips = (pixels + WU_WHOLE_PIXELS / 2 - 1) / (WU_WHOLE_PIXELS / 2);
+    return (uint32_t)((info->ny + strips - 1) / strips);
+}
+
+/* Of an item's images, its masks or its labels. */
+static uint32_t count_members(const wu_source *item)
+{
+    const uint32_t rows = rows_of_member(item);
+    return item->is_stack ? item->pages.info.nz : (item->pages.info.ny + rows - 1) / rows;
+}
+
+/* Member i of the item; its number has four digits or, with more than 10,000, five, so that any order of names
+ * is that of z or of the strips. */
+static void member_name(char out[MAX_MEMBER], const wu_source *item, wu_kind kind, uint32_t i)
 {
     static const char *const folders[][2] = { { "images", "stacks" }, { "masks", "stack_masks" },
                                               { "labels", "stack_labels" } };
-    if (item->is_stack)
-        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][1], item->name,
-                 item->pages.info.nz > 10000 ? 5 : 4, page);
+    const uint32_t n = count_members(item);
+    if (item->is_stack || n > 1)
+        snprintf(out, MAX_MEMBER, "%s/%s/%0*u.png", folders[kind][item->is_stack], item->name, n > 10000 ? 5 : 4, i);
     else
         snprintf(out, MAX_MEMBER, "%s/%s.png", folders[kind][0], item->name);
 }
 
 /* --- job.json ------------------------------------------------------------------------ */
 
-/* A member's name, or for a stack the list of all of them. NULL: no memory. */
+/* A member's name, or of slices or strips the list of all of them. NULL: no memory. */
 static json_t *members_json(const wu_source *item, wu_kind kind)
 {
+    const uint32_t n = count_members(item);
     char name[MAX_MEMBER];
-    if (!item->is_stack) {
+    if (!item->is_stack && n == 1) {
         member_name(name, item, kind, 0);
         return json_string(name);
     }
     json_t *list = json_array();
-    for (uint32_t z = 0; list != NULL && z < item->pages.info.nz; z++) {
-        member_name(name, item, kind, z);
+    for (uint32_t i = 0; list != NULL && i < n; i++) {
+        member_name(name, item, kind, i);
         if (json_array_append_new(list, json_string(name)) != 0) {
             json_decref(list);
             list = NULL;
@@ -109,60 +133,117 @@ static size_t real_precision(const wu_unit *unit)
     return precision;
 }
 
-/* --- the archive ---------------------------------------------------------------------- */
+/* --- pages ------------------------------------------------------------------------------- */
+
+/* A member to be: some rows of a page that waits. */
+typedef struct strip {
+    char name[MAX_MEMBER];
+    wu_png_info png;
+    const void *pixels;
+} strip;
+
+/* The PNG that a thread has made of one. */
+typedef struct encoded {
+    unsigned char *bytes;
+    size_t n, room;
+    tc_status status;
+    tc_err err;
+} encoded;
 
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
-    wu_page_buffer page;
+    an_pool *pool;
+    wu_page_buffer *pages;     /* [most_pages], of which n_pages wait, with so many bytes */
+    size_t most_pages, n_pages, bytes;
+    strip *strips;             /* of these pages, in the order in which they are written */
+    size_t n_strips, room;
+    encoded *encoded;          /* [most_encoded] of strips from `at` on */
+    size_t most_encoded, at;
     tc_err *err;
-    tc_status status;        /* of the last write for libpng */
 } unit_writer;
 
-static int write_bytes(void *user, const void *data, size_t n)
+static int keep_bytes(void *user, const void *data, size_t n)
 {
-    unit_writer *w = user;
-    w->status = wu_zip_write(w->zip, data, n, w->err);
-    return w->status == TC_OK ? 0 : -1;
+    encoded *const e = user;
+    if (n > e->room - e->n) {
+        const size_t room = e->n + n + e->room / 2 + 4096;
+        unsigned char *const more = realloc(e->bytes, room);
+        if (more == NULL)
+            return -1;
+        e->bytes = more;
+        e->room = room;
+    }
+    memcpy(e->bytes + e->n, data, n);
+    e->n += n;
+    return 0;
 }
 
-static tc_status write_job(unit_writer *w)
+/* A part of the pool's. */
+static void encode(void *user, unsigned thread, size_t part)
 {
-    json_t *json = job_json(w->unit);
-    char *text = json == NULL ? NULL
-        : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
-    json_decref(json);
-    if (text == NULL)
-        return tc_no_memory(w->err, "job.json");
-    const size_t n = strlen(text);
-    tc_status status = TC_OK;
-    if (n >= WU_MAX_JSON)
-        status = tc_fail(w->err, TC_BAD_INPUT, "%s: job.json would have %zu bytes, %llu are the "
-                         "limit; use --split", w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+    const unit_writer *const w = user;
+    const strip *const s = &w->strips[w->at + part];
+    encoded *const e = &w->encoded[part];
+    (void)thread;
+    e->n = 0;
+    e->status = wu_png_write(keep_bytes, e, w->unit->shown, &s->png, s->pixels, &e->err);
+    if (e->status == TC_IO)    /* keep_bytes */
+        e->status = tc_no_memory(&e->err, w->unit->shown);
+}
+
+static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
+{
+    if (e->status != TC_OK)
+        return tc_fail(w->err, e->status, "%s", e->err.message);
+    tc_status status = wu_zip_begin(w->zip, s->name, false, e->n, w->err);
     if (status == TC_OK)
-        status = wu_zip_begin(w->zip, "job.json", true, n + 1, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, text, n, w->err);
-    if (status == TC_OK)
-        status = wu_zip_write(w->zip, "\n", 1, w->err);
-    free(text);
+        status = wu_zip_write(w->zip, e->bytes, e->n, w->err);
     return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
-static tc_status write_png(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z, const wu_png_info *info,
-                           const void *pixels)
+/* Compresses the pages that wait, side by side, and writes them in their order. */
+static tc_status write_batch(unit_writer *w)
 {
-    char name[MAX_MEMBER];
-    tc_err png_err = { "" };
-    member_name(name, item, kind, z);
-    w->status = TC_OK;
-    tc_status status = wu_zip_begin(w->zip, name, false, (uint64_t)info->width * info->height * info->channels *
-                                    (info->bits / 8), w->err);
-    if (status == TC_OK)
-        status = wu_png_write(write_bytes, w, w->unit->shown, info, pixels, &png_err);
-    if (status != TC_OK)
-        return w->status != TC_OK ? w->status : tc_fail(w->err, status, "%s", png_err.message);
-    return wu_zip_end(w->zip, w->err);
+    tc_status status = TC_OK;
+    for (w->at = 0; status == TC_OK && w->at < w->n_strips;) {
+        const size_t left = w->n_strips - w->at, n = left < w->most_encoded ? left : w->most_encoded;
+        an_pool_run(w->pool, encode, w, n);
+        for (size_t i = 0; status == TC_OK && i < n; i++)
+            status = write_encoded(w, &w->strips[w->at + i], &w->encoded[i]);
+        w->at += n;
+    }
+    for (size_t i = 0; i < w->n_pages; i++) {    /* all that are kept have WU_BATCH_BYTES at most */
+        wu_page_buffer *const page = &w->pages[i];
+        if (page->size > WU_BATCH_BYTES / w->most_pages) {
+            free(page->data);
+            *page = (wu_page_buffer){ .size = 0 };
+        }
+    }
+    w->n_strips = w->n_pages = w->bytes = 0;
+    return status;
+}
+
+/* Takes the page that was read into pages[n_pages]: page z, with these samples. */
+static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z, const wu_png_info *page)
+{
+    const uint32_t rows = rows_of_member(item), strips = (page->height + rows - 1) / rows;
+    const size_t row = (size_t)page->width * page->channels * (page->bits / 8);
+    const wu_page_buffer *const buffer = &w->pages[w->n_pages++];
+    for (uint32_t i = 0; i < strips; i++) {
+        strip *const grown = tc_array_grow(w->strips, w->n_strips, &w->room, sizeof *grown);
+        const uint32_t y = i * rows;
+        if (grown == NULL)
+            return tc_no_memory(w->err, w->unit->shown);
+        w->strips = grown;
+        strip *const s = &grown[w->n_strips++];
+        member_name(s->name, item, kind, item->is_stack ? z : i);
+        s->png = *page;
+        s->png.height = page->height - y < rows ? page->height - y : rows;
+        s->pixels = (const unsigned char *)buffer->data + y * row;
+    }
+    w->bytes += row * page->height;
+    return w->n_pages == w->most_pages || w->bytes >= WU_BATCH_BYTES ? write_batch(w) : TC_OK;
 }
 
 static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
@@ -171,11 +252,11 @@ static tc_status write_pages(unit_writer *w, wu_source *item, wu_kind kind)
     tc_status status = TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
         wu_picture_info info;
-        status = wu_page_next(&reader, &w->page, &info, w->err);
+        status = wu_page_next(&reader, &w->pages[w->n_pages], &info, w->err);
         if (status != TC_OK)
             break;
         const wu_png_info png = { info.nx, info.ny, info.bits, info.channels };
-        status = write_png(w, item, kind, z, &png, w->page.data);
+        status = add_page(w, item, kind, z, &png);
     }
     wu_page_reader_close(&reader);
     return status;
@@ -200,19 +281,45 @@ static wu_png_info narrow_labels(const wu_source *item, uint32_t *labels, size_t
 static tc_status write_labels(unit_writer *w, wu_source *item)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;
-    uint32_t *const labels = malloc(n * sizeof *labels);
     wu_label_reader reader = { .item = item };
-    tc_status status = labels == NULL ? tc_no_memory(w->err, "the labels of an item") : TC_OK;
+    tc_status status = TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
-        status = wu_labels_next(&reader, labels, w->err);
+        wu_page_buffer *const buffer = &w->pages[w->n_pages];
+        status = wu_page_room(buffer, n * sizeof(uint32_t), item->name, w->err);
+        if (status == TC_OK)
+            status = wu_labels_next(&reader, buffer->data, w->err);
         if (status != TC_OK)
             break;
-        const wu_png_info png = narrow_labels(item, labels, n);
-        status = write_png(w, item, WU_KIND_LABELS, z, &png, labels);
+        const wu_png_info png = narrow_labels(item, buffer->data, n);
+        status = add_page(w, item, WU_KIND_LABELS, z, &png);
     }
     wu_labels_close(&reader);
-    free(labels);
     return status;
+}
+
+/* --- the archive ---------------------------------------------------------------------- */
+
+static tc_status write_job(unit_writer *w)
+{
+    json_t *json = job_json(w->unit);
+    char *text = json == NULL ? NULL
+        : wu_json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(real_precision(w->unit)));
+    json_decref(json);
+    if (text == NULL)
+        return tc_no_memory(w->err, "job.json");
+    const size_t n = strlen(text);
+    tc_status status = TC_OK;
+    if (n >= WU_MAX_JSON)
+        status = tc_fail(w->err, TC_BAD_INPUT, "%s: job.json would have %zu bytes, %llu are the "
+                         "limit; use --split", w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+    if (status == TC_OK)
+        status = wu_zip_begin(w->zip, "job.json", true, n + 1, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, text, n, w->err);
+    if (status == TC_OK)
+        status = wu_zip_write(w->zip, "\n", 1, w->err);
+    free(text);
+    return status == TC_OK ? wu_zip_end(w->zip, w->err) : status;
 }
 
 static tc_status write_members(unit_writer *w)
@@ -228,7 +335,30 @@ static tc_status write_members(unit_writer *w)
         if (status == TC_OK)
             status = w->unit->check(w->unit->user, item, w->err);
     }
-    return status;
+    return status == TC_OK ? write_batch(w) : status;
+}
+
+static tc_status make_threads(unit_writer *w)
+{
+    const unsigned processors = os_processors(), threads = processors < MAX_THREADS ? processors : MAX_THREADS;
+    w->most_pages = w->most_encoded = (size_t)4 * threads;
+    w->pages = calloc(w->most_pages, sizeof *w->pages);
+    w->encoded = calloc(w->most_encoded, sizeof *w->encoded);
+    return w->pages == NULL || w->encoded == NULL ? tc_no_memory(w->err, w->unit->shown)
+                                                  : an_pool_create(threads, &w->pool, w->err);
+}
+
+static void free_writer(unit_writer *w)
+{
+    for (size_t i = 0; w->pages != NULL && i < w->most_pages; i++)
+        free(w->pages[i].data);
+    for (size_t i = 0; w->encoded != NULL && i < w->most_encoded; i++)
+        free(w->encoded[i].bytes);
+    free(w->pages);
+    free(w->encoded);
+    free(w->strips);
+    an_pool_destroy(&w->pool);
+    wu_zip_free(&w->zip);
 }
 
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
@@ -239,11 +369,12 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
+        status = make_threads(&w);
+    if (status == TC_OK)
         status = write_members(&w);
     if (status == TC_OK)
         status = wu_zip_finish(w.zip, err);
-    wu_zip_free(&w.zip);
+    free_writer(&w);
     close(fd);
-    free(w.page.data);
     return status;
 }

@@ -18,11 +18,16 @@ typedef struct wu_unit {
     void *user;
 } wu_unit;
 
+/* A picture of more pixels is cut into strips of about half as many. */
+#define WU_WHOLE_PIXELS ((uint64_t)1 << 20)
+#define WU_BATCH_BYTES ((size_t)256 << 20)
+
 /* Writes the archive: job.json first (deflated), then for each item its images
  * and its masks and labels (PNG, stored). The same input gives the same bytes. Colour
  * slices of a stack become grey; masks become 0 and 255. Creates `path`, which
  * must not exist, and leaves it to the caller to remove it after an error. The
- * file is on the disk (fsync) when TC_OK is returned. Memory: one page. */
+ * file is on the disk (fsync) when TC_OK is returned. Pages, and strips of large pictures, are compressed in
+ * all threads; memory: pages of WU_BATCH_BYTES, but one at least. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif

@@ -1,0 +1,341 @@
+/* The pixels of an item: its members, decoded side by side. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/array.h"
+#include "app/base/os.h"
+#include "app/base/pool.h"
+#include "workunits/format/job.h"
+#include "workunits/format/member_png.h"
+
+/* A member of more bytes of samples takes too long for a thread that cannot be suspended: it is read by
+ * the main thread alone, which asks. */
+#define LONG_MEMBER ((uint64_t)8 << 20)
+
+typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
+
+/* A member, and which pixels of the item it has: n from `first` on. */
+typedef struct piece {
+    piece_kind kind;
+    size_t member, first, n;
+} piece;
+
+/* What a thread decodes with. */
+typedef struct decoder {
+    wu_unzip *zip;
+    const tc_poll *poll;     /* of the main thread, where it works alone */
+    size_t at;               /* the piece that it failed at, with: */
+    tc_status status;
+    tc_err err;
+} decoder;
+
+typedef struct loader {
+    const wu_job *job;
+    const wu_item *item;
+    uint8_t *image;          /* samples as they are stored; RGB becomes grey at the piece's begin */
+    wu_pixels *out;          /* NULL: colours stay */
+    piece *pieces;
+    size_t n, room;
+    decoder *decoders;
+} loader;
+
+/* --- which members ------------------------------------------------------------------------ */
+
+/* Adds members [from, to), one below the other from the item's first pixel on. */
+static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from, size_t to, tc_err *err)
+{
+    size_t first = 0;
+    for (size_t i = from; i < to; i++) {
+        piece *const grown = tc_array_grow(l->pieces, l->n, &l->room, sizeof *grown);
+        const long member = wu_archive_find(l->job->archive, members[i]);
+        if (grown == NULL)
+            return tc_no_memory(err, "the pixels of an item");
+        l->pieces = grown;
+        if (member < 0)
+            return tc_fail(err, TC_INTERNAL, "%s: no member \"%s\"", l->job->path, members[i]);
+        const wu_png_info *const head = &l->job->heads[member];
+        l->pieces[l->n++] = (piece){ kind, (size_t)member, first, (size_t)head->width * head->height };
+        first += l->pieces[l->n - 1].n;
+    }
+    return TC_OK;
+}
+
+/* --- one member ----------------------------------------------------------------------------- */
+
+/* RGB to grey in place: sample i is written where samples 3i.. were read. */
+static tc_status rgb_to_grey(uint8_t *p, size_t n, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; st == TC_OK && i < n;) {
+        const size_t end = tc_block_end(i, n);
+        for (; i < end; i++)
+            p[i] = (uint8_t)(((unsigned)p[3 * i] + p[3 * i + 1] + p[3 * i + 2]) / 3);
+        st = tc_ask(poll, err);
+    }
+    return st;
+}
+
+static tc_status decode_image(const loader *l, decoder *d, const piece *p)
+{
+    const wu_png_info *const head = &l->job->heads[p->member];
+    uint8_t *const to = l->image + p->first * head->channels * (head->bits / 8);
+    const tc_status st = wu_member_pixels(d->zip, p->member, head, to, &d->err);
+    return st == TC_OK && head->channels == 3 && l->out != NULL ? rgb_to_grey(to, p->n, d->poll, &d->err) : st;
+}
+
+/* n samples to 0 and 1; the mask may be the samples. */
+static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask, const tc_poll *poll,
+                                tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; st == TC_OK && i < n;) {
+        const size_t end = tc_block_end(i, n);
+        for (; i < end; i++)
+            mask[i] = bits == 8 ? samples[i] != 0 : (samples[2 * i] | samples[2 * i + 1]) != 0;
+        st = tc_ask(poll, err);
+    }
+    return st;
+}
+
+static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
+{
+    const wu_png_info *const head = &l->job->heads[p->member];
+    uint8_t *const mask = l->out->mask + p->first, *const deep = head->bits == 8 ? NULL : malloc(2 * p->n);
+    uint8_t *const samples = deep != NULL ? deep : mask;
+    if (head->bits != 8 && deep == NULL)
+        return tc_no_memory(&d->err, "the mask of an item");
+    tc_status st = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
+    if (st == TC_OK)
+        st = threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
+    free(deep);
+    return st;
+}
+
+/* Labels from to to - 1 from samples of that kind, in place. From the last to the first: no sample lies
+ * behind what it becomes. RGB: R + 256 G + 65536 B. */
+static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_info *head)
+{
+    const uint8_t *const bytes = (const uint8_t *)labels;
+    const size_t size = (size_t)head->channels * (head->bits / 8);
+    for (size_t i = to; i-- > from;) {
+        const uint8_t *const at = bytes + size * i;
+        uint16_t deep = at[0];
+        if (size == 2)
+            memcpy(&deep, at, sizeof deep);
+        labels[i] = size == 3 ? at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 : deep;
+    }
+}
+
+static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
+{
+    const wu_png_info *const head = &l->job->heads[p->member];
+    uint32_t *const labels = l->out->labels + p->first;
+    tc_status st = wu_member_pixels(d->zip, p->member, head, labels, &d->err);
+    for (size_t to = p->n; st == TC_OK && to > 0;) {
+        const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
+        widen_labels(labels, from, to, head);
+        to = from;
+        st = tc_ask(d->poll, &d->err);
+    }
+    return st;
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+/* A part of the pool's. A thread's parts ascend, so it keeps the first fault that it finds. */
+static void decode_piece(void *user, unsigned thread, size_t part)
+{
+    const loader *const l = user;
+    const piece *const p = &l->pieces[part];
+    decoder *const d = &l->decoders[thread];
+    if (d->status != TC_OK)
+        return;
+    d->at = part;
+    d->status = p->kind == IMAGE ? decode_image(l, d, p) : p->kind == MASK ? decode_mask(l, d, p) : decode_labels(l, d, p);
+}
+
+static bool has_long_member(const loader *l)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const wu_png_info *const head = &l->job->heads[l->pieces[i].member];
+        const uint64_t bytes = (uint64_t)l->pieces[i].n * head->channels * (head->bits / 8);
+        most = bytes > most ? bytes : most;
+    }
+    return most > LONG_MEMBER;
+}
+
+static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
+{
+    an_pool *pool = NULL;
+    tc_status st = an_pool_create(threads, &pool, err);
+    if (st == TC_OK)
+        st = an_pool_run_polled(pool, decode_piece, l, l->n, l->job->archive->poll, err);
+    an_pool_destroy(&pool);
+    return st;
+}
+
+/* The fault of the first piece that has one: the same on any number of threads. */
+static tc_status first_fault(const loader *l, unsigned threads, tc_err *err)
+{
+    const decoder *first = NULL;
+    for (unsigned i = 0; i < threads; i++)
+        if (l->decoders[i].status != TC_OK && (first == NULL || l->decoders[i].at < first->at))
+            first = &l->decoders[i];
+    return first == NULL ? TC_OK : tc_fail(err, first->status, "%s", first->err.message);
+}
+
+static tc_status decode_pieces(loader *l, tc_err *err)
+{
+    const unsigned wanted = has_long_member(l) || l->job->threads < 2 ? 1 : l->job->threads;
+    const unsigned threads = wanted < l->n ? wanted : (unsigned)l->n;
+    const tc_poll *const poll = threads == 1 ? l->job->archive->poll : NULL;
+    tc_status st = TC_OK;
+    l->decoders = calloc(threads, sizeof *l->decoders);
+    if (l->decoders == NULL)
+        return tc_no_memory(err, "the pixels of an item");
+    for (unsigned i = 0; st == TC_OK && i < threads; i++) {
+        l->decoders[i].poll = poll;
+        st = wu_unzip_open(l->job->archive, poll, &l->decoders[i].zip, err);
+    }
+    if (st == TC_OK && threads > 1)
+        st = decode_in_pool(l, threads, err);
+    for (size_t i = 0; st == TC_OK && threads == 1 && i < l->n; i++)
+        decode_piece(l, 0, i);
+    if (st == TC_OK)
+        st = first_fault(l, threads, err);
+    for (unsigned i = 0; i < threads; i++)
+        wu_unzip_close(&l->decoders[i].zip);
+    free(l->decoders);
+    return st;
+}
+
+/* Greys that stand at the begin of each piece's colours, one behind the other. */
+static tc_status gather_greys(const loader *l, tc_err *err)
+{
+    tc_status st = TC_OK;
+    for (size_t i = 0; st == TC_OK && i < l->n; i++) {
+        const piece *const p = &l->pieces[i];
+        if (p->kind == IMAGE && p->first > 0) {
+            memmove(l->image + p->first, l->image + 3 * p->first, p->n);
+            st = tc_ask(l->job->archive->poll, err);
+        }
+    }
+    return st;
+}
+
+/* The item's labels are as many as job.json says; notes the largest. */
+static tc_status count_labels(const loader *l, size_t n, tc_err *err)
+{
+    const uint32_t *const labels = l->out->labels;
+    uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);    /* a bit for each */
+    uint32_t count = 0, largest = 0, last = 0;
+    tc_status st = seen == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
+    for (size_t i = 0; st == TC_OK && i < n;) {
+        for (const size_t end = tc_block_end(i, n); i < end; i++) {
+            if (labels[i] == last || labels[i] == 0)
+                continue;
+            last = labels[i];
+            count += (seen[last / 64] >> last % 64 & 1) == 0;
+            seen[last / 64] |= (uint64_t)1 << last % 64;
+            largest = last > largest ? last : largest;
+        }
+        st = tc_ask(l->job->archive->poll, err);
+    }
+    free(seen);
+    l->out->largest_label = largest;
+    if (st == TC_OK && count != l->item->n_objects)
+        st = tc_fail(err, TC_BAD_INPUT, "%s: job.json: item \"%s\" has %u different labels, not %u objects",
+                     l->job->path, l->item->name, (unsigned)count, (unsigned)l->item->n_objects);
+    return st;
+}
+
+/* Room for n pixels of all kinds. The sizes were held against WU_MAX_SIDE and WU_MAX_VOXELS on
+ * reading, so the products fit. */
+static tc_status make_room(loader *l, size_t n, tc_err *err)
+{
+    const wu_item *const item = l->item;
+    l->image = os_zeroed(n * (item->bits / 8) * item->channels);
+    l->out->mask = item->n_masks > 0 ? os_zeroed(n) : NULL;
+    l->out->labels = item->n_labels > 0 ? os_zeroed(n * sizeof *l->out->labels) : NULL;
+    if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) || (item->n_labels > 0 && l->out->labels == NULL))
+        return tc_no_memory(err, "the pixels of an item");
+    return TC_OK;
+}
+
+/* Grey pixels are the caller's, and need no more room than that. */
+static void give_image(loader *l, size_t n)
+{
+    if (l->item->channels == 3) {
+        uint8_t *const less = realloc(l->image, n);
+        l->image = less != NULL ? less : l->image;
+    }
+    if (l->item->bits == 8)
+        l->out->u8 = l->image;
+    else
+        l->out->u16 = (uint16_t *)(void *)l->image;
+    l->image = NULL;
+}
+
+static tc_status load(loader *l, tc_err *err)
+{
+    const wu_item *const item = l->item;
+    const size_t n = (size_t)item->nx * item->ny * item->nz;
+    tc_status st = make_room(l, n, err);
+    if (st == TC_OK)
+        st = add_pieces(l, IMAGE, item->images, 0, item->n_images, err);
+    if (st == TC_OK)
+        st = add_pieces(l, MASK, item->masks, 0, item->n_masks, err);
+    if (st == TC_OK)
+        st = add_pieces(l, LABELS, item->labels, 0, item->n_labels, err);
+    if (st == TC_OK)
+        st = decode_pieces(l, err);
+    if (st == TC_OK && item->channels == 3)
+        st = gather_greys(l, err);
+    if (st == TC_OK && item->n_labels > 0)
+        st = count_labels(l, n, err);
+    if (st == TC_OK)
+        give_image(l, n);
+    return st;
+}
+
+tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= job->n_items)
+        return tc_fail(err, TC_INTERNAL, "%s: no item %zu", job->path, index);
+    const wu_item *const item = &job->items[index];
+    loader l = { .job = job, .item = item, .out = out };
+    out->nx = item->nx;
+    out->ny = item->ny;
+    out->nz = item->nz;
+    out->bits = item->bits;
+    const tc_status st = load(&l, err);
+    free(l.image);
+    free(l.pieces);
+    if (st != TC_OK)
+        wu_pixels_free(out);
+    return st;
+}
+
+tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
+{
+    const wu_item *const item = &job->items[index];
+    loader l = { .job = job, .item = item, .image = samples };
+    tc_status st = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)
+                                  : add_pieces(&l, IMAGE, item->images, 0, item->n_images, err);
+    if (st == TC_OK)
+        st = decode_pieces(&l, err);
+    free(l.pieces);
+    return st;
+}
+
+void wu_pixels_free(wu_pixels *pixels)
+{
+    free(pixels->u8);
+    free(pixels->u16);
+    free(pixels->mask);
+    free(pixels->labels);
+    memset(pixels, 0, sizeof *pixels);
+}
