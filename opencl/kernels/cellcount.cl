@@ -29,6 +29,7 @@
 #define PIXEL uchar
 #endif
 #include "app/analysis/common/core.h"
+#include "app/analysis/common/watershed_core.h"
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/layout.h"
 #include "opencl/kernels/union_find.h"
@@ -668,8 +669,9 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     if (i >= end)
         return;
     const int y = (int)(i / (uint)nx), x = (int)i - y * nx;
+    const ws_shape s = { nx, ny, 1, neighbours == 8, 0 };
 
-    up[i] = d2[i] == 0 ? -1 : cc_highest(d2, nx, ny, x, y, neighbours);
+    up[i] = d2[i] == 0 ? WS_GROUND : ws_highest(d2, &s, x, y, 0, 0);
 }
 
 /* The regional maximum that each pixel leads up to, -1 on the background. */

@@ -19,38 +19,6 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 
 /* --- split ---------------------------------------------------------------------- */
 
-/* The order in which pixels are high: by squared distance to the background, then
- * the smaller index. No two pixels are equal, so going uphill ends at one regional
- * maximum. */
-TC_INLINE int cc_higher(tc_u32 d2, tc_i32 index, tc_u32 other_d2, tc_i32 other_index)
-{
-    return d2 > other_d2 || (d2 == other_d2 && index < other_index);
-}
-
-/* The highest of a pixel of the mask and its n (4 or 8) neighbours; d2 is 0 on
- * the background. */
-TC_INLINE tc_i32 cc_highest(TC_GLOBAL const tc_u32 *d2, tc_i32 nx, tc_i32 ny, tc_i32 x, tc_i32 y, int n)
-{
-    const tc_i32 here = y * nx + x;
-    tc_i32 best = here;
-    tc_u32 best_d2 = d2[here];
-
-    for (int k = 0; k < n; k++) {
-        /* The first four share a side with it, the others a corner. */
-        const int dx = k < 4 ? (k == 1) - (k == 2) : (k & 1) * 2 - 1;
-        const int dy = k < 4 ? (k == 3) - (k == 0) : (k & 2) - 1;
-        const tc_i32 there = here + dy * nx + dx;
-
-        if (x + dx < 0 || x + dx >= nx || y + dy < 0 || y + dy >= ny)
-            continue;
-        if (cc_higher(d2[there], there, best_d2, best)) {
-            best = there;
-            best_d2 = d2[there];
-        }
-    }
-    return best;
-}
-
 /* Whether a maximum of squared height `maximum` is a cell of its own beside a
  * higher one, with a saddle of squared height `saddle` <= maximum between them: it must rise by
  * three quarters of a pixel, which outlines on a grid do by themselves, and by

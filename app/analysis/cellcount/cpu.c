@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
@@ -34,6 +35,13 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_PAINT] = &cc_paint,
     [CC_MEASURE] = &cc_measuring
 };
+
+/* Whether a maximum of the distance is a cell of its own. */
+static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
+{
+    (void)rule;
+    return cc_apart(maximum, saddle);
+}
 
 /* Tasks of a phase; 0 where it does not apply. */
 static size_t phase_parts(const cc_worker *w, cc_phase phase)
@@ -127,6 +135,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     w->plane = w->picture.starts = state->plane;
     w->table = (cc_region *)(void *)((char *)state + cc_table_at(w->nx, w->ny));
     w->edt.out = (uint32_t *)w->plane;
+    w->map.height = w->edt.out;
+    w->map.up = w->up;
     /* A small picture is done in one step. */
     do {
         parts = phase_parts(w, w->phase);
@@ -173,8 +183,9 @@ static void cpu_close(void **worker)
         free(w->scratch[t].label);
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
-        free(w->scratch[t].saddles.list);
+        ws_list_drop(&w->scratch[t].found);
     }
+    free(w->found);
     free(w->scratch);
     free(w->picture.bits);
     free(w->bytes);
@@ -192,11 +203,13 @@ static bool make_scratch(cc_worker *w)
     const size_t grey_values = (size_t)1 << w->work->pixels->bits;
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
-    if (w->scratch == NULL)
+    w->found = calloc(w->work->threads, sizeof *w->found);
+    if (w->scratch == NULL || w->found == NULL)
         return false;
     for (unsigned t = 0; t < w->work->threads; t++) {
         cc_scratch *const s = &w->scratch[t];
 
+        w->found[t] = &s->found;
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
         s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
         s->label = malloc(lab_scratch_bytes(&w->picture));
@@ -263,6 +276,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
+    w->map = (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
+                       .apart = apart_by_distance };
     st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");

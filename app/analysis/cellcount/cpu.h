@@ -8,19 +8,7 @@
 
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/edt.h"
-
-/* The saddle between two parts: their regional maxima's indices, a < b, and its
- * squared distance to the background. */
-typedef struct cc_saddle {
-    int32_t a, b;
-    uint32_t d2;
-} cc_saddle;
-
-/* Saddles, as many as there are; a growing list. */
-typedef struct cc_saddles {
-    cc_saddle *list;
-    size_t n, room;
-} cc_saddles;
+#include "app/analysis/common/watershed.h"
 
 /* How much more than it should a function may write into a row of labels. */
 enum { CC_PAD = 8 };
@@ -32,7 +20,7 @@ typedef struct cc_scratch {
     unsigned char *label;      /* lab_scratch_bytes */
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
-    cc_saddles saddles;
+    ws_list found;
     bool no_memory;
 } cc_scratch;
 
@@ -47,6 +35,8 @@ typedef struct cc_worker {
     uint8_t *bytes;            /* split: the mask */
     int32_t *up;               /* split: where each pixel leads, -1 on the background; then its id */
     edt_job edt;
+    ws_map map;                /* split: of the plane, to `up` */
+    ws_list **found;           /* split: [threads], what they find */
     uint32_t threshold;
     int32_t outside;           /* root of the background that touches the border; -1: none does */
     int32_t *end;              /* [bands]: of the ids that each band took */

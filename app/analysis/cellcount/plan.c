@@ -54,7 +54,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     /* Bits and ids; the threads' tables; another plane with a split or a device, with a split also bytes. */
     const uint64_t work = n / 8 + lab_ids(item->nx, item->ny) * sizeof(int32_t) + n * 4 + (p->split ? n * (1 + 4) : n * 4);
     /* Saddles, twice while they are sorted: some of each part, or of every pixel. */
-    const uint64_t saddle = p->split ? 2 * sizeof(cc_saddle) : 0;
+    const uint64_t saddle = p->split ? 2 * sizeof(ws_saddle) : 0;
     const edt_job edt = { .nx = item->nx, .ny = item->ny, .nz = 1 };
 
     (void)err;

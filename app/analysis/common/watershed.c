@@ -1,0 +1,481 @@
+#include "app/analysis/common/watershed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/common/union_find.h"
+#include "app/base/array.h"
+#include "app/base/sort.h"
+
+enum { MOST_STEPS = 26, RECENT_BITS = 12 };
+
+void ws_list_drop(ws_list *list)
+{
+    free(list->saddles);
+    free(list->pixels);
+    free(list->recent);
+    memset(list, 0, sizeof *list);
+}
+
+/* --- neighbours ------------------------------------------------------------------- */
+
+/* The ways to a pixel's neighbours, in the order of the raster. */
+typedef struct steps {
+    int n, before;             /* before: how many lead back in the raster */
+    int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
+    ptrdiff_t by[MOST_STEPS];  /* in indices */
+} steps;
+
+static steps steps_of(const ws_shape *s)
+{
+    steps w = { .n = 0 };
+
+    for (int dz = -s->depth; dz <= s->depth; dz++)
+        for (int dy = -1; dy <= 1; dy++)
+            for (int dx = -1; dx <= 1; dx++)
+                if (ws_is_step(dx, dy, dz, s->corners)) {
+                    w.dx[w.n] = (int8_t)dx;
+                    w.dy[w.n] = (int8_t)dy;
+                    w.dz[w.n] = (int8_t)dz;
+                    w.by[w.n++] = ((ptrdiff_t)dz * s->ny + dy) * s->nx + dx;
+                }
+    w.before = w.n / 2;
+    return w;
+}
+
+/* A pixel's place. */
+typedef struct place {
+    int32_t x, y, z;
+} place;
+
+static place place_of(const ws_shape *s, size_t i)
+{
+    const size_t row = i / (size_t)s->nx;
+
+    return (place){ (int32_t)(i % (size_t)s->nx), (int32_t)(row % (size_t)s->ny), (int32_t)(row / (size_t)s->ny) };
+}
+
+/* Whether step k from there leads to a pixel. */
+static inline bool leads(const ws_shape *s, const steps *w, place at, int k)
+{
+    return ws_is_within(s, at.x + w->dx[k], at.y + w->dy[k], at.z + w->dz[k]);
+}
+
+/* Whether all steps do from the pixels of a row but its first and last. */
+static bool is_inner_row(const ws_shape *s, place at)
+{
+    return at.y > 0 && at.y + 1 < s->ny && (!s->depth || (at.z > 0 && at.z + 1 < s->nz));
+}
+
+/* --- uphill ----------------------------------------------------------------------- */
+
+/* Where a pixel all of whose neighbours are there leads: ws_highest. */
+static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
+{
+    uint32_t most = height[i];
+    ptrdiff_t best = 0;
+
+    for (int k = 0; k < w->before; k++) {
+        const uint32_t h = height[(ptrdiff_t)i + w->by[k]];
+        const bool higher = h > most || (h == most && best == 0 && !plateaus);
+
+        most = higher ? h : most;
+        best = higher ? w->by[k] : best;
+    }
+    for (int k = w->before; k < w->n; k++) {
+        const uint32_t h = height[(ptrdiff_t)i + w->by[k]];
+
+        best = h > most ? w->by[k] : best;
+        most = h > most ? h : most;
+    }
+    return (size_t)((ptrdiff_t)i + best);
+}
+
+void ws_ascend(const ws_map *m, size_t row0, size_t row1)
+{
+    const ws_shape *const s = &m->shape;
+    const size_t nx = (size_t)s->nx;
+    const steps w = steps_of(s);
+
+    for (size_t row = row0; row < row1; row++) {
+        const place at = place_of(s, row * nx);
+        const bool inner = is_inner_row(s, at);
+
+        for (size_t x = 0; x < nx; x++) {
+            const size_t i = row * nx + x;
+            size_t to;
+
+            if (m->height[i] == 0) {
+                m->up[i] = WS_GROUND;
+                continue;
+            }
+            to = inner && x > 0 && x + 1 < nx ? highest_around(m->height, i, &w, m->plateaus)
+               : (size_t)ws_highest(m->height, s, (int32_t)x, at.y, at.z, m->plateaus);
+            m->up[i] = m->plateaus && to == i ? WS_UNKNOWN : (int32_t)to;
+        }
+    }
+}
+
+/* --- plateaus --------------------------------------------------------------------- */
+
+static void add_pixel(ws_list *list, size_t i)
+{
+    int32_t *const pixels = tc_array_grow(list->pixels, list->n_pixels, &list->pixel_room, sizeof *pixels);
+
+    if (pixels == NULL) {
+        list->no_memory = true;
+        return;
+    }
+    list->pixels = pixels;
+    list->pixels[list->n_pixels++] = (int32_t)i;
+}
+
+void ws_plateau_edges(const ws_map *m, size_t row0, size_t row1, ws_list *list)
+{
+    const ws_shape *const s = &m->shape;
+    const size_t end = row1 * (size_t)s->nx;
+    const steps w = steps_of(s);
+
+    for (size_t i = row0 * (size_t)s->nx; i < end; i++) {
+        place at;
+
+        if (m->up[i] != WS_UNKNOWN)
+            continue;
+        at = place_of(s, i);
+        for (int k = 0; k < w.n; k++) {
+            const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
+
+            /* Others become pending meanwhile, which are negative as well. */
+            if (leads(s, &w, at, k) && m->height[there] == m->height[i] && uf_load(&m->up[there]) >= 0) {
+                uf_store(&m->up[i], WS_PENDING((int32_t)there));
+                add_pixel(list, i);
+                break;
+            }
+        }
+    }
+}
+
+/* One step further in: from the pixels of `from`, whose way is known, to those of `to`. */
+static tc_status step_in(const ws_map *m, const steps *w, const ws_list *from, ws_list *to, const tc_poll *poll,
+                         tc_err *err)
+{
+    enum { BLOCK = 1 << 16 };
+    tc_status st = TC_OK;
+
+    for (size_t n = 0; st == TC_OK && n < from->n_pixels; n++) {
+        const int32_t i = from->pixels[n];
+        const place at = place_of(&m->shape, (size_t)i);
+
+        for (int k = 0; k < w->n; k++) {
+            const ptrdiff_t there = i + w->by[k];
+
+            if (!leads(&m->shape, w, at, k) || m->height[there] != m->height[i] || m->up[there] >= WS_PENDING(i))
+                continue;
+            if (m->up[there] == WS_UNKNOWN)
+                add_pixel(to, (size_t)there);
+            m->up[there] = WS_PENDING(i);
+        }
+        if (n % BLOCK == 0)
+            st = tc_ask(poll, err);
+    }
+    return st;
+}
+
+static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = list->no_memory ? tc_no_memory(err, "the plateaus") : TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < list->n_pixels; st = tc_ask(poll, err))
+        for (end = tc_block_end(i, list->n_pixels); i < end; i++)
+            m->up[list->pixels[i]] = WS_PENDING(m->up[list->pixels[i]]);
+    return st;
+}
+
+tc_status ws_plateaus(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+{
+    const steps w = steps_of(&m->shape);
+    ws_list now = { .n = 0 }, next = { .n = 0 };
+    tc_status st = TC_OK;
+
+    for (size_t k = 0; st == TC_OK && k < n_lists; k++)
+        st = settle(m, lists[k], poll, err);
+    for (size_t k = 0; k < n_lists; k++) {
+        if (st == TC_OK)
+            st = step_in(m, &w, lists[k], &now, poll, err);
+        free(lists[k]->pixels);
+        lists[k]->pixels = NULL;
+        lists[k]->n_pixels = lists[k]->pixel_room = 0;
+    }
+    while (st == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
+        ws_list done;
+
+        st = settle(m, &now, poll, err);
+        if (st == TC_OK)
+            st = step_in(m, &w, &now, &next, poll, err);
+        done = now;
+        now = next;
+        next = done;
+        next.n_pixels = 0;
+    }
+    ws_list_drop(&now);
+    ws_list_drop(&next);
+    return st;
+}
+
+void ws_flat_begin(const ws_map *m, size_t row0, size_t row1)
+{
+    const size_t nx = (size_t)m->shape.nx;
+
+    for (size_t i = row0 * nx; i < row1 * nx; i++)
+        if (m->up[i] == WS_UNKNOWN)
+            m->up[i] = UF_LINK((int32_t)i);
+}
+
+/* All neighbours of that height are of the same plateau, and so unknown as well. Node 0 may be
+ * linked as WS_GROUND is. */
+void ws_flat_join(const ws_map *m, size_t row0, size_t row1)
+{
+    const ws_shape *const s = &m->shape;
+    const steps w = steps_of(s);
+
+    for (size_t i = row0 * (size_t)s->nx; i < row1 * (size_t)s->nx; i++) {
+        place at;
+
+        if (uf_load(&m->up[i]) >= 0 || m->height[i] == 0)
+            continue;
+        at = place_of(s, i);
+        for (int k = 0; k < w.before; k++) {
+            const size_t there = (size_t)((ptrdiff_t)i + w.by[k]);
+
+            if (leads(s, &w, at, k) && m->height[there] == m->height[i])
+                uf_join_shared(m->up, (int32_t)i, (int32_t)there);
+        }
+    }
+}
+
+/* --- maxima ----------------------------------------------------------------------- */
+
+/* Where a pixel leads: a link of a plateau's tree is negative. */
+static inline int32_t next_of(int32_t *up, int32_t i)
+{
+    const int32_t next = uf_load(&up[i]);
+
+    return next < 0 ? UF_LINK(next) : next;
+}
+
+/* Follows the way from i to its end, and points all of it there. Others may do
+ * the same: whatever they write leads to the same end. */
+static int32_t follow(int32_t *up, int32_t i)
+{
+    int32_t end = i, next;
+
+    while ((next = next_of(up, end)) != end)
+        end = next;
+    do {
+        next = next_of(up, i);
+        uf_store(&up[i], end);
+        i = next;
+    } while (i != end);
+    return end;
+}
+
+void ws_tops(const ws_map *m, size_t row0, size_t row1)
+{
+    const size_t nx = (size_t)m->shape.nx;
+
+    for (size_t i = row0 * nx; i < row1 * nx; i++)
+        if (m->height[i] != 0)
+            follow(m->up, (int32_t)i);
+}
+
+/* --- saddles ---------------------------------------------------------------------- */
+
+/* Adds one between the maxima a and b, or raises the one that there is, if it is found at once. */
+static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
+{
+    const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
+    const uint32_t hash = ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
+    const uint32_t at = list->recent[hash];
+    ws_saddle *grown;
+
+    if (at < list->n && list->saddles[at].a == lo && list->saddles[at].b == hi) {
+        list->saddles[at].height = height > list->saddles[at].height ? height : list->saddles[at].height;
+        return;
+    }
+    grown = tc_array_grow(list->saddles, list->n, &list->room, sizeof *grown);
+    if (grown == NULL) {
+        list->no_memory = true;
+        return;
+    }
+    list->saddles = grown;
+    list->recent[hash] = (uint32_t)list->n;
+    list->saddles[list->n++] = (ws_saddle){ lo, hi, height };
+}
+
+static int by_pair(const void *va, const void *vb)
+{
+    const ws_saddle *const a = va, *const b = vb;
+
+    if (a->a != b->a)
+        return a->a < b->a ? -1 : 1;
+    if (a->b != b->b)
+        return a->b < b->b ? -1 : 1;
+    return a->height != b->height ? (a->height > b->height ? -1 : 1) : 0;
+}
+
+static int by_height(const void *va, const void *vb)
+{
+    const ws_saddle *const a = va, *const b = vb;
+
+    if (a->height != b->height)
+        return a->height > b->height ? -1 : 1;
+    return by_pair(a, b);
+}
+
+/* Leaves the highest of each pair, of those from `from` on, which are sorted. */
+static void keep_highest(ws_list *p, size_t from)
+{
+    size_t kept = from;
+
+    for (size_t i = from; i < p->n; i++)
+        if (kept == from || p->saddles[i].a != p->saddles[kept - 1].a || p->saddles[i].b != p->saddles[kept - 1].b)
+            p->saddles[kept++] = p->saddles[i];
+    p->n = kept;
+}
+
+/* Saddles to the neighbours that come later in the raster. */
+static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list *list)
+{
+    const ws_shape *const s = &m->shape;
+    const size_t nx = (size_t)s->nx;
+    place at = place_of(s, row * nx);
+    const bool inner = is_inner_row(s, at);
+
+    for (at.x = 0; at.x < s->nx; at.x++) {
+        const size_t i = row * nx + (size_t)at.x;
+        const int32_t here = m->up[i];
+        const bool whole = inner && at.x > 0 && at.x + 1 < s->nx;
+
+        if (here < 0)
+            continue;
+        for (int k = w->before; k < w->n; k++) {
+            const ptrdiff_t there = (ptrdiff_t)i + w->by[k];
+
+            if (!whole && !leads(s, w, at, k))
+                continue;
+            if (m->up[there] != here && m->up[there] >= 0)
+                add_saddle(list, here, m->up[there],
+                           m->height[i] < m->height[there] ? m->height[i] : m->height[there]);
+        }
+    }
+}
+
+void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list)
+{
+    const size_t before = list->n;
+    const steps w = steps_of(&m->shape);
+
+    if (list->recent == NULL)
+        list->recent = calloc((size_t)1 << RECENT_BITS, sizeof *list->recent);
+    if (list->recent == NULL) {
+        list->no_memory = true;
+        return;
+    }
+    for (size_t row = row0; row < row1; row++)
+        saddles_of_row(m, &w, row, list);
+    /* Some were found more than once. */
+    if (list->n > before)
+        qsort(list->saddles + before, list->n - before, sizeof *list->saddles, by_pair);
+    keep_highest(list, before);
+}
+
+/* The saddles of all lists, which are emptied. */
+static tc_status gather(ws_list *const *lists, size_t n_lists, ws_list *all, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+    size_t n = 0;
+
+    for (size_t k = 0; k < n_lists; k++)
+        n += lists[k]->n;
+    all->saddles = malloc((n + 1) * sizeof *all->saddles);
+    if (all->saddles == NULL)
+        return tc_no_memory(err, "the saddles");
+    for (size_t k = 0; k < n_lists; k++) {
+        ws_list *const p = lists[k];
+
+        for (size_t i = 0, end; st == TC_OK && i < p->n; i = end, st = tc_ask(poll, err)) {
+            end = tc_block_end(i, p->n);
+            memcpy(all->saddles + all->n, p->saddles + i, (end - i) * sizeof *p->saddles);
+            all->n += end - i;
+        }
+        ws_list_drop(p);
+    }
+    return st;
+}
+
+static int32_t maximum_of(int32_t *up, int32_t i)
+{
+    while (up[i] != i) {
+        up[i] = up[up[i]];
+        i = up[i];
+    }
+    return i;
+}
+
+/* all: sorted by height. */
+static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
+{
+    const uint32_t *const height = m->height;
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < all->n; i++) {
+        const ws_saddle *const s = &all->saddles[i];
+        const int32_t a = maximum_of(m->up, s->a), b = maximum_of(m->up, s->b);
+        const bool a_higher = height[a] > height[b] || (height[a] == height[b] && a < b);
+        const int32_t low = a_higher ? b : a, high = a_higher ? a : b;
+
+        if (a != b && !m->apart(m->rule, height[low], s->height))
+            m->up[low] = high;
+        st = tc_ask(poll, err);
+    }
+    return st;
+}
+
+tc_status ws_join(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+{
+    ws_list all = { .n = 0 };
+    tc_status st = gather(lists, n_lists, &all, poll, err);
+
+    if (st == TC_OK)
+        st = tc_sort(all.saddles, all.n, sizeof *all.saddles, by_pair, poll, err);
+    if (st == TC_OK) {
+        keep_highest(&all, 0);
+        st = tc_sort(all.saddles, all.n, sizeof *all.saddles, by_height, poll, err);
+    }
+    if (st == TC_OK)
+        st = join_maxima(m, &all, poll, err);
+    ws_list_drop(&all);
+    return st;
+}
+
+/* --- hills ------------------------------------------------------------------------ */
+
+void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*counts)(const void *user, size_t i),
+              const void *user)
+{
+    const size_t nx = (size_t)m->shape.nx;
+
+    for (size_t i = row0 * nx; i < row1 * nx; i++) {
+        int32_t *at, was;
+
+        if (uf_load(&m->up[i]) < 0)
+            continue;
+        at = &first[follow(m->up, (int32_t)i)];
+        was = uf_load(at);
+        if ((int32_t)i >= was || (counts != NULL && !counts(user, i)))
+            continue;
+        while ((int32_t)i < was &&
+               !__atomic_compare_exchange_n(at, &was, (int32_t)i, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
+    }
+}
