@@ -166,7 +166,7 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     if (st == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
             wide[v] = counts[v];
-        w->threshold = state->threshold = cc_otsu(wide, size);
+        w->threshold = state->threshold = an_otsu(wide, size);
     }
     free(counts);
     free(wide);

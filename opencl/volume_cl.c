@@ -120,7 +120,7 @@ static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_er
     if (st != TC_OK)
         return st;
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_MASK), NX(w),
-                  STRIDE(w), OCL_UINT(first), OCL_UINT(w->params->membrane));
+                  STRIDE(w), OCL_UINT(first), OCL_UINT(vol_host_threshold(w->host)));
 }
 
 /* The same after a repair, from what the host has. */
@@ -236,7 +236,7 @@ static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err 
         return read_used(w, state, err);
     if (w->stage == READ)
         return read_rows(w, state, w->done, count, err);
-    if (w->stage == MASK && w->params->repair)
+    if (w->stage == MASK && vol_blurs(w->params))
         return write_mask(w, state, w->done, count, err);
     return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count, err);
 }
@@ -414,7 +414,7 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     };
 
     w->room = (uint32_t)room_for(n);
-    w->rows = malloc(w->params->repair ? (size_t)w->piece * w->stride * word : 1);
+    w->rows = malloc(vol_blurs(w->params) ? (size_t)w->piece * w->stride * word : 1);
     if (w->rows == NULL)
         return tc_no_memory(err, "volume");
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
@@ -453,7 +453,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st != TC_OK)
         return st;
     choose_slabs(w);
-    w->host_only = w->slab_slices == 0;
+    w->host_only = w->slab_slices == 0 || w->params->watershed;
     if (w->host_only)
         return TC_OK;
     st = make_kernels(w, err);

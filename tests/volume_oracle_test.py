@@ -280,7 +280,6 @@ def refusals():
                 any(l.startswith("texcell: error: ") and all(w in l for w in words)
                     for l in ended.stderr.splitlines()))
         tap.ok(good, "refused: " + name, "exit %d\n%s" % (ended.returncode, ended.stderr))
-    refused("no membrane", {}, one, ["parameters.membrane: is needed"])
     refused("unknown key", {"membrane": 3, "mod": "3d"}, one, ["unknown key", "mod"])
     refused("membrane beyond 8 bits", {"membrane": 256}, one, ["item \"p\"", "membrane", "8 bits"])
     for value in (65536, -1, 1.5, "x", None):

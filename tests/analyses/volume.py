@@ -20,15 +20,24 @@ def shells():
 JOBS = {
     "labels": ({"membrane": 128, "labels": True}, list(shells())),
     "slices": ({"membrane": 128, "mode": "slices", "labels": True}, list(shells())),
+    "basins": ({"method": "watershed", "smooth": 1.0, "h": 4, "labels": True}, list(shells())),
+    "filled": ({"method": "watershed", "h": 2, "connectivity": 26, "mode": "slices", "fill": True, "min_voxels": 5,
+                "labels": True}, list(shells())),
     "repaired": ({"membrane": 128, "repair": {"sigma": 0.8, "threshold": 90}, "min_voxels": 5,
                   "exclude_border": True}, list(shells())),
 }
 
 
-KNOWN = {"labels": "03998abe", "slices": "7cefc61d", "repaired": "2fe01bda"}
+KNOWN = {"labels": "03998abe", "slices": "7cefc61d", "basins": "6a0a1df5", "filled": "9438326a",
+         "repaired": "2fe01bda"}
 
 
 def random_job(rng):
+    if rng.integers(2):
+        return {"method": "watershed", "membrane": one_of(rng, "otsu", 100), "mode": one_of(rng, "slices", "3d"),
+                "smooth": one_of(rng, 0, 0.5, 2.5), "h": float(rng.integers(0, 60)) / 2, "connectivity": one_of(rng, 6, 26),
+                "fill": one_of(rng, True, False), "min_voxels": one_of(rng, 1, 5),
+                "exclude_border": one_of(rng, True, False), "labels": one_of(rng, True, False)}, random_items(rng, True, False)
     return {"membrane": int(rng.integers(30, 230)), "mode": one_of(rng, "slices", "3d"), "min_voxels": one_of(rng, 1, 5),
             "repair": one_of(rng, None, {"sigma": 1.0, "threshold": int(rng.integers(30, 150))}),
             "max_voxels": one_of(rng, None, 200), "exclude_border": one_of(rng, True, False),
@@ -38,18 +47,24 @@ def random_job(rng):
 def memory_jobs():
     return [
         ({"membrane": 128, "labels": True}, noise(32, 300, 400)),
+        ({"method": "watershed", "connectivity": 26}, noise(32, 300, 400) // 64 * np.uint8(64)),
+        ({"method": "watershed", "h": 0, "labels": True}, noise(32, 300, 400)),
+        ({"method": "watershed", "smooth": 4}, noise(3, 20, 65535)),
         ({"membrane": 128, "repair": {"sigma": 4, "threshold": 64}}, noise(3, 20, 65535)),
         ({"membrane": 128, "repair": {"sigma": 2, "threshold": 64}}, noise(4, 60, 8192)),
         ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1.5, "threshold": 64}, "min_voxels": 50}, noise(32, 300, 400)),
     ]
 
 
-SEEDS = [({"membrane": 150, "labels": True}, TINY_STACK)]
+SEEDS = [({"membrane": 150, "labels": True}, TINY_STACK),
+         ({"method": "watershed", "smooth": 0.5, "labels": True}, TINY_STACK)]
 
 ESTIMATES = [
     (["membrane=150"], SMOOTH_STACK),
     (["membrane=150", "mode=slices", "labels=true"], SMOOTH_STACK),
     (["membrane=150", 'repair={"sigma":1,"threshold":130}'], SMOOTH_STACK),
+    (["method=watershed", "smooth=1.5", "labels=true"], SMOOTH_STACK),
+    (["method=watershed", "connectivity=26", "fill=true"], SMOOTH_STACK),
 ]
 
 DATA_SET = {
@@ -59,6 +74,8 @@ DATA_SET = {
 BLANK = {
     "3d": ({"membrane": 110}, [coins()] * 9, [gravel()] * 9),
     "slices": ({"membrane": 110, "mode": "slices", "min_voxels": 5, "labels": True}, [coins()] * 3, [gravel()] * 3),
+    "watershed": ({"method": "watershed", "smooth": 1, "h": 2, "fill": True, "labels": True}, [coins()] * 5,
+                  [gravel()] * 5),
     "repair": ({"membrane": 110, "repair": {"sigma": 1}}, [coins()] * 5, [gravel()] * 5),
 }
 
@@ -86,7 +103,7 @@ def forgeries():
         n = len(at[0])
         lo, hi = [int(v.min()) for v in at], [int(v.max()) + 1 for v in at]
         return {"cell_voxels": n, "cell_volume": n * (0.3 * 0.2 * 0.2), "cell_bbox": lo + hi,
-                "cell_centroid": [v.sum() / n for v in at], "cell_border": lo[0] == 0 or hi[0] == labels.shape[0]}
+                "cell_centroid": [v.sum() / n for v in at], "cell_border": 0 in lo or any(h == s for h, s in zip(hi, labels.shape))}
 
     def drop_last(a):
         labels = a["labels_shell_0"]
@@ -154,4 +171,18 @@ def forgeries():
     yield ("a voxel less", "labels", shrink, None)
     yield ("membrane for outside", "labels", lambda a: (set_at(a["membrane_voxels"], 0, a["membrane_voxels"][0] + 1), set_at(
         a["external_voxels"], 0, a["external_voxels"][0] - 1)), None)
+    def exchange_parts(a):
+        """The last voxel of a cell goes to the cell before it in the raster, everywhere."""
+        labels = a["labels_shell_0"]
+        at = tuple(np.argwhere((labels[:, :, 1:] != labels[:, :, :-1]) & (labels[:, :, 1:] > 0) & (labels[:, :, :-1] > 0))[0])
+        labels[at[0], at[1], at[2] + 1] = labels[at]
+        recount(a)
+
+    yield column("threshold", 0, 0, "threshold: row 0", "basins")
+    yield column("threshold", 0, 256, "threshold: row 0", "basins")
+    yield column("threshold", 0, lambda v: v + 1, None, "basins")
+    yield column("external_voxels", 0, 1, "a watershed has no outside|the voxels of all kinds", "basins")
+    yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox", "basins")
+    yield column("membrane_voxels", 0, 1, "all are of cells|the voxels of all kinds", "filled")
+    yield ("a voxel for the neighbour", "filled", exchange_parts, None)
     yield column("repair_added_voxels", 0, lambda v: v + 1, None, "repaired", "a voxel more repaired")

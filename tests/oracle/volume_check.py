@@ -53,6 +53,8 @@ def differences(r, items, answers, labels):
                          ("repair_added_voxels", [a.added for a in answers]),
                          ("repair_bias_voxels", [a.bias for a in answers])):
         same(name, np.array(values, np.int64))
+    if answers[0].otsu:
+        same("threshold", np.array([a.threshold for a in answers], np.int64))
     same("voxel_volume", np.array([a.unit for a in answers]))
     same("volume", np.array([a.inside * a.unit for a in answers]))
     same("cell_item", np.repeat(np.arange(len(items), dtype=np.int64), counts))

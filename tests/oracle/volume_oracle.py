@@ -5,7 +5,11 @@ import math
 import numpy as np
 from scipy import ndimage
 
-DEFAULTS = {"mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None, "exclude_border": False,
+from oracle import watershed_oracle
+from oracle.cellcount_oracle import otsu
+
+DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "connectivity": 6, "fill": False,
+            "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None, "exclude_border": False,
             "labels": False}
 IN_SLICES = np.zeros((3, 3, 3), int)
 IN_SLICES[1] = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
@@ -25,15 +29,41 @@ def blurred(membrane, repair, mode):
     return out
 
 
-def blurred_fixed(membrane, repair, mode):
-    """The same in 2^-15, by the integers of FORMAT.md."""
-    weights = np.floor(gaussian(repair["sigma"]) * 65536 + 0.5).astype(np.int64)
+def weights_of(sigma):
+    """Those of FORMAT.md, 65,536 together."""
+    if sigma == 0:
+        return np.array([65536])
+    weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)
     half = len(weights) // 2
     weights[half] = 65536 - (weights.sum() - weights[half])
+    return weights
+
+
+def smoothed(stack, sigma, mode):
+    """Grey values in 2^-8."""
+    out = (ndimage.convolve1d(stack.astype(np.int64), weights_of(sigma), 2, mode="nearest") + 128) >> 8
+    for axis in (1, 0) if mode == "3d" else (1,):
+        out = (ndimage.convolve1d(out, weights_of(sigma), axis, mode="nearest") + 32768) >> 16
+    return out
+
+
+def blurred_fixed(membrane, repair, mode):
+    """The same in 2^-15, by the integers of FORMAT.md."""
+    weights = weights_of(repair["sigma"])
     out = (ndimage.convolve1d(membrane.astype(np.int64), weights, 2, mode="constant") + 1) >> 1
     for axis in (1, 0) if mode == "3d" else (1,):
         out = (ndimage.convolve1d(out, weights, axis, mode="constant") + 32768) >> 16
     return out
+
+
+def in_order(labels):
+    """Labels 1.. in the raster's order of their first voxels; what is below 1 becomes 0."""
+    values, first = np.unique(labels, return_index=True)
+    order = values[np.argsort(first)]
+    order = order[order > 0]
+    table = np.zeros(max(labels.max(), 0) + 1, np.int32)
+    table[order] = np.arange(1, len(order) + 1)
+    return table[np.maximum(labels, 0)]
 
 
 def interiors(membrane, mode):
@@ -44,12 +74,7 @@ def interiors(membrane, mode):
     crop = found[:, 1:-1, 1:-1] if slices else found[1:-1, 1:-1, 1:-1]
     outside = np.isin(crop, np.unique(found[:, 0, 0])) & ~membrane
     inside = np.where(outside, 0, crop)
-    values, first = np.unique(inside, return_index=True)
-    order = values[np.argsort(first)]
-    order = order[order > 0]
-    table = np.zeros(found.max() + 1, np.int32)
-    table[order] = np.arange(1, len(order) + 1)
-    return table[inside], outside
+    return in_order(inside), outside
 
 
 def bias(labels, outside, membrane, before, reach, mode):
@@ -75,6 +100,15 @@ def bias(labels, outside, membrane, before, reach, mode):
     return taken
 
 
+def basins(stack, p, membrane):
+    """Labels of a watershed."""
+    height = (1 << 24) - smoothed(stack, p["smooth"], p["mode"])
+    least = int(p["h"] * 256 + 0.5)
+    top = watershed_oracle.hills(height, lambda maximum, saddle: maximum - saddle >= least, p["connectivity"] == 26,
+                                 p["mode"] == "3d") + 1
+    return in_order(top if p["fill"] else np.where(membrane, 0, top))
+
+
 class Answer:
     pass
 
@@ -83,14 +117,23 @@ def analyse(stack, parameters, spacing=(1.0, 1.0, 1.0), with_bias=True):
     """All that a result says of a stack [z,y,x]. `unsure`: voxels where fixed point is off
     the blur proper by a tenth of a grey level."""
     p = dict(DEFAULTS, **parameters)
-    before = stack >= p["membrane"]
-    a, membrane = Answer(), before
+    a = Answer()
+    a.threshold = otsu(stack) if p["membrane"] == "otsu" else p["membrane"]
+    a.otsu = p["membrane"] == "otsu"
+    before = stack >= a.threshold
+    if p["smooth"] and p["method"] == "threshold":
+        before = smoothed(stack, p["smooth"], p["mode"]) >= a.threshold << 8
+    membrane = before
     a.unsure = 0
     if p["repair"]:
         fixed = blurred_fixed(before, p["repair"], p["mode"])
         membrane = before | (fixed * 255 >= p["repair"]["threshold"] << 15)
         a.unsure = int((np.abs(fixed * (255 / 32768) - blurred(before, p["repair"], p["mode"])) > 0.1).sum())
-    labels, outside = interiors(membrane, p["mode"])
+    if p["method"] == "watershed":
+        labels, outside = basins(stack, p, before), np.zeros(stack.shape, bool)
+        membrane = before & (not p["fill"])
+    else:
+        labels, outside = interiors(membrane, p["mode"])
     a.added = int((membrane & ~before).sum())
     a.bias = bias(labels, outside, membrane, before, math.ceil(3 * p["repair"]["sigma"]), p["mode"]) \
         if p["repair"] and with_bias else 0

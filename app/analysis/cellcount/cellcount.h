@@ -13,6 +13,7 @@
 
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/label.h"
+#include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
 enum { CC_THRESHOLD_OTSU = -1 };
@@ -95,10 +96,6 @@ static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
 /* Rows of a band and the number of bands: of the item alone. */
 uint32_t cc_band_rows(uint32_t nx);
 uint32_t cc_bands(uint32_t nx, uint32_t ny);
-
-/* Otsu's threshold T of a histogram of `size` grey values: 1 + the smallest t
- * that maximises the between-class variance of v <= t and v > t. */
-uint32_t cc_otsu(const uint64_t *histogram, uint32_t size);
 
 /* params.c */
 extern const an_param cc_parameters[];

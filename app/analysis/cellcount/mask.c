@@ -13,8 +13,7 @@ static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    for (size_t i = (size_t)y0 * w->nx; i < (size_t)y1 * w->nx; i++)
-        s->histogram[px->u8 != NULL ? px->u8[i] : px->u16[i]]++;
+    an_histogram(px, (size_t)y0 * w->nx, (size_t)y1 * w->nx, s->histogram);
 }
 
 static tc_status end_histogram(cc_worker *w, tc_err *err)
@@ -26,7 +25,7 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
     for (unsigned t = 1; t < w->work->threads; t++)
         for (uint32_t v = 0; v < size; v++)
             sum[v] += w->scratch[t].histogram[v];
-    w->threshold = cc_otsu(sum, size);
+    w->threshold = an_otsu(sum, size);
     return TC_OK;
 }
 

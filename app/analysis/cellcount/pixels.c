@@ -2,8 +2,6 @@
  * cellcount: whether an item's pixels can have given these arrays: by the number of pixels on
  * the cells' side of the threshold, and by some regions, chosen by chance.
  */
-#include <stdlib.h>
-
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
@@ -26,26 +24,6 @@ static table table_of(const wu_output *out)
 }
 
 /* --- the threshold ------------------------------------------------------------------- */
-
-/* Otsu's, from the pixels. */
-static tc_status find_threshold(const wu_pixels *px, uint32_t *threshold, tc_err *err)
-{
-    const uint32_t size = (uint32_t)1 << px->bits;
-    const size_t n = (size_t)px->nx * px->ny;
-    uint64_t *const histogram = calloc(size, sizeof *histogram);
-
-    if (histogram == NULL)
-        return tc_no_memory(err, "the grey values");
-    if (px->u8 != NULL)
-        for (size_t i = 0; i < n; i++)
-            histogram[px->u8[i]]++;
-    else
-        for (size_t i = 0; i < n; i++)
-            histogram[px->u16[i]]++;
-    *threshold = cc_otsu(histogram, size);
-    free(histogram);
-    return TC_OK;
-}
 
 /* How many pixels are on the cells' side. */
 static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t threshold)
@@ -212,7 +190,7 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     an_follow f = { .px = px, .threshold = (uint32_t)p->threshold, .above = p->bright, .corners = p->eight_connected };
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     uint64_t cells = 0;
-    tc_status st = p->threshold == CC_THRESHOLD_OTSU ? find_threshold(px, &f.threshold, err) : TC_OK;
+    tc_status st = p->threshold == CC_THRESHOLD_OTSU ? an_otsu_of(px, &f.threshold, err) : TC_OK;
 
     if (st == TC_OK && claimed != f.threshold)
         st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu", (long long)claimed,

@@ -40,26 +40,45 @@ static row row_of(const wu_output *out, size_t i)
                   .border = ((const uint8_t *)wu_output_data(out, "cell_border"))[i] != 0 };
 }
 
-/* A cell lies a voxel off every border that the outside lies at. */
+/* The fewest voxels that reach all sides of a box: a cell is connected by faces, or by corners too,
+ * unless membrane was taken out of it. */
+static int64_t least_voxels(const vol_params *p, const row *r)
+{
+    int64_t sum = -2, most = 1;
+
+    for (int k = 0; k < 3; k++) {
+        const int64_t side = r->hi[k] - r->lo[k];
+
+        sum += side;
+        most = side > most ? side : most;
+    }
+    return p->watershed && !p->fill ? 1 + (most > 1) : p->corners ? most : sum;
+}
+
+/* A cell lies a voxel off every border that the outside lies at; a watershed has no outside. */
 static const char *bbox_fault(const vol_params *p, const wu_item *item, const row *r)
 {
     const int64_t size[3] = { item->nz, item->ny, item->nx };
-    int64_t box = 1, least = -2;
+    int64_t box = 1;
 
     for (int k = 0; k < 3; k++) {
-        const int64_t margin = k > 0 || p->through ? 1 : 0;
+        const int64_t margin = !p->watershed && (k > 0 || p->through) ? 1 : 0;
 
         if (r->lo[k] < margin || r->hi[k] > size[k] - margin || r->lo[k] >= r->hi[k])
             return "cell_bbox: not a box of the inside";
         box *= r->hi[k] - r->lo[k];
-        least += r->hi[k] - r->lo[k];
     }
     if (!p->through && r->hi[0] != r->lo[0] + 1)
         return "cell_bbox: a cell of mode slices has one slice";
-    /* It is connected from side to side. */
-    if (r->voxels > box || r->voxels < least)
+    if (r->voxels > box || r->voxels < least_voxels(p, r))
         return "cell_voxels: does not go with cell_bbox";
     return NULL;
+}
+
+static bool at_border(const wu_item *item, const row *r)
+{
+    return r->lo[0] == 0 || r->lo[1] == 0 || r->lo[2] == 0 || r->hi[0] == item->nz || r->hi[1] == item->ny ||
+           r->hi[2] == item->nx;
 }
 
 static const char *row_fault(const vol_params *p, const wu_item *item, size_t i, const row *r)
@@ -82,7 +101,7 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
     }
     if (!same(r->volume, vol_volume(item, r->voxels)))
         return "cell_volume: not that of cell_voxels";
-    if (r->border != (r->lo[0] == 0 || r->hi[0] == item->nz))
+    if (r->border != at_border(item, r))
         return "cell_border: does not go with cell_bbox";
     if (r->border && p->exclude_border)
         return "cell_border: cells at the border are excluded";
@@ -130,10 +149,18 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         st = an_check_range(out, counts[i], 0, n, err);
     if (st != TC_OK)
         return st;
+    if (p->otsu)
+        st = an_check_range(out, "threshold", 1, ((int64_t)1 << item->bits) - 1, err);
+    if (st != TC_OK)
+        return st;
     if (inside != voxels)
         return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
     if (inside + membrane + integer(out, "external_voxels") + left_out != n)
         return an_impossible("external_voxels", 0, "the voxels of all kinds are not those of the stack", err);
+    if (p->watershed && integer(out, "external_voxels") != 0)
+        return an_impossible("external_voxels", 0, "a watershed has no outside", err);
+    if (p->fill && membrane != 0)
+        return an_impossible("membrane_voxels", 0, "all are of cells", err);
     if (left_out > 0 && p->min_voxels <= 1 && p->max_voxels == INT64_MAX && !p->exclude_border)
         return an_impossible("left_out_voxels", 0, "nothing was to be left out", err);
     if (added > (p->repair ? membrane : 0))
@@ -164,8 +191,8 @@ static void extend(extent *e, const int64_t at[3])
     e->voxels++;
 }
 
-/* Labels are 0 to n, each appears for the first time after the one before it, and
- * cells don't touch. extents: [n + 1], zeroed. */
+/* Labels are 0 to n, each appears for the first time after the one before it, and cells don't
+ * touch but in a watershed. extents: [n + 1], zeroed. */
 static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_out_array *labels, int32_t n,
                              extent *extents, tc_err *err)
 {
@@ -185,7 +212,7 @@ static tc_status read_labels(const vol_params *p, const wu_item *item, const wu_
                                    (long)*v, (long)n, (long)seen);
                 seen = *v > seen ? *v : seen;
                 extend(&extents[*v], at);
-                for (int k = 0; *v != 0 && k < 3; k++)
+                for (int k = 0; *v != 0 && k < 3 && !p->watershed; k++)
                     if (before[k] != 0 && before[k] != *v)
                         return tc_fail(err, TC_BAD_INPUT, "%s: cells %ld and %ld touch", labels->info.name,
                                        (long)before[k], (long)*v);

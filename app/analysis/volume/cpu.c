@@ -6,66 +6,28 @@
 #include <string.h>
 
 #include "app/analysis/common/bits.h"
-#include "app/base/pool.h"
-#include "app/analysis/volume/volume.h"
-
-typedef struct scratch {
-    uint32_t *edges;           /* [nx + 2]: runs of a row */
-    int32_t *labels;           /* [nx / 2 + 1]: of runs; nodes of roots */
-    uint64_t *label;           /* vol_label_scratch */
-    uint32_t *blur;            /* vol_repair_scratch */
-    uint64_t empty, outside, added, bias;       /* sums over a phase */
-} scratch;
-
-typedef struct cpu_worker {
-    const an_work *work;
-    const vol_params *params;
-    size_t nx, rows, n, band_rows, bands;
-    an_pool *pool;
-    scratch *scratch;          /* [threads] */
-    vol_stack stack;
-    vol_repair repair;
-    int32_t *first;            /* [bands + 1]: cells before each band */
-    uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
-    int32_t cells;
-    size_t slab_rows;          /* of a device; 0: there were no slabs */
-    vol_phase phase;
-    size_t done;               /* parts of the phase */
-    uint64_t batch;            /* parts that the threads do before they wait for each other */
-    bool started;
-    bool zeros;                /* membrane and what is outside is 0 to begin with */
-} cpu_worker;
+#include "app/analysis/common/otsu.h"
+#include "app/analysis/volume/cpu.h"
+#include "app/base/os.h"
 
 /* In a size, which is at most 2^30. */
 #define BORDER ((uint32_t)1 << 31)
-
-typedef struct range {
-    size_t from, to;           /* rows */
-} range;
-
-static range band_rows(const cpu_worker *w, size_t band)
-{
-    const size_t from = band * w->band_rows;
-
-    return (range){ from, w->rows - from < w->band_rows ? w->rows : from + w->band_rows };
-}
 
 /* --- where there is no membrane ----------------------------------------------------- */
 
 static void row_of_pixels(const void *source, size_t row, uint64_t *words)
 {
-    const cpu_worker *const w = source;
-    const uint32_t threshold = (uint32_t)w->params->membrane;
+    const vol_worker *const w = source;
 
     for (size_t x = 0; x < w->nx; x += 64)
         words[x / 64] = an_bits_below(w->work->pixels, row * w->nx + x, w->nx - x < 64 ? (unsigned)(w->nx - x) : 64,
-                                      threshold);
+                                      w->threshold);
 }
 
-/* After a repair, and after a device: membrane is 0. */
+/* When it was blurred, and after a device: membrane is 0. */
 static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
-    const cpu_worker *const w = source;
+    const vol_worker *const w = source;
     const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
 
     for (size_t x = 0; x < w->nx; x += 64) {
@@ -80,19 +42,19 @@ static void row_of_plane(const void *source, size_t row, uint64_t *words)
 
 /* --- components ----------------------------------------------------------------------- */
 
-static void label_band(cpu_worker *w, size_t band, scratch *s)
+static void label_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
 
     vol_label_band(&w->stack, r.from, r.to, s->label);
 }
 
 /* Joins a band with what is before it; after a device, the first slice of a slab
  * with the slab before. */
-static void label_seam(cpu_worker *w, size_t part, scratch *s)
+static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
 {
     const size_t slice = w->stack.ny;
-    range r = band_rows(w, w->slab_rows > 0 ? 0 : part);
+    vol_range r = vol_band(w, w->slab_rows > 0 ? 0 : part);
 
     if (w->slab_rows > 0) {
         r.from = (part + 1) * w->slab_rows;
@@ -102,7 +64,7 @@ static void label_seam(cpu_worker *w, size_t part, scratch *s)
 }
 
 /* The roots of a row, in s->labels. Returns their number. */
-static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s)
+static size_t roots_of_row(const vol_worker *w, size_t row, const vol_scratch *s)
 {
     size_t runs, n = 0;
     bool border;
@@ -120,16 +82,16 @@ static size_t roots_of_row(const cpu_worker *w, size_t row, const scratch *s)
     return n;
 }
 
-static void count_band(cpu_worker *w, size_t band, scratch *s)
+static void count_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
 
     w->first[band + 1] = 0;
     for (size_t row = r.from; row < r.to; row++)
         w->first[band + 1] += (int32_t)roots_of_row(w, row, s);
 }
 
-static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)state;
     (void)err;
@@ -140,10 +102,10 @@ static tc_status end_count(cpu_worker *w, vol_state *state, tc_err *err)
 }
 
 /* Roots get their labels, which are >= 0 as no link is, in the raster's order. */
-static void number_band(cpu_worker *w, size_t band, scratch *s)
+static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     int32_t label = w->first[band];
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
 
     for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
         const size_t n = roots_of_row(w, row, s);
@@ -154,7 +116,7 @@ static void number_band(cpu_worker *w, size_t band, scratch *s)
 }
 
 /* Label 0 for the outside: from here on node 0 is none of the nodes. */
-static tc_status end_number(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_number(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)w;
     (void)err;
@@ -166,7 +128,7 @@ static tc_status end_number(cpu_worker *w, vol_state *state, tc_err *err)
 
 /* Nodes that are painted have their label, as roots have, or ~0; others a parent. Others
  * paint at the same time. */
-static int32_t label_of(const cpu_worker *w, int32_t node)
+static int32_t label_of(const vol_worker *w, int32_t node)
 {
     int32_t v = ~node;
 
@@ -192,9 +154,9 @@ static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 }
 
 /* Membrane is 0 already, and so is the outside but for nodes. */
-static void paint_band(cpu_worker *w, size_t band, scratch *s)
+static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
     const bool all = !w->zeros;
     const int32_t outside = w->params->repair ? -1 : 0;
 
@@ -219,7 +181,7 @@ static void paint_band(cpu_worker *w, size_t band, scratch *s)
     }
 }
 
-static tc_status end_paint(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_paint(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     state->membrane = w->n;
@@ -232,14 +194,14 @@ static tc_status end_paint(cpu_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-static void bias_band(cpu_worker *w, size_t band, scratch *s)
+static void bias_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
 
-    s->bias += vol_repair_bias(&w->repair, r.from, r.to);
+    s->bias += vol_repair_bias(&w->blur, r.from, r.to);
 }
 
-static tc_status end_bias(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_bias(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     state->repair_bias = 0;
@@ -253,17 +215,16 @@ static bool leaves_out(const vol_params *p)
     return p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
 }
 
-/* A cell has no voxel at a border that the outside lies at, so what is left is
- * the first and the last slice where slices are by themselves. */
-static void sizes_band(cpu_worker *w, size_t band, scratch *s)
+static void sizes_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
     const size_t slice = w->stack.ny;
 
     (void)s;
     for (size_t row = r.from; row < r.to; row++) {
         const int32_t *const line = w->stack.nodes + 1 + row * w->nx;
-        const bool border = row < slice || row >= w->rows - slice;
+        const size_t y = row % slice;
+        const bool border = row < slice || row >= w->rows - slice || y == 0 || y + 1 == slice;
 
         for (size_t x = 0, b; x < w->nx; x = b) {
             for (b = x + 1; b < w->nx && line[b] == line[x]; b++)
@@ -271,14 +232,14 @@ static void sizes_band(cpu_worker *w, size_t band, scratch *s)
             if (line[x] <= 0)
                 continue;
             __atomic_fetch_add(&w->sizes[line[x] - 1], b - x, __ATOMIC_RELAXED);
-            if (border)
+            if (border || x == 0 || b == w->nx)
                 __atomic_fetch_or(&w->sizes[line[x] - 1], BORDER, __ATOMIC_RELAXED);
         }
     }
 }
 
 /* Sizes become new labels, 0 for what is left out. */
-static tc_status end_sizes(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const vol_params *const p = w->params;
     const size_t cells = (size_t)w->cells;
@@ -297,9 +258,9 @@ static tc_status end_sizes(cpu_worker *w, vol_state *state, tc_err *err)
     return st;
 }
 
-static void last_band(cpu_worker *w, size_t band, scratch *s)
+static void last_band(vol_worker *w, size_t band, vol_scratch *s)
 {
-    const range r = band_rows(w, band);
+    const vol_range r = vol_band(w, band);
     int32_t *const plane = w->stack.nodes + 1;
 
     (void)s;
@@ -312,12 +273,12 @@ static void last_band(cpu_worker *w, size_t band, scratch *s)
 
 /* --- the phases ------------------------------------------------------------------------- */
 
-static void blur_part(cpu_worker *w, size_t part, scratch *s)
+static void blur_part(vol_worker *w, size_t part, vol_scratch *s)
 {
-    s->added += vol_repair_part(&w->repair, w->phase, part, s->blur);
+    s->added += vol_blur_part(&w->blur, w->phase, part, s->blur);
 }
 
-static tc_status end_blur(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status end_blur(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     for (unsigned t = 0; t < w->work->threads; t++) {
@@ -327,12 +288,28 @@ static tc_status end_blur(cpu_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-typedef struct phase_functions {
-    void (*part)(cpu_worker *w, size_t part, scratch *s);
-    tc_status (*end)(cpu_worker *w, vol_state *state, tc_err *err);
-} phase_functions;
+static void histogram_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
 
-static const phase_functions phases[VOL_PHASES] = {
+    an_histogram(w->work->pixels, r.from * w->nx, r.to * w->nx, s->histogram);
+}
+
+static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << w->work->pixels->bits;
+    uint64_t *const sum = w->scratch[0].histogram;
+
+    (void)err;
+    for (unsigned t = 1; t < w->work->threads; t++)
+        for (uint32_t v = 0; v < size; v++)
+            sum[v] += w->scratch[t].histogram[v];
+    w->threshold = w->blur.threshold = state->threshold = an_otsu(sum, size);
+    return TC_OK;
+}
+
+static const vol_work labelling[VOL_PHASES] = {
+    [VOL_HISTOGRAM] = { histogram_band, end_histogram },
     [VOL_BLUR] = { blur_part, end_blur },
     [VOL_BLUR_Z] = { blur_part, end_blur },
     [VOL_BANDS] = { label_band, NULL },
@@ -345,17 +322,37 @@ static const phase_functions phases[VOL_PHASES] = {
     [VOL_LAST] = { last_band, NULL }
 };
 
+static const vol_work *const hills[] = {
+    &vol_ascend, &vol_edges, &vol_flat, &vol_flat_join, &vol_tops, &vol_saddles, &vol_clear, &vol_first, &vol_firsts,
+    &vol_name, &vol_label, &vol_copy
+};
+
+/* Whether a phase is of a watershed alone. */
+static bool is_of_watershed(vol_phase phase)
+{
+    return phase >= VOL_ASCEND && phase <= VOL_COPY;
+}
+
+static const vol_work *work_of(vol_phase phase)
+{
+    return is_of_watershed(phase) ? hills[phase - VOL_ASCEND] : &labelling[phase];
+}
+
 /* Tasks of a phase; 0 where it does not apply. */
-static size_t phase_parts(const cpu_worker *w, vol_phase phase)
+static size_t phase_parts(const vol_worker *w, vol_phase phase)
 {
     const vol_params *const p = w->params;
 
+    if (is_of_watershed(phase))
+        return p->watershed ? w->bands : 0;
     switch (phase) {
+    case VOL_HISTOGRAM:
+        return p->otsu ? w->bands : 0;
     case VOL_BLUR:
     case VOL_BLUR_Z:
-        return p->repair ? vol_repair_parts(&w->repair, phase) : 0;
+        return vol_blurs(p) ? vol_blur_parts(&w->blur, phase) : 0;
     case VOL_SEAMS:
-        return w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
+        return p->watershed ? 0 : w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
     case VOL_BIAS:
         return p->repair ? w->bands : 0;
     case VOL_SIZES:
@@ -363,12 +360,12 @@ static size_t phase_parts(const cpu_worker *w, vol_phase phase)
     case VOL_LAST:
         return p->repair || leaves_out(p) ? w->bands : 0;
     default:
-        return w->bands;
+        return p->watershed ? 0 : w->bands;
     }
 }
 
 /* What a phase needs before it begins. */
-static tc_status begin(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status begin(vol_worker *w, vol_state *state, tc_err *err)
 {
     if (w->phase == VOL_BANDS)
         state->nodes[0] = ~0;
@@ -382,14 +379,16 @@ static tc_status begin(cpu_worker *w, vol_state *state, tc_err *err)
 }
 
 /* To `next`, or the first phase after it that has something to do. */
-static void go_to(cpu_worker *w, vol_state *state, vol_phase next)
+static void go_to(vol_worker *w, vol_state *state, vol_phase next)
 {
+    const bool kept = w->phase < VOL_KEPT && vol_blurs(w->params);
+
     w->phase = next;
     w->done = 0;
     w->batch = w->work->threads;
     while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
-    if (w->phase == VOL_KEPT && w->params->repair)
+    if (kept && w->phase >= VOL_KEPT)
         state->head.portions_done = (uint64_t)VOL_KEPT * w->bands;
     if (w->phase == VOL_PHASES) {
         state->head.portions_done = w->work->plan.portions;
@@ -399,14 +398,14 @@ static void go_to(cpu_worker *w, vol_state *state, vol_phase next)
 
 static void run_part(void *user, unsigned thread, size_t part)
 {
-    cpu_worker *const w = user;
+    vol_worker *const w = user;
 
-    phases[w->phase].part(w, w->done + part, &w->scratch[thread]);
+    work_of(w->phase)->part(w, w->done + part, &w->scratch[thread]);
 }
 
 /* The nodes are zeros at first, as the phases expect; a state that was left on its
  * way to a resting place is cleared. */
-static tc_status take_nodes(cpu_worker *w, vol_state *state, tc_err *err)
+static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
     const bool clear = !w->started && state->begun && state->head.portions_done == 0;
@@ -419,13 +418,14 @@ static tc_status take_nodes(cpu_worker *w, vol_state *state, tc_err *err)
     state->begun = 1;
     w->started = st == TC_OK;
     w->stack.nodes = state->nodes;
-    w->repair.plane = state->nodes + 1;
+    w->blur.plane = state->nodes + 1;
+    w->map.height = (const uint32_t *)w->blur.plane;
     return st;
 }
 
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err)
 {
-    cpu_worker *const w = worker;
+    vol_worker *const w = worker;
     const double start = tc_seconds();
     tc_status st = TC_OK;
 
@@ -445,16 +445,19 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
             st = begin(w, state, err);
         if (st != TC_OK)
             return st;
-        if (w->phase == VOL_BANDS)
-            state->head.portions_done = 0;         /* the repaired membrane goes */
+        if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
+            state->head.portions_done = 0;         /* what was blurred goes */
         an_pool_run(w->pool, run_part, w, left);
         w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
         w->done += left;
+        for (unsigned t = 0; t < w->work->threads; t++)
+            if (w->scratch[t].found.no_memory)
+                return tc_no_memory(err, "the cells");
         *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done < parts)
             continue;
-        if (phases[w->phase].end != NULL)
-            st = phases[w->phase].end(w, state, err);
+        if (work_of(w->phase)->end != NULL)
+            st = work_of(w->phase)->end(w, state, err);
         go_to(w, state, w->phase + 1);
     } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
     if (st == TC_OK && w->phase < until)
@@ -471,7 +474,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 
 static void cpu_close(void **worker)
 {
-    cpu_worker *const w = *worker;
+    vol_worker *const w = *worker;
 
     *worker = NULL;
     if (w == NULL)
@@ -482,7 +485,11 @@ static void cpu_close(void **worker)
         free(w->scratch[t].labels);
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
+        free(w->scratch[t].histogram);
+        ws_list_drop(&w->scratch[t].found);
     }
+    free(w->found);
+    free(w->map.up);
     free(w->scratch);
     free(w->first);
     free(w->stack.roots);
@@ -490,33 +497,39 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-static tc_status make_memory(cpu_worker *w, tc_err *err)
+static tc_status make_memory(vol_worker *w, tc_err *err)
 {
     bool good;
 
     w->first = calloc(w->bands + 1, sizeof *w->first);
     w->stack.roots = calloc(w->rows, sizeof *w->stack.roots);
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
-    good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL;
+    w->found = calloc(w->work->threads, sizeof *w->found);
+    if (w->params->watershed)
+        w->map.up = os_zeroed(w->n * sizeof *w->map.up);
+    good = w->first != NULL && w->stack.roots != NULL && w->scratch != NULL && w->found != NULL &&
+           (w->map.up != NULL || !w->params->watershed);
     for (unsigned t = 0; good && t < w->work->threads; t++) {
-        scratch *const s = &w->scratch[t];
+        vol_scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
         s->labels = malloc((w->nx / 2 + 1) * sizeof *s->labels);
         s->label = malloc(vol_label_scratch(&w->stack));
-        s->blur = malloc(w->params->repair ? vol_repair_scratch(&w->repair) * sizeof *s->blur : 1);
-        good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL;
+        s->blur = malloc(vol_blurs(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
+        s->histogram = calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
+        w->found[t] = &s->found;
+        good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
 
-static void describe(cpu_worker *w, const an_work *work)
+static void describe(vol_worker *w, const an_work *work)
 {
     const wu_item *const item = work->item;
 
     w->work = work;
     w->params = work->params;
-    w->zeros = !w->params->repair;
+    w->zeros = !vol_blurs(w->params);
     w->nx = item->nx;
     w->rows = (size_t)item->ny * item->nz;
     w->n = w->rows * w->nx;
@@ -525,16 +538,16 @@ static void describe(cpu_worker *w, const an_work *work)
     w->batch = work->threads;
     w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
                             .through = w->params->through, .source = w,
-                            .row = w->params->repair ? row_of_plane : row_of_pixels };
-    w->repair = (vol_repair){ .params = w->params, .pixels = work->pixels };
-    if (w->params->repair)
-        w->repair.gauss = an_gauss_make(w->params->sigma);
+                            .row = vol_blurs(w->params) ? row_of_plane : row_of_pixels };
+    w->threshold = (uint32_t)w->params->membrane;
+    w->blur = vol_blur_of(w->params, work->pixels);
+    w->map = vol_map_of(w->params, item);
 }
 
 static tc_status cpu_open(const an_work *work, const void *state_at, void **worker, tc_err *err)
 {
     const vol_state *const state = state_at;
-    cpu_worker *const w = calloc(1, sizeof *w);
+    vol_worker *const w = calloc(1, sizeof *w);
     tc_status st;
 
     *worker = w;
@@ -548,9 +561,14 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         cpu_close(worker);
         return st;
     }
-    w->phase = w->params->repair ? VOL_BLUR : VOL_BANDS;
-    if (state->head.portions_done == (uint64_t)VOL_KEPT * w->bands)
+    w->phase = VOL_HISTOGRAM;
+    if (state->head.portions_done == (uint64_t)VOL_KEPT * w->bands) {
         w->phase = VOL_KEPT;
+        if (w->params->otsu)
+            w->threshold = w->blur.threshold = state->threshold;
+    }
+    while (phase_parts(w, w->phase) == 0)
+        w->phase++;
     return TC_OK;
 }
 
@@ -558,9 +576,16 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
 
 vol_phase vol_host_phase(const void *worker)
 {
-    const cpu_worker *const w = worker;
+    const vol_worker *const w = worker;
 
     return w->phase;
+}
+
+uint32_t vol_host_threshold(const void *worker)
+{
+    const vol_worker *const w = worker;
+
+    return w->threshold;
 }
 
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words)
@@ -578,11 +603,11 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
 
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err)
 {
-    cpu_worker *const w = worker;
+    vol_worker *const w = worker;
     tc_status st;
 
     /* What is left of an interrupted run is cleared, unless it is what is wanted. */
-    if (next != VOL_BANDS || w->params->repair)
+    if (next != VOL_BANDS || vol_blurs(w->params))
         w->started = true;
     w->zeros = false;
     st = take_nodes(w, state, err);

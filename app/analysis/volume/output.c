@@ -161,13 +161,20 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
     const size_t rows = (size_t)work->item->ny * work->item->nz;
     const size_t band_rows = vol_band_rows(work->item->nx), bands = (rows + band_rows - 1) / band_rows;
     const uint64_t done = state->head.portions_done;
+    const uint64_t kept = (uint64_t)VOL_KEPT * bands;
+    /* Of a stack of one grey value Otsu's threshold is 1. */
+    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
+                               : state->threshold == 0;
 
+    if (done != 0 && !known)
+        return damaged(err);
     if (done == work->plan.portions)
         return are_labels(work, state, err);
-    /* Nodes that have been begun are cleared; a repaired membrane is 0, the rest 1. */
+    /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are heights. */
     if (done == 0)
         return state->begun != 0 ? TC_OK : are_at_most(work, state, 0, NULL, err);
-    return p->repair && done == (uint64_t)VOL_KEPT * bands ? are_at_most(work, state, 1, NULL, err) : damaged(err);
+    return !vol_blurs(p) || done != kept ? damaged(err)
+         : are_at_most(work, state, p->watershed ? VOL_TOP : 1, NULL, err);
 }
 
 /* --- the arrays ------------------------------------------------------------------- */
@@ -244,6 +251,7 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "repair_bias_voxels", WU_I64, WU_VALUE, "items", "repair_bias_voxels", .unit = "voxel" },
         { "voxel_volume", WU_F64, WU_VALUE, "items", "voxel_volume", .unit = "um^3" },
         { "volume", WU_F64, WU_VALUE, "items", "volume", .unit = "um^3" },
+        { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
         { "cell_item", WU_I64, WU_ITEM, .table = "cells" },
         { "cell_label", WU_I64, WU_KEY, "cells", .title = "label" },
         { "cell_voxels", WU_I64, WU_VALUE, "cells", "voxels", .unit = "voxel" },
@@ -254,8 +262,10 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
     };
     const vol_params *const p = params;
+    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels, given = 9;     /* before Otsu's threshold */
+    tc_status st = wu_output_declare(out, arrays, given + p->otsu, item, err);
 
-    return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0] - !p->labels, item, err);
+    return st != TC_OK ? st : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
 }
 
 /* The labels are the state's, lent: another plane would double the memory. */
@@ -276,6 +286,8 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state_a
         st = fill_table(work, item_index, cells, (size_t)state->cells, out, err);
     if (st == TC_OK)
         fill_totals(work->item, state, cells, out);
+    if (st == TC_OK && p->otsu)
+        set_integer(out, "threshold", state->threshold);
     free(cells);
     return st;
 }
@@ -285,25 +297,28 @@ static int64_t integer(const wu_output *out, const char *name)
     return *(const int64_t *)wu_output_data(out, name);
 }
 
-/* A cell cannot be everything: what is at the border is outside. */
+/* With a threshold a cell cannot be everything: what is at the border is outside. */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
 {
     const vol_params *const p = params;
-    const int64_t membrane = integer(out, "membrane_voxels");
+    const int64_t membrane = integer(out, "membrane_voxels"), cells = integer(out, "cells");
     const int64_t others = integer(out, "external_voxels") + integer(out, "left_out_voxels");
+    const int used = p->otsu ? (int)integer(out, "threshold") : (int)p->membrane;
 
     (void)item;
-    if (integer(out, "cells") > 0)
+    if (cells == 1 && p->watershed && others == 0)
+        snprintf(text, size, "one cell is all there is: lower parameters.h (%g) or smooth (%g)", p->h, p->smooth);
+    else if (cells > 0)
         return false;
-    if (membrane == 0)
-        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", (int)p->membrane);
+    else if (membrane == 0 && !p->watershed)
+        snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", used);
     else if (others == 0)
-        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", (int)p->membrane);
+        snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", used);
     else if (integer(out, "left_out_voxels") > 0)
         snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
     else
         snprintf(text, size, "no cells: all that is not membrane is connected with the outside; lower "
-                 "parameters.membrane (%d), or close gaps with parameters.repair", (int)p->membrane);
+                 "parameters.membrane (%d), close gaps with parameters.repair, or try parameters.method watershed", used);
     return true;
 }
 

@@ -1,30 +1,48 @@
 /*
  * volume: whether a stack's voxels can have given these arrays: by the number of those that are
- * membrane, and by some cells, followed from voxels chosen by chance.
+ * membrane, and by some cells, followed from voxels chosen by chance; of a watershed by the labels
+ * of some voxels and of those that they lead to.
  */
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
+#include "app/analysis/common/otsu.h"
+#include "app/analysis/common/watershed_core.h"
 #include "app/analysis/volume/volume.h"
 #include "app/base/random.h"
 
-enum { CELLS = 4, LOOKS = 256 };
+/* Ways uphill that are looked at, and the largest radius of a blur for which that is little work. */
+enum { CELLS = 4, LOOKS = 256, WAYS = 64, MOST_RADIUS = 9 };
 
 static int64_t integer(const wu_output *out, const char *name)
 {
     return *(const int64_t *)wu_output_data(out, name);
 }
 
-/* What was membrane before the repair. */
-static tc_status check_membrane(const an_work *work, const wu_output *out, tc_err *err)
+/* Otsu's threshold, or the one that was given. */
+static tc_status find_threshold(const an_work *work, const wu_output *out, uint32_t *threshold, tc_err *err)
 {
     const vol_params *const p = work->params;
+    tc_status st = TC_OK;
+
+    *threshold = (uint32_t)p->membrane;
+    if (p->otsu)
+        st = an_otsu_of(work->pixels, threshold, err);
+    if (st == TC_OK && p->otsu && integer(out, "threshold") != *threshold)
+        st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu", (long long)integer(out, "threshold"),
+                     (unsigned long)*threshold);
+    return st;
+}
+
+/* What was membrane before the repair. */
+static tc_status check_membrane(const an_work *work, uint32_t threshold, const wu_output *out, tc_err *err)
+{
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     const int64_t claimed = integer(out, "membrane_voxels") - integer(out, "repair_added_voxels");
     int64_t found = (int64_t)n;
 
     for (size_t i = 0; i < n; i += 64)
-        found -= __builtin_popcountll(an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, (uint32_t)p->membrane));
+        found -= __builtin_popcountll(an_bits_below(px, i, n - i < 64 ? (unsigned)(n - i) : 64, threshold));
     if (claimed != found)
         return tc_fail(err, TC_BAD_INPUT, "membrane_voxels: %lld before a repair, but the stack has %lld",
                        (long long)claimed, (long long)found);
@@ -88,14 +106,140 @@ static tc_status check_cells(const an_work *work, an_follow *f, const wu_output 
     return TC_OK;
 }
 
+/* --- a watershed ------------------------------------------------------------------------- */
+
+/* A stack, and its heights, which are found one by one: few are looked at. */
+typedef struct heights {
+    const vol_params *params;
+    const wu_pixels *px;
+    const int32_t *labels;
+    uint32_t threshold;
+    an_gauss gauss;
+} heights;
+
+static int64_t clamped(int64_t i, int64_t n)
+{
+    return i < 0 ? 0 : i < n ? i : n - 1;
+}
+
+/* As blur.c has it. */
+static uint32_t blurred(const heights *h, const int64_t at[3])
+{
+    const wu_pixels *const px = h->px;
+    const int64_t r = h->gauss.radius, deep = h->params->through ? r : 0;
+    const uint64_t half = (uint64_t)1 << (AN_GAUSS_BITS - 1);
+    uint64_t in_z = half, in_y = 0, in_x = 0;
+
+    for (int64_t z = -deep; z <= deep; z++) {
+        in_y = half;
+        for (int64_t y = -r; y <= r; y++) {
+            const size_t row = (size_t)((clamped(at[0] + z, px->nz) * px->ny + clamped(at[1] + y, px->ny)) * px->nx);
+
+            in_x = (uint64_t)1 << (AN_GAUSS_BITS - VOL_GREY_BITS - 1);
+            for (int64_t x = -r; x <= r; x++) {
+                const size_t i = row + (size_t)clamped(at[2] + x, px->nx);
+
+                in_x += (uint64_t)h->gauss.weight[x < 0 ? -x : x] * (px->u8 != NULL ? px->u8[i] : px->u16[i]);
+            }
+            in_y += h->gauss.weight[y < 0 ? -y : y] * (in_x >> (AN_GAUSS_BITS - VOL_GREY_BITS));
+        }
+        in_z += h->gauss.weight[z < 0 ? -z : z] * (in_y >> AN_GAUSS_BITS);
+    }
+    return (uint32_t)((h->params->through ? in_z : in_y) >> AN_GAUSS_BITS);
+}
+
+/* Where voxel i leads, if it has a higher neighbour; else i. */
+static size_t uphill(const heights *h, size_t i)
+{
+    const wu_pixels *const px = h->px;
+    const int64_t size[3] = { px->nz, px->ny, px->nx };
+    const int64_t at[3] = { (int64_t)(i / px->nx / px->ny), (int64_t)(i / px->nx % px->ny), (int64_t)(i % px->nx) };
+    size_t best = i;
+    uint32_t least = blurred(h, at);
+
+    for (int step = 0; step < 27; step++) {
+        const int dz = step / 9 - 1, dy = step / 3 % 3 - 1, dx = step % 3 - 1;
+        const int64_t there[3] = { at[0] + dz, at[1] + dy, at[2] + dx };
+        bool within = ws_is_step(dx, dy, dz, h->params->corners) && (h->params->through || dz == 0);
+        uint32_t value;
+
+        for (int k = 0; k < 3; k++)
+            within = within && there[k] >= 0 && there[k] < size[k];
+        value = within ? blurred(h, there) : UINT32_MAX;
+        if (value < least) {
+            least = value;
+            best = (size_t)((there[0] * size[1] + there[1]) * size[2] + there[2]);
+        }
+    }
+    return best;
+}
+
+static bool is_membrane(const heights *h, size_t i)
+{
+    return !h->params->fill && vol_is_membrane(h->px->u8 != NULL ? h->px->u8[i] : h->px->u16[i], h->threshold);
+}
+
+/* A voxel chosen by chance, or the next one where labels change: there what is wrong shows. */
+static size_t look_at(const heights *h, size_t n, int k, uint64_t *random)
+{
+    size_t i = (size_t)tc_random_below(n, random);
+
+    for (size_t left = k % 2 == 0 ? 0 : n; left > 0; left--) {
+        const size_t next = i + 1 < n ? i + 1 : 0;
+
+        if (h->labels[i] != h->labels[next])
+            break;
+        i = next;
+    }
+    return i;
+}
+
+static tc_status check_ways(const heights *h, size_t n, const char *name, uint64_t *random, tc_err *err)
+{
+    for (int k = 0; k < WAYS; k++) {
+        const size_t i = look_at(h, n, k, random), to = uphill(h, i);
+
+        if (is_membrane(h, i) && h->labels[i] != 0)
+            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu is membrane", name, i);
+        if (!is_membrane(h, i) && !is_membrane(h, to) && h->labels[i] != h->labels[to])
+            return tc_fail(err, TC_BAD_INPUT, "%s: voxel %zu leads to %zu, which is of another cell", name, i, to);
+    }
+    return TC_OK;
+}
+
+static tc_status check_watershed(const an_work *work, uint32_t threshold, const wu_output *out, uint64_t *random,
+                                 tc_err *err)
+{
+    const vol_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const vol_blur blur = vol_blur_of(p, px);
+    const wu_out_array *const labels = &out->arrays[out->n - 1];
+    const heights h = { p, px, labels->data, threshold, blur.gauss };
+    tc_status st;
+
+    if (!p->labels || blur.gauss.radius > MOST_RADIUS)
+        return tc_fail(err, TC_NO_MATCH, "a watershed %s", p->labels ? "of a wide blur" : "without labels");
+    st = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
+    if (st == TC_OK && integer(out, "cells") < 2)
+        st = tc_fail(err, TC_NO_MATCH, "no two cells");
+    return st;
+}
+
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const vol_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny * px->nz;
-    an_follow f = { .px = px, .threshold = (uint32_t)p->membrane, .through = p->through };
-    tc_status st = check_membrane(work, out, err);
+    an_follow f = { .px = px, .through = p->through };
+    tc_status st = find_threshold(work, out, &f.threshold, err);
 
+    /* What smooth makes membrane is not known without it. */
+    if (st == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
+        st = check_membrane(work, f.threshold, out, err);
+    if (st == TC_OK && p->watershed)
+        return check_watershed(work, f.threshold, out, random, err);
+    if (st == TC_OK && p->smooth > 0)
+        return tc_fail(err, TC_NO_MATCH, "a smoothed stack is known when it is smoothed");
     if (st == TC_OK)
         st = an_follow_begin(&f, n / 4096 + 64, err);
     if (st == TC_OK && p->labels)

@@ -9,8 +9,11 @@
  * the end every voxel has its cell's label, 0 for none. So the state is the only
  * plane there is: with the pixels, 5 or 6 bytes a voxel.
  *
- * There is one place besides the start where an interrupted item can go on: with a
- * repair, when it has been made, and voxels are 0 (membrane) or 1.
+ * A watershed takes the voxels' heights, the higher the darker they are, and finds the hills
+ * among them (app/analysis/common/watershed.h); its ways uphill are another plane.
+ *
+ * There is one place besides the start where an interrupted item can go on: when voxels have been
+ * blurred, and the plane has 0 (membrane) or 1, or heights.
  */
 #ifndef AN_VOLUME_H
 #define AN_VOLUME_H
@@ -22,11 +25,18 @@
 
 /* Membrane before a repair's blur, which a repair's threshold refers to. */
 enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
+#define VOL_MIN_SIGMA 0.3
 
 typedef struct vol_params {
     an_params_head head;
-    int32_t membrane;          /* v >= membrane, 0..65535 */
+    int32_t membrane;          /* v >= membrane, 0..65535, unless: */
+    bool otsu;                 /* each item's own */
+    bool watershed;            /* else what membrane surrounds */
     bool through;              /* mode 3d; else each slice by itself */
+    double smooth;             /* sigma in voxels; 0: none */
+    bool corners;              /* watershed: voxels that touch there are neighbours */
+    double h;                  /* watershed: the least dynamics of a cell, in grey values */
+    bool fill;                 /* watershed: membrane belongs to cells */
     bool repair;
     double sigma;              /* voxels */
     int64_t threshold;         /* 1..VOL_WHITE */
@@ -37,8 +47,21 @@ typedef struct vol_params {
 
 /* The phases of an item, in order; those that do not apply have no parts. */
 typedef enum vol_phase {
-    VOL_BLUR,          /* repair, along x and y */
+    VOL_HISTOGRAM,     /* for Otsu */
+    VOL_BLUR,          /* repair, smooth, and the heights of a watershed: along x and y */
     VOL_BLUR_Z,
+    VOL_ASCEND,        /* watershed: each voxel leads to its highest neighbour */
+    VOL_EDGES,         /* from the borders of plateaus inwards */
+    VOL_FLAT,          /* plateaus that are maxima become trees, */
+    VOL_FLAT_JOIN,     /* each one */
+    VOL_TOPS,          /* each voxel leads to the regional maximum that it belongs to */
+    VOL_SADDLES,       /* the highest between each two maxima; then maxima are joined */
+    VOL_CLEAR,
+    VOL_FIRST,         /* the first voxel of each cell */
+    VOL_FIRSTS,        /* how many there are */
+    VOL_NAME,          /* and their labels */
+    VOL_LABEL,         /* those of all voxels */
+    VOL_COPY,
     VOL_BANDS,         /* components, by bands of rows */
     VOL_SEAMS,
     VOL_COUNT,         /* of roots */
@@ -50,8 +73,8 @@ typedef enum vol_phase {
     VOL_PHASES
 } vol_phase;
 
-/* Where an interrupted item goes on, besides the start. */
-#define VOL_KEPT VOL_BANDS
+/* Where an interrupted item goes on, besides the start: the first phase of those that make cells. */
+#define VOL_KEPT VOL_ASCEND
 
 typedef struct vol_state {
     an_state_head head;
@@ -60,6 +83,7 @@ typedef struct vol_state {
     uint64_t repair_added;              /* voxels that the repair made membrane */
     uint64_t repair_bias;               /* and those of them taken from the inside */
     uint32_t begun;                     /* nodes have been written to, and are not done */
+    uint32_t threshold;                 /* Otsu's, once it is known; 0 for one that was given */
     int32_t nodes[];                    /* [1 + nz*ny*nx] */
 } vol_state;
 
@@ -70,26 +94,45 @@ static inline size_t vol_band_rows(uint32_t nx)
     return ((size_t)1 << 20) / nx + 1;
 }
 
-/* --- repair ---------------------------------------------------------------------- */
+/* --- blur ------------------------------------------------------------------------ */
 
 /* Rows of a slice that are blurred by a part, and voxels along x of one. */
 enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024 };
 
-typedef struct vol_repair {
+/* Bits of grey values behind the point, and the height of a voxel of 0: greater than that of
+ * any grey value. */
+enum { VOL_GREY_BITS = 8, VOL_TOP = 1 << 24 };
+
+/* What is blurred, and what becomes of it in the plane. */
+typedef enum vol_blurred {
+    VOL_REPAIR,                /* membrane: 0 where it is or becomes membrane, else 1 */
+    VOL_SMOOTH,                /* grey values: the same */
+    VOL_HEIGHTS                /* grey values: VOL_TOP less the value in 2^-VOL_GREY_BITS */
+} vol_blurred;
+
+typedef struct vol_blur {
     const vol_params *params;
     const wu_pixels *pixels;
+    vol_blurred what;
+    uint32_t threshold;        /* of membrane */
     an_gauss gauss;
-    int32_t *plane;            /* [nz][ny][nx]: blurred in x and y; then 0 membrane, 1 not */
-} vol_repair;
+    int32_t *plane;            /* [nz][ny][nx]: blurred in x and y; then as `what` says */
+} vol_blur;
 
-size_t vol_repair_parts(const vol_repair *r, vol_phase phase);
+/* Whether an item is blurred, if only to make heights of its grey values, and how. */
+static inline bool vol_blurs(const vol_params *p)
+{
+    return p->repair || p->watershed || p->smooth > 0;
+}
+vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels);
+size_t vol_blur_parts(const vol_blur *r, vol_phase phase);
 /* uint32_t of scratch memory that a thread needs. */
-size_t vol_repair_scratch(const vol_repair *r);
+size_t vol_blur_scratch(const vol_blur *r);
 /* Does a part. Returns the number of voxels that became membrane. */
-uint64_t vol_repair_part(const vol_repair *r, vol_phase phase, size_t part, uint32_t *scratch);
+uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch);
 /* Voxels of rows [row0, row1) that the repair took from the inside. In the
  * plane: labels, 0 for membrane, -1 for the outside. */
-uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1);
+uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1);
 /* gaps[w - 1]: the widest slit in a flat wall of w voxels, 1 <= w <= VOL_WALLS,
  * that the repair closes. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps);
@@ -149,6 +192,8 @@ extern const an_backend vol_cpu;
 vol_phase vol_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err);
+/* From which grey value on voxels are membrane; Otsu's when VOL_HISTOGRAM is done. */
+uint32_t vol_host_threshold(const void *worker);
 /* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
  * what the repair has made. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);

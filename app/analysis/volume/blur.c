@@ -1,10 +1,12 @@
 /*
- * volume's repair: the membrane as 0 and 255 is blurred by a Gaussian, in slices
- * or in the stack, and what then reaches the threshold becomes membrane as well.
- * Nothing outside the stack is membrane.
+ * volume's Gaussian filter, in slices or in the stack. A repair blurs the membrane as 0 and 255:
+ * what then reaches the threshold becomes membrane as well; nothing outside the stack is
+ * membrane. `smooth` blurs the grey values, for the threshold or a watershed; outside the stack
+ * are those of its border.
  *
  * Fixed point: the blurred membrane is a fraction in 2^-15, so sums of at most 1
- * times weights of 2^16 in all fit 32 bits.
+ * times weights of 2^16 in all fit 32 bits. Grey values have 8 bits behind the point; those of
+ * 8 bits fit as well, those of 16 take 64.
  */
 #include <string.h>
 
@@ -17,38 +19,62 @@ static size_t lanes_up(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-static bool is_membrane(const vol_repair *r, size_t at)
+static uint32_t grey_at(const vol_blur *r, size_t at)
 {
-    const uint32_t v = r->pixels->u8 != NULL ? r->pixels->u8[at] : r->pixels->u16[at];
+    return r->pixels->u8 != NULL ? r->pixels->u8[at] : r->pixels->u16[at];
+}
 
-    return vol_is_membrane(v, (uint32_t)r->params->membrane);
+static bool is_membrane(const vol_blur *r, size_t at)
+{
+    return vol_is_membrane(grey_at(r, at), r->threshold);
+}
+
+/* Whether there is a pass along z; else the last one is that along y. */
+static bool along_z(const vol_blur *r)
+{
+    return r->params->through && r->gauss.radius > 0;
+}
+
+static bool wide(const vol_blur *r)
+{
+    return r->what != VOL_REPAIR && r->pixels->bits == 16;
 }
 
 /* blurred: 2^-15. */
-static bool reaches(const vol_repair *r, uint32_t blurred)
+static bool reaches(const vol_blur *r, uint32_t blurred)
 {
     return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
 }
 
-static size_t rows_of_bands(const vol_repair *r)
+vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
+{
+    const double sigma = p->repair ? p->sigma : p->smooth;
+
+    return (vol_blur){ .params = p, .pixels = pixels, .threshold = (uint32_t)p->membrane,
+                       .what = p->watershed ? VOL_HEIGHTS : p->repair ? VOL_REPAIR : VOL_SMOOTH,
+                       .gauss = sigma > 0 ? an_gauss_make(sigma)
+                                          : (an_gauss){ .weight = { (uint32_t)1 << AN_GAUSS_BITS } } };
+}
+
+static size_t rows_of_bands(const vol_blur *r)
 {
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
 }
 
-static size_t chunks_of_row(const vol_repair *r)
+static size_t chunks_of_row(const vol_blur *r)
 {
     return (r->pixels->nx + VOL_BLUR_CHUNK - 1) / VOL_BLUR_CHUNK;
 }
 
-size_t vol_repair_parts(const vol_repair *r, vol_phase phase)
+size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
 {
     if (phase == VOL_BLUR)
         return rows_of_bands(r) * r->pixels->nz;
-    return r->params->through ? chunks_of_row(r) * r->pixels->ny : 0;
+    return along_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
 }
 
 /* A row with its margins; the rows (or slices) of a blur; sums. */
-size_t vol_repair_scratch(const vol_repair *r)
+size_t vol_blur_scratch(const vol_blur *r)
 {
     const size_t taps = 2 * (size_t)r->gauss.radius + 1, width = lanes_up(r->pixels->nx);
     const size_t chunk = width < VOL_BLUR_CHUNK ? VOL_BLUR_CHUNK : width;
@@ -56,37 +82,53 @@ size_t vol_repair_scratch(const vol_repair *r)
     return width + taps + LANES + (taps + 1) * chunk;
 }
 
-/* Row y of slice z blurred along x. line: the row between margins of `radius`
- * zeros. */
-static void blur_x(const vol_repair *r, uint32_t z, uint32_t y, uint32_t *line, size_t width, uint32_t *out)
+/* Row y of slice z blurred along x. line: the row between margins of `radius`, zeros to
+ * begin with. */
+static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width, uint32_t *out)
 {
     const size_t nx = r->pixels->nx, at = ((size_t)z * r->pixels->ny + y) * nx;
+    const size_t radius = (size_t)r->gauss.radius;
+    const bool grey = r->what != VOL_REPAIR;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (size_t x = 0; x < nx; x++)
-        line[(size_t)r->gauss.radius + x] = is_membrane(r, at + x);
-    for (int k = 0; k <= 2 * r->gauss.radius; k++)
+        line[radius + x] = grey ? grey_at(r, at + x) : is_membrane(r, at + x);
+    for (size_t k = 0; grey && k < radius; k++) {
+        line[k] = line[radius];
+        line[radius + nx + k] = line[radius + nx - 1];
+    }
+    for (size_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
-    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS - ONE_BITS, false, out);
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS - (grey ? VOL_GREY_BITS : ONE_BITS),
+                  wide(r), out);
 }
 
 /* Line i of `n` lines blurred across them. ring: of 2 radius + 1 lines, line j in place
  * j % (2 radius + 1). */
-static void blur_across(const vol_repair *r, const uint32_t *ring, size_t width, int64_t i, int64_t n, uint32_t *out)
+static void blur_across(const vol_blur *r, const uint32_t *ring, size_t width, int64_t i, int64_t n, uint32_t *out)
 {
     const int64_t h = r->gauss.radius, taps = 2 * h + 1;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
-    for (int64_t j = i - h; j <= i + h; j++)
-        lines[j - i + h] = j >= 0 && j < n ? ring + (size_t)(j % taps) * width : NULL;
-    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, false, out);
+    for (int64_t j = i - h; j <= i + h; j++) {
+        const int64_t at = r->what == VOL_REPAIR ? j : j < 0 ? 0 : j < n ? j : n - 1;
+
+        lines[j - i + h] = at >= 0 && at < n ? ring + (size_t)(at % taps) * width : NULL;
+    }
+    an_gauss_blur(r->gauss.weight, r->gauss.radius, lines, width, AN_GAUSS_BITS, wide(r), out);
 }
 
-/* Voxels [at, at + n), blurred along all axes. Returns how many are new. */
-static uint64_t decide(const vol_repair *r, size_t at, size_t n, const uint32_t *blurred)
+/* Voxels [at, at + n), blurred along all axes. Returns how many are new membrane. */
+static uint64_t decide(const vol_blur *r, size_t at, size_t n, const uint32_t *blurred)
 {
     uint64_t added = 0;
 
+    if (r->what != VOL_REPAIR) {
+        for (size_t i = 0; i < n; i++)
+            r->plane[at + i] = r->what == VOL_HEIGHTS ? VOL_TOP - (int32_t)blurred[i]
+                             : !vol_is_membrane(blurred[i], r->threshold << VOL_GREY_BITS);
+        return 0;
+    }
     for (size_t i = 0; i < n; i++) {
         const bool was = is_membrane(r, at + i), is = was || reaches(r, blurred[i]);
 
@@ -97,7 +139,7 @@ static uint64_t decide(const vol_repair *r, size_t at, size_t n, const uint32_t 
 }
 
 /* VOL_BLUR_ROWS rows of a slice. */
-static uint64_t blur_slice(const vol_repair *r, size_t part, uint32_t *scratch)
+static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t ny = r->pixels->ny, h = r->gauss.radius, taps = 2 * h + 1;
     const size_t nx = r->pixels->nx, width = lanes_up(nx);
@@ -117,7 +159,7 @@ static uint64_t blur_slice(const vol_repair *r, size_t part, uint32_t *scratch)
         if (done < y0)
             continue;
         blur_across(r, ring, width, done, ny, out);
-        if (r->params->through)
+        if (along_z(r))
             memcpy(r->plane + ((size_t)z * ny + done) * nx, out, nx * sizeof *out);
         else
             added += decide(r, ((size_t)z * ny + done) * nx, nx, out);
@@ -127,7 +169,7 @@ static uint64_t blur_slice(const vol_repair *r, size_t part, uint32_t *scratch)
 
 /* A piece of one row, in all slices: the ring has the values that are written
  * over. */
-static uint64_t blur_z(const vol_repair *r, size_t part, uint32_t *scratch)
+static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
     const size_t x0 = part % chunks_of_row(r) * VOL_BLUR_CHUNK, slice = (size_t)r->pixels->ny * r->pixels->nx;
@@ -148,7 +190,7 @@ static uint64_t blur_z(const vol_repair *r, size_t part, uint32_t *scratch)
     return added;
 }
 
-uint64_t vol_repair_part(const vol_repair *r, vol_phase phase, size_t part, uint32_t *scratch)
+uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch)
 {
     return phase == VOL_BLUR ? blur_slice(r, part, scratch) : blur_z(r, part, scratch);
 }
@@ -157,7 +199,7 @@ uint64_t vol_repair_part(const vol_repair *r, vol_phase phase, size_t part, uint
 
 /* Steps along an axis from a voxel to the first that is no membrane, through what the
  * repair added; 0 where there is none. left: voxels on that side. */
-static size_t way_out(const vol_repair *r, size_t at, ptrdiff_t step, size_t left, size_t most, bool *inside)
+static size_t way_out(const vol_blur *r, size_t at, ptrdiff_t step, size_t left, size_t most, bool *inside)
 {
     for (size_t i = 1; i <= left && i <= most; i++) {
         at += (size_t)step;
@@ -173,7 +215,7 @@ static size_t way_out(const vol_repair *r, size_t at, ptrdiff_t step, size_t lef
 
 /* Whether the nearest voxel along the axes that is no membrane is inside a cell,
  * and none as near is outside. */
-static bool taken_from_inside(const vol_repair *r, size_t x, size_t y, size_t z)
+static bool taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 {
     const wu_pixels *const px = r->pixels;
     const size_t nx = px->nx, slice = nx * px->ny, at = z * slice + y * nx + x;
@@ -201,7 +243,7 @@ static bool taken_from_inside(const vol_repair *r, size_t x, size_t y, size_t z)
     return inside;
 }
 
-uint64_t vol_repair_bias(const vol_repair *r, size_t row0, size_t row1)
+uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 {
     const size_t nx = r->pixels->nx;
     uint64_t taken = 0;

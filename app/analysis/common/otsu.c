@@ -1,5 +1,6 @@
-/* cellcount: Otsu's threshold, exactly. */
-#include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/common/otsu.h"
+
+#include <stdlib.h>
 
 typedef unsigned __int128 u128;
 
@@ -44,7 +45,7 @@ static bool greater(const wide *a, const wide *b)
  * is (s0 n1 - s1 n0)^2 / (n0 n1), but for a constant. Two of these fractions
  * are compared by cross-multiplication: n < 2^31, s < 2^47, so the difference
  * is below 2^78 and its square times n0 n1 below 2^218. */
-uint32_t cc_otsu(const uint64_t *histogram, uint32_t size)
+uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
 {
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
     u128 best = 0;
@@ -76,4 +77,27 @@ uint32_t cc_otsu(const uint64_t *histogram, uint32_t size)
         }
     }
     return threshold + 1;
+}
+
+void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram)
+{
+    if (px->u8 != NULL)
+        for (size_t i = from; i < to; i++)
+            histogram[px->u8[i]]++;
+    else
+        for (size_t i = from; i < to; i++)
+            histogram[px->u16[i]]++;
+}
+
+tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << px->bits;
+    uint64_t *const histogram = calloc(size, sizeof *histogram);
+
+    if (histogram == NULL)
+        return tc_no_memory(err, "the grey values");
+    an_histogram(px, 0, (size_t)px->nx * px->ny * px->nz, histogram);
+    *threshold = an_otsu(histogram, size);
+    free(histogram);
+    return TC_OK;
 }

@@ -1,0 +1,198 @@
+/*
+ * volume's watershed on the CPU: from the heights of voxels to labels. Cells are the hills of the
+ * heights, so the dark places between bright membranes.
+ */
+#include "app/analysis/common/union_find.h"
+#include "app/analysis/volume/cpu.h"
+
+/* The dynamics of a cell, in 2^-VOL_GREY_BITS. */
+static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
+{
+    const vol_params *const p = rule;
+
+    return maximum - saddle >= (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
+}
+
+ws_map vol_map_of(const vol_params *p, const wu_item *item)
+{
+    return (ws_map){ .shape = { (int32_t)item->nx, (int32_t)item->ny, (int32_t)item->nz, p->corners, p->through },
+                     .plateaus = true, .apart = apart_by_height, .rule = p };
+}
+
+static void ascend_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    ws_ascend(&w->map, r.from, r.to);
+}
+
+static void edges_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    ws_plateau_edges(&w->map, r.from, r.to, &s->found);
+}
+
+static tc_status end_edges(vol_worker *w, vol_state *state, tc_err *err)
+{
+    (void)state;
+    return ws_plateaus(&w->map, w->found, w->work->threads, w->work->poll, err);
+}
+
+static void flat_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    ws_flat_begin(&w->map, r.from, r.to);
+}
+
+static void flat_join_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    ws_flat_join(&w->map, r.from, r.to);
+}
+
+static void tops_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    ws_tops(&w->map, r.from, r.to);
+}
+
+static void saddles_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    ws_find_saddles(&w->map, r.from, r.to, &s->found);
+}
+
+static tc_status end_saddles(vol_worker *w, vol_state *state, tc_err *err)
+{
+    (void)state;
+    return ws_join(&w->map, w->found, w->work->threads, w->work->poll, err);
+}
+
+/* --- labels --------------------------------------------------------------------------- */
+
+/* The plane, without the heights from here on: at a cell's maximum stands its first voxel, then
+ * ~label. */
+static int32_t *plane_of(const vol_worker *w)
+{
+    return w->stack.nodes + 1;
+}
+
+static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
+        plane_of(w)[i] = INT32_MAX;
+}
+
+/* Whether a voxel is of a cell, and not of the membrane. */
+static bool is_of_cell(const void *user, size_t i)
+{
+    const vol_worker *const w = user;
+    const wu_pixels *const px = w->work->pixels;
+
+    return w->params->fill || !vol_is_membrane(px->u8 != NULL ? px->u8[i] : px->u16[i], w->threshold);
+}
+
+static void first_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    ws_first(&w->map, r.from, r.to, plane_of(w), is_of_cell, w);
+}
+
+static void firsts_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+    int32_t n = 0;
+
+    (void)s;
+    for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
+        n += plane_of(w)[w->map.up[i]] == (int32_t)i;
+    w->first[band + 1] = n;
+}
+
+static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
+{
+    (void)err;
+    w->first[0] = 0;
+    for (size_t i = 0; i < w->bands; i++)
+        w->first[i + 1] += w->first[i];
+    w->cells = w->first[w->bands];
+    state->cells = (uint64_t)w->cells;
+    return TC_OK;
+}
+
+/* Cells get their labels in the raster's order. */
+static void name_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+    int32_t label = w->first[band];
+
+    (void)s;
+    for (size_t i = r.from * w->nx; i < r.to * w->nx && label < w->first[band + 1]; i++)
+        if (uf_load(&plane_of(w)[w->map.up[i]]) == (int32_t)i)
+            uf_store(&plane_of(w)[w->map.up[i]], ~++label);
+}
+
+static void label_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    for (size_t i = r.from * w->nx; i < r.to * w->nx; i++) {
+        const bool cell = is_of_cell(w, i);
+
+        s->empty += cell;
+        w->map.up[i] = cell ? ~plane_of(w)[w->map.up[i]] : 0;
+    }
+}
+
+static tc_status end_label(vol_worker *w, vol_state *state, tc_err *err)
+{
+    (void)err;
+    state->membrane = w->n;
+    for (unsigned t = 0; t < w->work->threads; t++)
+        state->membrane -= w->scratch[t].empty;
+    return TC_OK;
+}
+
+static void copy_band(vol_worker *w, size_t band, vol_scratch *s)
+{
+    const vol_range r = vol_band(w, band);
+
+    (void)s;
+    for (size_t i = r.from * w->nx; i < r.to * w->nx; i++)
+        plane_of(w)[i] = w->map.up[i];
+}
+
+static tc_status end_copy(vol_worker *w, vol_state *state, tc_err *err)
+{
+    (void)w;
+    (void)err;
+    state->nodes[0] = 0;
+    return TC_OK;
+}
+
+const vol_work vol_ascend = { ascend_band, NULL };
+const vol_work vol_edges = { edges_band, end_edges };
+const vol_work vol_flat = { flat_band, NULL };
+const vol_work vol_flat_join = { flat_join_band, NULL };
+const vol_work vol_tops = { tops_band, NULL };
+const vol_work vol_saddles = { saddles_band, end_saddles };
+const vol_work vol_clear = { clear_band, NULL };
+const vol_work vol_first = { first_band, NULL };
+const vol_work vol_firsts = { firsts_band, end_firsts };
+const vol_work vol_name = { name_band, NULL };
+const vol_work vol_label = { label_band, end_label };
+const vol_work vol_copy = { copy_band, end_copy };
