@@ -92,7 +92,8 @@ for name in HAVE_STDINT_H HAVE_FCNTL_H HAVE_UNISTD_H HAVE_SYS_STAT_H HAVE_SYS_TI
     echo "#define $name 1"
 done > "$prefix/include/jansson_private_config.h"
 echo '#define INITIAL_HASHTABLE_ORDER 3' >> "$prefix/include/jansson_private_config.h"
-compile libz.a "$z" -- adler32 compress crc32 deflate infback inffast inflate inftrees trees uncompr zutil
+compile libz.a "$z" -DHAVE_UNISTD_H -- adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback inffast inflate inftrees \
+    trees uncompr zutil
 compile libpng16.a "$png" -DPNG_ARM_NEON_OPT=0 -- png pngerror pngget pngmem pngpread pngread pngrio pngrtran pngrutil pngset pngtrans \
     pngwio pngwrite pngwtran pngwutil
 compile libjansson.a "$jansson"src -DHAVE_CONFIG_H -- dump error hashtable hashtable_seed load memory \

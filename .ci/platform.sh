@@ -55,7 +55,7 @@ build() {
         arm64) make_compiler aarch64 ;;
     esac
     export CC AR RANLIB
-    [ -f "$out/prefix/lib/libjansson.a" ] || sh .ci/libraries.sh "$out/prefix"
+    [ "$out/prefix/lib/libpng.a" -nt .ci/libraries.sh ] || sh .ci/libraries.sh "$out/prefix"
     cd "$out/texcell"
     [ -f Makefile ] || ../../../configure --host="$host" CPPFLAGS="-I$out/prefix/include" LDFLAGS="-L$out/prefix/lib" \
         ac_cv_header_sqlite3_h=no --without-boinc --without-jpeg --without-tiff --enable-werror
