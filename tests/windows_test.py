@@ -1,11 +1,17 @@
 """The programs for Windows, under wine: built by MinGW without a warning, they know the known
 answers, give Linux's bytes, keep what is kept by a file system that has other rules, and take names in
-any script. What wine does not show: spills of AVX registers to a stack that is not aligned,
+any script. Ended at any operation on files, by Ctrl-C, a full disk or a driver that crashes, they lose nothing.
+What wine does not show: spills of AVX registers to a stack that is not aligned,
 which an old fault of GCC's made; so their instructions are read."""
 import os
+import pty
 import re
+import select
+import shutil
 import subprocess
 import time
+
+import skimage
 
 import analyses
 import other_system
@@ -17,19 +23,46 @@ from oracle.workunit import item
 
 WINE = "/usr/lib/wine/wine64"
 COMPILER = "x86_64-w64-mingw32-gcc-posix"
+SERVER = os.path.join(os.path.dirname(WINE), "wineserver64")
 PREFIX = os.path.join(os.path.abspath(tap.BUILD), "wine")
+
+KILLED = 137      # by tests/hooks/file_hooks.c
 
 # Every analysis takes it; long enough to be killed in.
 LONG = {"levels": [64], "distances": list(range(1, 17)), "window": {"shape": "disc", "radius": 5}}
 
 
 def start():
+    """The platform, and a process that lasts: with none wine ends its own, and starting them anew takes seconds."""
     p = other_system.Platform("windows", COMPILER, [WINE], ".exe")
     p.env.update(WINEPREFIX=PREFIX, WINEDLLOVERRIDES="mscoree,mshtml=", LC_ALL="C.UTF-8", DISPLAY="")
+    compiled("hold.exe", "hold.c")
+    compiled("driver.dll", "driver.c", "-shared", "-I", tap.SRC, "-I", os.path.join(p.folder, "..", "prefix", "include"))
     r = subprocess.run([WINE, "wineboot", "-i"], env=p.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     if not tap.ok(r.returncode == 0, "wine starts", r.stdout.decode("utf-8", "replace")):
         tap.done()
-    return p
+    with open(path("lasting"), "wb"):
+        pass
+    return p, holder(p, "lasting", 3600, "share")
+
+
+def compiled(name, source, *options):
+    made = tap.run([COMPILER, "-std=gnu11", "-O2", "-o", path(name), os.path.join(tap.SRC, "tests", "windows", source), *options])
+    if made.returncode != 0:
+        tap.bail(made.stderr)
+
+
+def holder(p, name, seconds, how):
+    """A program that has the file open for so long."""
+    process = subprocess.Popen([WINE, path("hold.exe"), name, str(seconds), how], cwd=FOLDER, env=p.env,
+                               stdout=subprocess.PIPE)
+    tap.ok(process.stdout.readline().strip() == b"open", "a program opens the file \"%s\" (%s)" % (name, how))
+    return process
+
+
+def end(process):
+    process.kill()
+    process.wait()
 
 
 def one_file(p):
@@ -118,28 +151,130 @@ def locked(p):
 def held(p):
     """Somebody reads the old result while the new one takes its name: a scanner for a moment, alone, or
     one that shares. Wine has no way to take a name from a file that is open; Windows has."""
-    made = tap.run([COMPILER, "-O2", "-o", path("hold.exe"), os.path.join(tap.SRC, "tests", "windows", "hold.c")])
-    if not tap.ok(made.returncode == 0, "hold.c compiles", made.stderr):
-        return
     unit = next(iter(other_system.units(True)))[1]
     expected = other_system.compute_here(unit, "here.npz")
     for how in ("share", "alone"):
         with open(path("held.npz"), "wb") as f:
             f.write(b"old")
-        holder = subprocess.Popen([WINE, path("hold.exe"), "held.npz", "3", how], cwd=FOLDER, env=p.env,
-                                  stdout=subprocess.PIPE)
-        said = holder.stdout.readline().strip()
+        process = holder(p, "held.npz", 1, how)
         start = time.monotonic()
         r = p.run("texcell", "run", unit, "-o", "held.npz", "--device", "cpu", "--quiet")
-        tap.ok(said == b"open" and r.returncode == 0 and read("held.npz") == expected,
+        tap.ok(r.returncode == 0 and read("held.npz") == expected,
                "a result that another program has open (%s) is replaced" % how,
                "%.1f s, exit %d\n%s" % (time.monotonic() - start, r.returncode, r.stderr))
-        holder.kill()
-        holder.wait()
+        end(process)
+
+
+def at_every_operation(p):
+    """Ended at each of the operations on files of a run that writes checkpoints, a write by half done:
+    the same bytes in the end, and nothing beside them."""
+    made = tap.run(["make", "-s", "-C", p.folder, "tests/texcell_test.exe"])
+    if not tap.ok(made.returncode == 0, "texcell with the hooks of tests compiles", made.stdout + made.stderr):
+        return
+    workunit.write(path("files.zip"), "glcm", {"levels": [8], "distances": [1]}, [item("p%d" % i, [GREY[i]]) for i in range(2)])
+    expected = other_system.compute_here("files.zip", "here.npz")
+    argv = ["files.zip", "-o", "files.npz", "--device", "cpu", "--threads", "1", "--quiet"]
+    env, wrong, n = dict(p.env), [], 0
+    while True:
+        n += 1
+        p.env = dict(env, TEXCELL_TEST_KILL_AT=str(n), TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="2")
+        killed = p.run("tests/texcell_test", "run", *argv)
+        p.env = env
+        if killed.returncode == 0:
+            break
+        r = p.run("texcell", "run", *argv)
+        left = [f for f in os.listdir(FOLDER) if f.startswith("files.npz.")]
+        if (killed.returncode, r.returncode, left) != (KILLED, 0, []) or read("files.npz") != expected:
+            wrong.append("%d: exit %d, then %d, left %s\n%s" % (n, killed.returncode, r.returncode, left, r.stderr))
+        os.remove(path("files.npz"))
+    tap.ok(n > 20 and not wrong and read("files.npz") == expected,
+           "ended at each of %d operations on files, it gives the same bytes" % (n - 1), "\n".join(wrong[:3]))
+
+
+def full(p):
+    """A file system of one page, in a name space of its own, in which wine starts anew."""
+    script = """mount -t tmpfs -o size=4k tmpfs "$1" && cd "$1" || exit 99
+        shift; "$@"; echo $?; ls; mount -o remount,size=1m . ; "$@"; echo $?; ls; cat out.npz > ../full.npz; "$0" -k"""
+    os.mkdir(path("disk"))
+    subprocess.run([SERVER, "-k"], env=p.env)
+    workunit.write(path("full.zip"), "cellcount", {"threshold": 100}, [item("p%d" % i, [blobs(200, 240, i)]) for i in range(9)])
+    expected = other_system.compute_here("full.zip", "here.npz")
+    try:
+        r = subprocess.run(["unshare", "-rm", "sh", "-c", script, SERVER, path("disk")] + p.argv(
+            "texcell", "run", "../full.zip", "-o", "out.npz", "--device", "cpu", "--quiet"), env=p.env, timeout=300,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=FOLDER)
+    except OSError:
+        r = None
+    if r is None or not r.stdout:
+        tap.skip("a full disk", "no name space with a file system of its own here")
+        return
+    said = r.stderr.decode("utf-8", "replace")
+    tap.ok(r.stdout.split()[0] == b"3" and b"out.npz\n" not in r.stdout.partition(b"\n0\n")[0] and "No space left on device" in said,
+           "a full disk: an error, and no result", r.stdout.decode() + said)
+    tap.ok(r.stdout.endswith(b"\n0\nout.npz\n") and read("full.npz") == expected, "with room again, the same bytes",
+           r.stdout.decode() + said)
+
+
+def stopped(p):
+    """Ctrl-C at a terminal."""
+    expected = other_system.compute_here("long.zip", "here.npz")
+    argv = p.argv("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu", "--threads", "1")
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(FOLDER)
+        os.execve(argv[0], argv, p.env)
+    said, until = b"", None
+    while True:
+        ready = select.select([terminal], [], [], 0.05)[0]
+        try:
+            said += os.read(terminal, 65536) if ready else b""
+        except OSError:
+            break
+        if until is None and b"glcm" in re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", said):
+            until = time.monotonic() + 0.3
+        if until is not None and time.monotonic() > until:
+            os.write(terminal, b"\x03")
+            until = float("inf")
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    os.close(terminal)
+    r = p.run("texcell", "run", "long.zip", "-o", "stopped.npz", "--device", "cpu")
+    tap.ok(code == 3 and "going on from the checkpoint" in r.stderr and read("stopped.npz") == expected,
+           "Ctrl-C: it stops, and goes on from there", "exit %d\n%r\n%s" % (code, said, r.stderr))
+
+
+def driver_faults(p):
+    """The library that finds drivers crashes, in several ways."""
+    unit = next(iter(other_system.units(True)))[1]
+    expected = other_system.compute_here(unit, "here.npz")
+    env = p.env
+    for how in ("segv", "abort", "exit", "thread") + (("hang",) if other_system.ALL else ()):
+        p.env = dict(env, TEXCELL_OPENCL_LIBRARY=path("driver.dll"), FALSE_DRIVER=how)
+        r = p.run("texcell", "run", unit, "-o", "driver.npz", "--device", "opencl")
+        tap.ok(r.returncode == 0 and "going on with the CPU: the OpenCL driver failed: clGetPlatformIDs" in r.stderr
+               and read("driver.npz") == expected, "a driver's fault (%s): the CPU goes on" % how, r.stderr)
+        os.remove(path("driver.npz"))
+    p.env = env
+
+
+def demo(p):
+    """The demo's pictures."""
+    pictures = [os.path.join(os.path.dirname(skimage.__file__), "data", name + ".png") for name in ("ihc", "cell", "gravel")]
+    maps = '[{"feature":"entropy","levels":64,"offset":[1,0]},{"feature":"contrast","levels":64,"offset":[1,0]}]'
+    pack = ["pack", "--analysis", "glcm", "--param", "preset=hcc", "--param", "distances=[1,2,4,8]", "--param", 'roi={"type":"all"}',
+            "--param", "maps=" + maps, "-o"]
+    for name in pictures:
+        shutil.copy(name, FOLDER)
+    names_ = [os.path.basename(name) for name in pictures]
+    other_system.here(tap.TEXCELL_WU, *pack, "demo.zip", *names_)
+    r = p.run("texcell-wu", *pack, "there.zip", *names_)
+    tap.ok(r.returncode == 0 and read("there.zip") == read("demo.zip"), "the demo's pictures are packed to the same bytes", r.stderr)
+    expected = other_system.compute_here("demo.zip", "here.npz")
+    r = p.run("texcell", "run", "demo.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
+    tap.ok(r.returncode == 0 and read("there.npz") == expected, "and give the same bytes", r.stderr)
 
 
 def main():
-    p = start()
+    p, lasting = start()
     try:
         one_file(p)
         other_system.known_answers(p)
@@ -148,8 +283,15 @@ def main():
         names(p)
         locked(p)
         held(p)
+        stopped(p)
+        driver_faults(p)
+        at_every_operation(p)
+        if other_system.ALL:
+            demo(p)
+        full(p)
     finally:
-        subprocess.run([os.path.join(os.path.dirname(WINE), "wineserver"), "-k"], env=p.env)
+        end(lasting)
+        subprocess.run([SERVER, "-k"], env=p.env)
     tap.done()
 
 
