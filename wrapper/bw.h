@@ -9,7 +9,7 @@
  * was started in a slot folder; the other side in every other case.
  *
  * There is one job a process, as in BOINC itself, so the functions take no
- * handle. They belong to the main thread: no other thread may call them.
+ * handle. They belong to the main thread: no other thread may call them, but for bw_listen.
  *
  * The rules of the loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
@@ -93,6 +93,10 @@ void bw_checkpoint_failed(void);
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
+/* For another thread, while the main thread is in a library's call that lasts, such as translating a
+ * kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr; what is on
+ * disk stays as it is. Else whether the task is suspended. */
+bool bw_listen(void);
 /* Why bw_poll answered BW_QUIT or BW_ABORT, in plain words ("the client asked
  * to quit", "the client is gone", "interrupted by signal 2"); "" before. */
 const char *bw_why(void);

@@ -144,29 +144,25 @@ void boinc_side_checkpoint_failed(void)
     boinc_end_critical_section();
 }
 
-bw_request boinc_side_poll(const char **why)
+bw_request boinc_side_asked(const char **why, bool *suspended)
 {
-    for (;;) {
-        BOINC_STATUS status;
-        memset(&status, 0, sizeof status);
-        boinc_get_status(&status);
-        if (status.abort_request) {
-            *why = "the client aborted the task";
-            return BW_ABORT;
-        }
-        if (status.quit_request) {
-            *why = "the client asked to quit";
-            return BW_QUIT;
-        }
-        if (status.no_heartbeat) {
-            *why = "the client is gone";
-            return BW_QUIT;
-        }
-        // A signal ends the wait too: bw_poll answers it.
-        if (!status.suspended || bw_signal_caught())
-            return BW_GO_ON;
-        boinc_sleep(0.1);
+    BOINC_STATUS status;
+    memset(&status, 0, sizeof status);
+    boinc_get_status(&status);
+    *suspended = status.suspended != 0;
+    if (status.abort_request) {
+        *why = "the client aborted the task";
+        return BW_ABORT;
     }
+    if (status.quit_request) {
+        *why = "the client asked to quit";
+        return BW_QUIT;
+    }
+    if (status.no_heartbeat) {
+        *why = "the client is gone";
+        return BW_QUIT;
+    }
+    return BW_GO_ON;
 }
 
 void boinc_side_exit_on_request(bw_request request)
@@ -225,7 +221,7 @@ const bw_side boinc_side = {
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,
     boinc_side_checkpoint_failed,
-    boinc_side_poll,
+    boinc_side_asked,
     boinc_side_exit_on_request,
     boinc_side_temporary_exit,
     boinc_side_leave_now,

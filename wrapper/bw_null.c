@@ -55,10 +55,11 @@ static void null_restart_clock(void)
     null.last_checkpoint = tc_seconds();
 }
 
-static bw_request null_poll(const char **why)
+static bw_request null_asked(const char **why, bool *suspended)
 {
     (void)why;
-    return BW_GO_ON;           /* bw_poll looks at the signals */
+    *suspended = false;
+    return BW_GO_ON;           /* bw.c looks at the signals */
 }
 
 static void leave(int code)
@@ -104,7 +105,7 @@ const bw_side bw_null_side = {
     .time_to_checkpoint = null_time_to_checkpoint,
     .checkpoint_completed = null_restart_clock,
     .checkpoint_failed = null_restart_clock,
-    .poll = null_poll,
+    .asked = null_asked,
     .exit_on_request = null_exit_on_request,
     .temporary_exit = null_temporary_exit,
     .leave_now = null_leave_now,
