@@ -67,6 +67,11 @@ void bw_get_gpu(bw_gpu *gpu)
     side->get_gpu(gpu);
 }
 
+void bw_get_task(bw_task *task)
+{
+    side->get_task(task);
+}
+
 void bw_fraction_done(double fraction)
 {
     side->fraction_done(fraction);

@@ -56,6 +56,13 @@ typedef struct bw_gpu {
     int device_number;         /* the client's device number; -1 unknown */
 } bw_gpu;
 
+/* Whose task it is. */
+typedef struct bw_task {
+    char version[16];          /* of the application in the project, "1.01"; "" without a client */
+    char client[24];           /* the client's, "7.20.5" */
+    double seconds_before;     /* that the task has run before this start, as the client counts; 0: none */
+} bw_task;
+
 typedef enum bw_request {
     BW_GO_ON = 0,
     BW_QUIT,                   /* leave now; state is on disk or goes there first */
@@ -77,6 +84,9 @@ tc_status bw_resolve(const char *logical, char **path, tc_err *err);
 int bw_ncpus(void);
 /* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
+
+/* The task; without a client "", "", 0. */
+void bw_get_task(bw_task *task);
 
 /* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);

@@ -117,6 +117,16 @@ void boinc_side_get_gpu(bw_gpu *gpu)
     gpu->device_number = data.gpu_device_num;
 }
 
+void boinc_side_get_task(bw_task *task)
+{
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    memset(task, 0, sizeof *task);
+    snprintf(task->version, sizeof task->version, "%d.%02d", data.app_version / 100, data.app_version % 100);
+    snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version, data.release);
+    task->seconds_before = data.starting_elapsed_time;
+}
+
 void boinc_side_fraction_done(double fraction)
 {
     boinc_fraction_done(fraction);
@@ -217,6 +227,7 @@ const bw_side boinc_side = {
     boinc_side_resolve,
     boinc_side_ncpus,
     boinc_side_get_gpu,
+    boinc_side_get_task,
     boinc_side_fraction_done,
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,

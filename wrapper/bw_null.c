@@ -40,6 +40,11 @@ static void null_get_gpu(bw_gpu *gpu)
     *gpu = (bw_gpu){ .opencl_index = -1, .device_number = -1 };
 }
 
+static void null_get_task(bw_task *task)
+{
+    *task = (bw_task){ .seconds_before = 0 };
+}
+
 static void null_fraction_done(double fraction)
 {
     (void)fraction;
@@ -101,6 +106,7 @@ const bw_side bw_null_side = {
     .resolve = null_resolve,
     .ncpus = null_ncpus,
     .get_gpu = null_get_gpu,
+    .get_task = null_get_task,
     .fraction_done = null_fraction_done,
     .time_to_checkpoint = null_time_to_checkpoint,
     .checkpoint_completed = null_restart_clock,
