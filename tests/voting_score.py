@@ -225,12 +225,17 @@ def table():
     print("  3D %.3f (sigma %g, apart %d)" % best_log(volume, truth3, tolerance3, (2, 2.5, 3, 3.5, 4), (2, 3, 4)))
 
 
-if "--table" in sys.argv[1:]:
-    table()
-else:
+def main():
+    if "--table" in sys.argv[1:]:
+        table()
+        return
     real_2d()
     real_3d()
     two_circles()
     geometry()
     exported()
     tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -83,6 +83,8 @@ typedef struct an_survey {
 } an_survey;
 
 typedef struct an_selftest an_selftest;
+struct an_pictures;
+struct an_suggestion;
 
 typedef struct an_analysis {
     const char *name;
@@ -135,6 +137,9 @@ typedef struct an_analysis {
      * TC_NO_MATCH: they hardly can, which only computing the item again can tell. NULL:
      * nothing is looked at. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
+    /* Parameters that pictures suggest, beside those that are given (suggest.h). `out` is empty, with an
+     * object of parameters; an_suggestion_free also after a failure. NULL: none. */
+    tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
     bool takes_labels;         /* its items have label pictures; those of others have none */
     bool one_kind;             /* a job has images or stacks, not both: rows differ in length */

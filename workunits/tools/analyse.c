@@ -25,6 +25,8 @@ const char wu_analyse_help[] =
     "  --sweep KEY=A,B,...  once or twice: try each value of a parameter (all pairs of values),\n"
     "                       each into a folder within DIR; the page shows what each found in\n"
     "                       the same picture, side by side\n"
+    "  --suggest            parameters that are not given are taken from a look at the pictures, of\n"
+    "                       cellcount and voting; the page shows why\n"
     "  --tiff, --geojson    as texcell-wu export has them\n"
     "  -o, --output DIR     the folder to write into\n"
     "\n"
@@ -89,7 +91,9 @@ static void free_into(wu_pack_into *into)
     free(into->unit);
 }
 
-static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, wu_export_also also, tc_err *err)
+/* suggestion: NULL: there is none. */
+static tc_status write_page(const char *folder, const wu_variant *variants, size_t n, wu_export_also also,
+                            const an_suggestion *suggestion, tc_err *err)
 {
     char *const page = wu_path_in(folder, "report", ".html");
     tc_status status = TC_OK;
@@ -98,7 +102,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     if (n == 1)
         status = wu_export_write(variants->result, variants->unit, folder, also, err);
     if (status == TC_OK)
-        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS, err)
+        status = n == 1 ? wu_report_write(variants->result, variants->unit, page, WU_REPORT_ITEMS, suggestion, err)
                         : wu_report_sweep(variants, n, page, err);
     if (status == TC_OK)
         printf("%s\n", page);
@@ -120,6 +124,7 @@ typedef struct sweep {
 typedef struct analyse_options {
     run_words run;
     wu_export_also also;
+    bool suggest;
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
 } analyse_options;
@@ -197,7 +202,8 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
 {
     char within[64], *params[MAX_SWEEPS] = { NULL };
     char **const words = calloc((size_t)argc + MAX_SWEEPS + 1, sizeof *words);
-    wu_pack_into into = { .options = options, .within = within };
+    an_suggestion suggestion = { .parameters = NULL };
+    wu_pack_into into = { .options = options, .within = within, .suggestion = o->suggest ? &suggestion : NULL };
     tc_status status = words == NULL ? tc_no_memory(err, "a sweep") : TC_OK;
     int n = 1;
     for (size_t i = 0; status == TC_OK && i < o->n_sweeps; i++) {
@@ -223,6 +229,7 @@ static tc_status compute_variant(const analyse_options *o, const tc_option *opti
             *folder = strdup(into.folder);
     }
     free_into(&into);
+    an_suggestion_free(&suggestion);
     for (size_t i = 0; i < MAX_SWEEPS; i++)
         free(params[i]);
     free(words);
@@ -242,7 +249,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     for (size_t k = 0; status == TC_OK && k < n; k++)
         status = compute_variant(o, options, argc, argv, k, &folder, &variants[k], err);
     if (status == TC_OK)
-        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, o->also, err);
+        status = folder == NULL ? tc_no_memory(err, "a sweep") : write_page(folder, variants, n, o->also, NULL, err);
     for (size_t k = 0; k < n; k++) {
         free(variants[k].name);
         free(variants[k].unit);
@@ -257,11 +264,13 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 
 static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc, char **argv, tc_err *err)
 {
-    wu_pack_into into = { .options = options };
+    an_suggestion suggestion = { .parameters = NULL };
+    wu_pack_into into = { .options = options, .suggestion = o->suggest ? &suggestion : NULL };
     char *result = NULL;
     tc_status status = compute(&o->run, argc, argv, &into, &result, err);
     if (status == TC_OK)
-        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also, err);
+        status = write_page(into.folder, &(wu_variant){ .unit = into.unit, .result = result }, 1, o->also, into.suggestion, err);
+    an_suggestion_free(&suggestion);
     free(result);
     free_into(&into);
     return status;
@@ -275,6 +284,7 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
         { "device", 0, TC_TEXT, .to = &o.run.device },
         { "threads", 0, TC_TEXT, .to = &o.run.threads },
         { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+        { "suggest", 0, TC_FLAG, .to = &o.suggest },
         { "tiff", 0, TC_FLAG, .to = &o.also.tiff },
         { "geojson", 0, TC_FLAG, .to = &o.also.geojson },
         { .name = NULL }

@@ -18,6 +18,7 @@
 #include "workunits/tools/labels.h"
 #include "workunits/tools/micrometres.h"
 #include "workunits/tools/pack_about.h"
+#include "workunits/tools/suggest.h"
 #include "workunits/tools/tools.h"
 #include "workunits/tools/unit.h"
 
@@ -548,7 +549,8 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && into != NULL)
         status = go_into(into, analysis, &o, err);
     const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
-    if (status == TC_OK && !measured)
+    const bool suggested = into != NULL && into->suggestion != NULL;
+    if (status == TC_OK && !measured && !suggested)
         status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     sources.max_pixels = o.max_pixels;
     sources.want = (wu_picture_want){ .channel = colour.channel, .scaled = o.scale[1] > o.scale[0], .lo = o.scale[0], .hi = o.scale[1] };
@@ -560,10 +562,12 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_use_about(&sources, o.spacing, err);
     if (status == TC_OK && measured)
         status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
-    if (status == TC_OK && measured)
-        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
+    if (status == TC_OK && suggested)
+        status = wu_suggest(analysis, &sources, o.parameters, into->suggestion, err);
+    if (status == TC_OK && (measured || suggested))
+        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);
     check = (pixel_check){ .analysis = analysis, .params = params };

@@ -153,6 +153,8 @@ static tc_status put_page(wu_report *r, tc_err *err)
     for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
         if (!r->tables->tables[i].has_item)
             status = wu_report_table(r, &r->tables->tables[i], err);
+    if (status == TC_OK && r->suggestion != NULL)
+        status = wu_suggest_put(r->suggestion, page, err);
     if (status == TC_OK)
         status = put_items(r, err);
     for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
@@ -208,13 +210,15 @@ static void close_report(wu_report *r)
     free(r->file);
 }
 
-tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items, tc_err *err)
+tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items,
+                          const an_suggestion *suggestion, tc_err *err)
 {
     wu_report r;
     wu_page page;
     tc_status status = open_report(&r, result, images, items, err);
     if (status == TC_OK) {
         r.page = &page;
+        r.suggestion = suggestion;
         status = wu_page_open(output, result, &page, err);
         if (status == TC_OK)
             status = put_page(&r, err);
@@ -302,7 +306,7 @@ tc_status wu_report_verb(int argc, char **argv, tc_err *err)
     report_options o = { .items = WU_REPORT_ITEMS };
     tc_status status = parse_options(argc, argv, &o, err);
     if (status == TC_OK)
-        status = wu_report_write(o.result, o.images, o.output, o.items, err);
+        status = wu_report_write(o.result, o.images, o.output, o.items, NULL, err);
     if (status == TC_OK)
         printf("%s\n", o.output);
     return status;

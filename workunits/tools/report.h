@@ -8,6 +8,7 @@
 #include "workunits/format/result_file.h"
 #include "workunits/tools/export.h"
 #include "workunits/tools/page.h"
+#include "workunits/tools/suggest.h"
 
 enum {
     WU_REPORT_ITEMS = 200,     /* that are shown, unless told otherwise */
@@ -23,6 +24,7 @@ typedef struct wu_report {
     size_t n_items;            /* that are shown */
     size_t n_variants;         /* reports on the page, whose pictures share the room */
     wu_points *points;         /* [tables->n] */
+    const an_suggestion *suggestion;   /* that the parameters came from, or NULL; not owned */
 } wu_report;
 
 /* An item's pictures with what was found on them: for an image one figure, for a stack its
@@ -30,8 +32,9 @@ typedef struct wu_report {
  * Nothing where nothing is known of its looks. */
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Writes the page; images may be NULL; pictures of up to `items` items. */
-tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items, tc_err *err);
+/* Writes the page; images and suggestion may be NULL; pictures of up to `items` items. */
+tc_status wu_report_write(const char *result, const char *images, const char *output, uint64_t items,
+                          const an_suggestion *suggestion, tc_err *err);
 
 /* A table: histograms of its first columns, and its first rows. */
 tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);

@@ -109,6 +109,7 @@ const an_analysis an_cellcount = {
     .expect = cc_expect,
     .check_result = cc_check_result,
     .check_pixels = cc_check_pixels,
+    .suggest = cc_suggest,
     .cpu = &cc_cpu,
     .selftests = selftests
 };

@@ -1,0 +1,162 @@
+#include "workunits/tools/suggest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/os.h"
+#include "workunits/format/json_text.h"
+#include "workunits/tools/pages.h"
+#include "workunits/tools/tools.h"
+
+/* --- pictures to look at ----------------------------------------------------------------------- */
+
+enum { MOST_SIDE = 512 };      /* of what is looked at: the middle of larger pictures */
+
+/* The middle of a page as greys. */
+static tc_status take_middle(const void *page, const wu_picture_info *info, wu_item *item, wu_pixels *out, tc_err *err)
+{
+    const uint32_t nx = info->nx < MOST_SIDE ? info->nx : MOST_SIDE, ny = info->ny < MOST_SIDE ? info->ny : MOST_SIDE;
+    const uint32_t x0 = (info->nx - nx) / 2, y0 = (info->ny - ny) / 2;
+    const size_t n = (size_t)nx * ny;
+    *out = (wu_pixels){ .nx = nx, .ny = ny, .nz = 1, .bits = info->bits };
+    *item = (wu_item){ .name = item->name, .nx = nx, .ny = ny, .nz = 1, .n_images = 1, .bits = info->bits, .channels = 1, .spacing = { 1, 1, 1 } };
+    if (info->bits == 16)
+        out->u16 = malloc(n * sizeof *out->u16);
+    else
+        out->u8 = malloc(n);
+    if (out->u16 == NULL && out->u8 == NULL)
+        return tc_no_memory(err, "a picture");
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = ((size_t)y0 + i / nx) * info->nx + x0 + i % nx;
+        const uint8_t *const bytes = page;
+        if (info->bits == 16)
+            out->u16[i] = ((const uint16_t *)page)[at];
+        else
+            out->u8[i] = info->channels == 3 ? (uint8_t)((bytes[3 * at] + bytes[3 * at + 1] + bytes[3 * at + 2]) / 3) : bytes[at];
+    }
+    return TC_OK;
+}
+
+/* The item's only page, or the middle one. */
+static tc_status look_at(wu_source *source, wu_item *item, wu_pixels *out, tc_err *err)
+{
+    wu_page_reader reader = { .item = source, .kind = WU_KIND_IMAGE, .quiet = true };
+    wu_page_buffer buffer = { 0 };
+    wu_picture_info info;
+    tc_status status = TC_OK;
+    for (uint32_t z = 0; status == TC_OK && z <= source->pages.info.nz / 2; z++)
+        status = wu_page_next(&reader, &buffer, &info, err);
+    wu_page_reader_close(&reader);
+    item->name = source->name;
+    if (status == TC_OK)
+        status = take_middle(buffer.data, &info, item, out, err);
+    free(buffer.data);
+    return status;
+}
+
+static tc_status choose_pictures(wu_sources *sources, an_pictures *out, tc_err *err)
+{
+    tc_status status = TC_OK;
+    const size_t n = sources->n < AN_MAX_PICTURES ? sources->n : AN_MAX_PICTURES;
+    *out = (an_pictures){ .n = 0, .unit = 1, .threads = os_processors() };
+    for (size_t k = 0; status == TC_OK && k < n; k++) {
+        wu_source *const source = &sources->items[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
+        if (source->fault != NULL)
+            continue;
+        status = look_at(source, &out->items[out->n], &out->pixels[out->n], err);
+        out->n++;
+        out->of_stacks = out->of_stacks || source->is_stack;
+        out->unit = source->is_stack && source->um[2] > 0 ? source->um[2] : 1;
+    }
+    if (status == TC_OK && out->n == 0)
+        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
+    return status;
+}
+
+/* --- what they suggest --------------------------------------------------------------------------- */
+
+/* "--param radius=15 --param polarity=dark", as pack takes it. */
+static tc_status tell(const an_suggestion *s, tc_err *err)
+{
+    char words[500] = "";
+    const char *key;
+    json_t *value;
+    json_object_foreach(s->parameters, key, value) {
+        const size_t n = strlen(words);
+        char *const text = json_is_string(value) ? strdup(json_string_value(value))
+                         : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT);
+        if (text == NULL)
+            return tc_no_memory(err, "a suggestion");
+        snprintf(words + n, sizeof words - n, " --param %s=%s", key, text);
+        free(text);
+    }
+    wu_note("suggested by the pictures:%s", words[0] != '\0' ? words : " nothing that was not given");
+    return TC_OK;
+}
+
+tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters, an_suggestion *out, tc_err *err)
+{
+    an_pictures pictures = { .n = 0 };
+    *out = (an_suggestion){ .parameters = json_object() };
+    if (out->parameters == NULL)
+        return tc_no_memory(err, "a suggestion");
+    if (analysis->suggest == NULL)
+        return tc_fail(err, TC_USAGE, "analyse: --suggest: pictures suggest nothing to %s; cellcount and voting have suggestions",
+                       analysis->name);
+    tc_status status = choose_pictures(sources, &pictures, err);
+    if (status == TC_OK)
+        status = analysis->suggest(&pictures, parameters, out, err);
+    if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
+        status = tc_no_memory(err, "parameters");
+    if (status == TC_OK)
+        status = tell(out, err);
+    for (size_t i = 0; i < pictures.n; i++)
+        wu_pixels_free(&pictures.pixels[i]);
+    return status;
+}
+
+/* --- on the page ------------------------------------------------------------------------------------ */
+
+enum { WIDTH = 320, HEIGHT = 120 };
+
+static void put_curve(wu_page *page, const an_curve *c)
+{
+    double most = 0;
+    const double first = c->x[0], last = c->x[c->n - 1], wide = last > first ? last - first : 1;
+    for (size_t i = 0; i < c->n; i++)
+        most = c->y[i] > most ? c->y[i] : most;
+    wu_page_put(page, "<figure class=curve><figcaption>");
+    wu_page_text(page, c->title);
+    wu_page_put(page, "</figcaption><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none role=img aria-label=curve>", WIDTH, HEIGHT);
+    if (!c->bars)
+        wu_page_put(page, "<path class=line d=\"M");
+    for (size_t i = 0; i < c->n; i++) {
+        const double x = (c->x[i] - first) / wide * WIDTH, y = most > 0 ? c->y[i] / most * (HEIGHT - 4) : 0, bar = (double)WIDTH / (double)c->n;
+        if (c->bars)
+            wu_page_put(page, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", (double)i * bar, HEIGHT - y, bar * 0.9, y);
+        else
+            wu_page_put(page, "%s%.1f %.1f", i > 0 ? "L" : "", x, HEIGHT - y);
+    }
+    if (!c->bars)
+        wu_page_put(page, "\"/>");
+    wu_page_put(page, "<path class=mark d=\"M%.1f 0v%d\"/></svg><div class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
+                (c->mark - first) / wide * WIDTH, HEIGHT, first, c->x_name, last);
+}
+
+tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
+{
+    char *const text = wu_json_text(s->parameters, WU_JSON_LAYOUT);
+    if (text == NULL)
+        return tc_no_memory(err, page->path);
+    wu_page_put(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
+    wu_page_text(page, s->why);
+    wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and try values around these with "
+                      "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
+    wu_page_text(page, text);
+    wu_page_put(page, "</pre>\n<div class=curves>\n");
+    for (size_t i = 0; i < s->n_curves; i++)
+        put_curve(page, &s->curves[i]);
+    wu_page_put(page, "</div>\n</section>\n");
+    free(text);
+    return TC_OK;
+}
