@@ -42,6 +42,7 @@ typedef struct ocl_info {
     bool local_is_global;      /* local memory is no faster than global (CPUs) */
     size_t max_group;          /* work-items of a group: in all, and along x */
     cl_device_fp_config single_fp;
+    bool doubles;              /* has double precision, which in OpenCL is always IEEE 754's */
     char refusal[160];         /* why it cannot be used; "" if it can */
 } ocl_info;
 

@@ -1,7 +1,7 @@
 /*
- * The OpenCL backend of objects. The device takes the texture of all objects but large ones, for whose counts
- * its table of logarithms ends; finding and measuring objects, and features from a matrix' sums, are left to
- * the CPU's backend, whose worker this one contains.
+ * The OpenCL backend of objects. The device takes the texture of all objects but large ones, for whose
+ * sums 64 bits are too few; finding and measuring objects is left to the CPU's backend, whose worker this one
+ * contains.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 
 extern const ocl_source ocl_source_objects;
 
-enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, BUFFERS };
-enum { K_QUANTISE, K_MATRICES, KERNELS };
+enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVERAGES, BUFFERS };
+enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum { GROUP = 128, LANES = 32,
-       LARGE = TC_LOGS / 2,            /* an entry of the matrix may be twice as many */
+       LARGE = 1 << 15,                /* a matrix of all 13 directions has fewer than 2^20 pairs: cooc_core.h */
        LOCAL_BYTES = 16384,            /* that counts may take of local memory */
        SUM_BYTES = 32 << 20, COUNT_BYTES = 64 << 20 };
 
@@ -30,7 +30,8 @@ typedef struct cl_worker {
     uint32_t directions, matrices;     /* of an object: matrices of one distance */
     size_t words;              /* of a matrix' sums */
     uint64_t most;             /* objects at a time */
-    uint32_t *ends, *sums;     /* [most][2], [most][matrices][words] */
+    uint32_t *ends;            /* [most][2] */
+    double *features;          /* [most][n_features] */
     ocl_pace pace;             /* in pixels times directions */
 } cl_worker;
 
@@ -41,66 +42,50 @@ static void free_parts(void *worker)
     if (w->host != NULL)
         obj_cpu.close(&w->host);
     free(w->ends);
-    free(w->sums);
-}
-
-/* log2 in 2^-80, as two words of 64 bits each. */
-static tc_status put_logs(cl_worker *w, tc_err *err)
-{
-    tc_logs logs;
-    tc_status st = tc_logs_init(&logs, err);
-    uint64_t *const halves = malloc((size_t)2 * TC_LOGS * sizeof *halves);
-
-    if (st == TC_OK && halves == NULL)
-        st = tc_no_memory(err, "the table of logarithms");
-    for (size_t i = 0; st == TC_OK && i < TC_LOGS; i++) {
-        halves[2 * i] = (uint64_t)logs.table[i];
-        halves[2 * i + 1] = (uint64_t)(logs.table[i] >> 64);
-    }
-    if (st == TC_OK)
-        st = ocl_put(&w->ocl, LOGS, 0, halves, (size_t)2 * TC_LOGS * sizeof *halves, err);
-    free(halves);
-    tc_logs_free(&logs);
-    return st;
+    free(w->features);
 }
 
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
-    static const char *const names[KERNELS] = { "obj_quantise", "obj_matrices" };
+    static const char *const names[KERNELS] = { "obj_quantise", "obj_matrices", "obj_features", "obj_average" };
     const an_work *const work = w->ocl.work;
+    const obj_params *const p = w->params;
     const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    const uint64_t cells = 4 * (uint64_t)w->params->levels * (uint64_t)w->params->levels;
+    const int bits = obj_bits(p);
+    const uint64_t cells = (uint64_t)4 << 2 * bits;
     uint64_t most;
 
+    if (!w->ocl.device->info.doubles)
+        return tc_fail(err, TC_TOO_LARGE, "%s has no double precision, which the texture of objects needs",
+                       w->ocl.device->info.name);
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
-    w->matrices = w->params->merge ? 1 : w->directions;
-    w->words = OBJ_W_MARGINAL + 4 * (size_t)w->params->levels;
+    w->matrices = p->merge ? 1 : w->directions;
+    w->words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
     w->global_counts = cells > LOCAL_BYTES;
     most = SUM_BYTES / (4 * w->words * w->matrices);
     if (w->global_counts && COUNT_BYTES / (cells * w->matrices) < most)
         most = COUNT_BYTES / (cells * w->matrices);
     w->most = most < work->item->n_objects ? most : work->item->n_objects;
     w->ends = malloc(w->most * 2 * sizeof *w->ends);
-    w->sums = malloc(w->most * w->matrices * w->words * sizeof *w->sums);
-    if (w->ends == NULL || w->sums == NULL)
+    w->features = malloc(w->most * p->n_features * sizeof *w->features);
+    if (w->ends == NULL || w->features == NULL)
         return tc_no_memory(err, "objects");
     const ocl_need needs[] = {
         { GREY, pixels * (work->pixels->bits / 8), "the pixels", ocl_pixels_from(work->pixels, 0) },
         { LABELS, pixels * 4, "the labels", work->pixels->labels },
         { LEVEL, pixels, "the grey levels", NULL },
         { ENDS, w->most * 2 * sizeof *w->ends, "the ranges", NULL },
-        { LOGS, (uint64_t)TC_LOGS * 16, "the table of logarithms", NULL },
         { COUNTS, w->global_counts ? w->most * w->matrices * cells : 4, "the matrices", NULL },
-        { SUMS, w->most * w->matrices * w->words * 4, "the sums", NULL }
+        { SUMS, w->most * w->matrices * w->words * 4, "the sums", NULL },
+        { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
+        { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
-    tc_status st = ocl_build(&w->ocl, &ocl_source_objects, false, names, KERNELS, err,
-                             "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d%s", w->group,
-                             w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
-                             (int)w->params->levels, w->global_counts ? " -DGLOBAL_COUNTS" : "");
+    const tc_status st = ocl_build(&w->ocl, &ocl_source_objects, false, names, KERNELS, err,
+                                   "-DGROUP=%zu -DLANES=%zu -DPIXEL=%s -DLEVELS=%d -DBITS=%d -DFEATURES=%#x%s", w->group,
+                                   w->group < LANES ? w->group : LANES, work->pixels->bits == 8 ? "uchar" : "ushort",
+                                   (int)p->levels, bits, (unsigned)p->features, w->global_counts ? " -DGLOBAL_COUNTS" : "");
 
-    if (st == TC_OK)
-        st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
-    return st == TC_OK ? put_logs(w, err) : st;
+    return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err) : st;
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
@@ -117,77 +102,76 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return st == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0 ? open_device(w, err) : st;
 }
 
-/* The runs, once they are known. */
+/* What is known once the objects are found. */
 static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
 {
     const uint64_t runs = index->start[index->n];
+    const tc_logs *const logs = &index->o->logs;
     const ocl_need needs[] = {
         { RUNS, (runs > 0 ? runs : 1) * sizeof *index->runs, "the runs", runs > 0 ? index->runs : NULL },
-        { START, ((uint64_t)index->n + 1) * sizeof *index->start, "the objects", index->start }
+        { START, ((uint64_t)index->n + 1) * sizeof *index->start, "the objects", index->start },
+        { LOGS, logs->n * sizeof *logs->k_log2_k, "the table of logarithms", logs->k_log2_k }
     };
-    const tc_status st = ocl_make_buffers(&w->ocl, needs, 2, err);
+    const tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 
     w->indexed = st == TC_OK;
     return st;
 }
 
-static void take_sums(void *user, size_t matrix, cooc_sums *out)
+static tc_status quantise(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n, tc_err *err)
 {
-    const cl_worker *const w = user;
-    const uint32_t *const words = w->sums + matrix * w->words, *at = words + OBJ_W_MARGINAL;
-    const size_t levels = (size_t)w->params->levels;
-    unsigned __int128 k_log_k = 0;
-
-    for (int i = 4; i-- > 0;)
-        k_log_k = k_log_k << 32 | words[OBJ_W_K_LOG_K + i];
-    out->pairs = words[OBJ_W_PAIRS];
-    out->most = words[OBJ_W_MOST];
-    out->squares = words[OBJ_W_SQUARES] | (uint64_t)words[OBJ_W_SQUARES + 1] << 32;
-    out->k_log_k = k_log_k;
-    memcpy(out->marginal, at, levels * sizeof *at);
-    memcpy(out->sum, at + levels, 2 * levels * sizeof *at);
-    memcpy(out->difference, at + 3 * levels, levels * sizeof *at);
-}
-
-static tc_status quantise(cl_worker *w, void *state, uint64_t first, uint64_t n, tc_err *err)
-{
-    const wu_item *const item = w->ocl.work->item;
-    obj_item o;
-    uint64_t next;
-
-    o = *obj_host_index(w->host, &next)->o;
     for (uint64_t i = 0; i < n; i++) {
-        const obj_row *const row = obj_row_of(w->params, item, state, first + i);
+        const obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
 
         w->ends[2 * i] = row->lo;
         w->ends[2 * i + 1] = row->hi;
-        obj_range_of(&o, &w->ends[2 * i], &w->ends[2 * i + 1]);
+        obj_range_of(o, &w->ends[2 * i], &w->ends[2 * i + 1]);
     }
     const tc_status st = ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err);
 
     if (st != TC_OK)
         return st;
     return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err, OCL_HELD(w, GREY), OCL_HELD(w, RUNS),
-                     OCL_HELD(w, START), OCL_HELD(w, ENDS), OCL_HELD(w, LEVEL), OCL_UINT(item->nx), OCL_UINT(item->ny),
+                     OCL_HELD(w, START), OCL_HELD(w, ENDS), OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
                      OCL_UINT(first));
 }
 
-static tc_status textures(cl_worker *w, void *state, uint64_t first, uint64_t n, uint64_t pace, tc_err *err)
+static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first, uint64_t n, size_t distance, tc_err *err)
 {
-    const wu_item *const item = w->ocl.work->item;
-    const size_t matrices = n * w->matrices;
-    tc_status st = quantise(w, state, first, n, err);
+    const wu_item *const item = o->item;
+    const size_t matrices = n * w->matrices, averages = n * w->params->n_features;
+    tc_status st;
+
+    st = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
+                   OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
+                   OCL_HELD(w, COUNTS), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny), OCL_INT(item->nz),
+                   OCL_UINT(first), OCL_INT(w->params->distances[distance]), OCL_UINT(w->directions),
+                   OCL_UINT(w->params->merge));
+    if (st == TC_OK)
+        st = OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err, OCL_HELD(w, SUMS), OCL_HELD(w, LOGS),
+                       OCL_UINT(o->logs.n), OCL_UINT(matrices), OCL_HELD(w, FEATURES));
+    if (st == TC_OK)
+        st = OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err, OCL_HELD(w, FEATURES),
+                       OCL_UINT(w->matrices), OCL_UINT(averages), OCL_HELD(w, AVERAGES));
+    return st;
+}
+
+static tc_status textures(cl_worker *w, const obj_item *o, void *state, uint64_t first, uint64_t n, uint64_t pace, tc_err *err)
+{
+    const size_t features = w->params->n_features;
+    tc_status st = quantise(w, o, state, first, n, err);
 
     for (size_t d = 0; st == TC_OK && d < w->params->n_distances; d++) {
-        st = OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
-                       OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS), OCL_HELD(w, COUNTS),
-                       OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny), OCL_INT(item->nz), OCL_UINT(first),
-                       OCL_INT(w->params->distances[d]), OCL_UINT(w->directions), OCL_UINT(w->params->merge));
+        st = queue_distance(w, o, first, n, d, err);
         st = ocl_end_launch(&w->ocl, st, &w->pace, pace, err);
         if (st == TC_OK)
-            st = ocl_get(&w->ocl, SUMS, 0, w->sums, matrices * w->words * sizeof *w->sums, err);
-        if (st == TC_OK)
-            obj_host_texture(w->host, n, d, take_sums, w);
+            st = ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
+        for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+            obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
+
+            if (obj_is_kept(w->params, row))
+                memcpy(row->words + o->texture_at + d * features, w->features + i * features, features * sizeof *w->features);
+        }
     }
     return st;
 }
@@ -211,11 +195,11 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     for (uint64_t i = 0; i < n; i++)
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
-    st = textures(w, state, first, n, pixels * w->directions, err);
+    st = textures(w, index->o, state, first, n, pixels * w->directions, err);
     if (st == TC_OK)
         return obj_host_done(w->host, n, portions_done);
     /* The state is as it was before the step. */
-    memset(obj_row_of(w->params, w->ocl.work->item, state, first), 0, n * obj_row_bytes(w->params, w->ocl.work->item));
+    memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
     return st;
 }
 

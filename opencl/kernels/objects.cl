@@ -1,19 +1,24 @@
 /*
  * The texture of small objects on a device. A work-group takes a matrix: of an object in one direction, or
- * (merged) in all. An object's pixels are runs: z, y, x0, x1 in 16 bits each, from the upper ones down; start[i]
- * is the first run of object i.
+ * (merged) in all; then a work-item takes its features. An object's pixels are runs: z, y, x0, x1 in 16 bits each, from
+ * the upper ones down; start[i] is the first run of object i.
  *
- * LEVELS: of grey; GROUP: work-items of a group, LANES of which take a run. Counts of pairs [LEVELS][LEVELS]
- * are in local memory, or, where they are too many, with GLOBAL_COUNTS in global memory.
+ * LEVELS: of grey, as numbers of BITS bits; GROUP: work-items of a group, LANES of which take a run; FEATURES: the set
+ * that is wanted. Counts of pairs [2^BITS][2^BITS] are in local memory, or, where they are too many, with GLOBAL_COUNTS in
+ * global memory.
  */
-//! check: -DGROUP=64 -DLANES=16 -DPIXEL=uchar -DLEVELS=32
-//! check: -DGROUP=128 -DLANES=32 -DPIXEL=ushort -DLEVELS=256 -DGLOBAL_COUNTS
+//! check: -DGROUP=64 -DLANES=16 -DPIXEL=uchar -DLEVELS=30 -DBITS=5 -DFEATURES=0x1fff
+//! check: -DGROUP=128 -DLANES=32 -DPIXEL=ushort -DLEVELS=256 -DBITS=8 -DFEATURES=0xffffff -DGLOBAL_COUNTS
 #ifndef GROUP
 #define GROUP 64
 #define LANES 16
 #define PIXEL uchar
 #define LEVELS 32
+#define BITS 5
+#define FEATURES 0xffffff
 #endif
+#pragma OPENCL FP_CONTRACT OFF
+#include "app/analysis/common/cooc_core.h"
 #include "app/analysis/objects/core.h"
 
 #ifdef GLOBAL_COUNTS
@@ -24,8 +29,9 @@
 #define COUNTS_FENCE CLK_LOCAL_MEM_FENCE
 #endif
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-#define CELLS (LEVELS * LEVELS)
+#define CELLS (1u << 2 * BITS)
 #define WORDS (OBJ_W_MARGINAL + 4 * LEVELS)
+#define NOT_A_NUMBER as_double(0x7ff8000000000000L)     /* C's NAN */
 
 #define RUN_Z(r) ((tc_i32)((r) >> 48))
 #define RUN_Y(r) ((tc_i32)((r) >> 32 & 0xffff))
@@ -38,14 +44,15 @@ __kernel GROUP_ATTRIBUTE void obj_quantise(__global const PIXEL *grey, __global 
                                            __global tc_u8 *level, tc_u32 nx, tc_u32 ny, tc_u32 first)
 {
     const tc_u32 object = get_group_id(0), lane = get_local_id(0) % LANES;
-    const tc_u32 lo = ends[2 * object], hi = ends[2 * object + 1], end = start[first + object + 1];
+    const tc_u32 end = start[first + object + 1];
+    const obj_spread spread = obj_spread_of(ends[2 * object], ends[2 * object + 1], LEVELS);
 
     for (tc_u32 i = start[first + object] + get_local_id(0) / LANES; i < end; i += GROUP / LANES) {
         const tc_u64 r = runs[i];
         const tc_u32 row = ((tc_u32)RUN_Z(r) * ny + (tc_u32)RUN_Y(r)) * nx;
 
         for (tc_u32 x = RUN_X0(r) + lane; x <= (tc_u32)RUN_X1(r); x += LANES)
-            level[row + x] = obj_level(grey[row + x], lo, hi, LEVELS);
+            level[row + x] = obj_level(grey[row + x], &spread);
     }
 }
 
@@ -66,33 +73,39 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
             continue;
         for (tc_i32 x = max(RUN_X0(r), -dx) + lane; x <= last; x += LANES)
             if (labels[there + x] == label)
-                atomic_inc(&count[obj_cell(level[row + x], level[there + x], LEVELS)]);
+                atomic_inc(&count[obj_cell(level[row + x], level[there + x], BITS)]);
     }
+}
+
+/* k log2(k), as tc_k_log2_k has it: of the first n_logs from a table. */
+static tc_u128 k_log2_k(__global const tc_u128 *logs, tc_u32 n_logs, tc_u64 k)
+{
+    return k < n_logs ? logs[k] : tc_wide_times(tc_log2_q80(k), k);
 }
 
 /* Sums of a work-item, added up over the group. */
 typedef struct obj_part {
-    tc_u64 squares, low, high;
+    tc_u64 squares;
+    tc_u128 cells;
     tc_u32 pairs, most;
 } obj_part;
 
-/* An entry of the matrix, twice off the diagonal: what host code (cooc_add) adds. */
-static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u64 *logs)
+/* An entry of the matrix, twice off the diagonal: as cooc_add has it. */
+static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs, tc_u32 n_logs)
 {
-    const tc_u64 entry = a == b ? 2 * k : k, times = a == b ? entry : 2 * entry;
-    const tc_u64 low = logs[2 * entry] * times;
+    const tc_u64 entry = a == b ? 2 * (tc_u64)k : k, times = a == b ? 1 : 2;
+    const tc_u128 log = k_log2_k(logs, n_logs, entry);
 
     p->pairs += k;
     p->most = max(p->most, (tc_u32)entry);
-    p->squares += times * entry;
-    p->low += low;
-    p->high += tc_mulhi(logs[2 * entry], times) + logs[2 * entry + 1] * times + (p->low < low ? 1 : 0);
+    p->squares += times * entry * entry;
+    p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
 
-/* logs: log2 in 2^-80, the low half first. counts: of each group, with GLOBAL_COUNTS. out: [groups][WORDS]. */
+/* logs: k log2 k in 2^-80. counts: of each group, with GLOBAL_COUNTS. out: [groups][WORDS]. */
 __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __global const tc_u8 *level,
                                            __global const tc_u64 *runs, __global const tc_u32 *start,
-                                           __global const tc_u64 *logs, __global tc_u32 *counts,
+                                           __global const tc_u128 *logs, tc_u32 n_logs, __global tc_u32 *counts,
                                            __global tc_u32 *out, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_u32 first,
                                            tc_i32 distance, tc_u32 directions, tc_u32 merge)
 {
@@ -100,9 +113,10 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __glob
     const tc_u32 nth = (tc_u32)get_group_id(0) / matrices, object = first + nth;
     __global tc_u32 *const to = out + get_group_id(0) * WORDS;
     __local tc_u32 histogram[4 * LEVELS];
-    __local tc_u64 squares[GROUP], low[GROUP], high[GROUP];
+    __local tc_u64 squares[GROUP];
+    __local tc_u128 cells[GROUP];
     __local tc_u32 pairs[GROUP], most[GROUP];
-    obj_part p = { 0, 0, 0, 0, 0 };
+    obj_part p = { 0, { 0, 0 }, 0, 0 };
 #ifdef GLOBAL_COUNTS
     __global tc_u32 *const count = counts + get_group_id(0) * CELLS;
 #else
@@ -119,28 +133,24 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __glob
                     obj_directions[d][0] * distance, obj_directions[d][1] * distance, obj_directions[d][2] * distance);
     barrier(CLK_LOCAL_MEM_FENCE | COUNTS_FENCE);
     for (tc_u32 i = item; i < CELLS; i += GROUP) {
-        const tc_u32 k = count[i], a = i / LEVELS, b = i - a * LEVELS;
+        const tc_u32 k = count[i], a = i >> BITS, b = i & ((1 << BITS) - 1);
 
         if (k == 0)
             continue;
-        add_cell(&p, a, b, k, logs);
+        add_cell(&p, a, b, k, logs, n_logs);
         atomic_add(&histogram[a], k);
         atomic_add(&histogram[b], k);
         atomic_add(&histogram[LEVELS + a + b], k);
         atomic_add(&histogram[3 * LEVELS + b - a], k);
     }
     squares[item] = p.squares;
-    low[item] = p.low;
-    high[item] = p.high;
+    cells[item] = p.cells;
     pairs[item] = p.pairs;
     most[item] = p.most;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 other = GROUP / 2; other > 0; other /= 2) {
         if (item < other) {
-            const tc_u64 sum = low[item] + low[item + other];
-
-            high[item] += high[item + other] + (sum < low[item] ? 1 : 0);
-            low[item] = sum;
+            cells[item] = tc_wide_add(cells[item], cells[item + other]);
             squares[item] += squares[item + other];
             pairs[item] += pairs[item + other];
             most[item] = max(most[item], most[item + other]);
@@ -154,9 +164,88 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(__global const tc_u32 *labels, __glob
         to[OBJ_W_MOST] = most[0];
         to[OBJ_W_SQUARES] = (tc_u32)squares[0];
         to[OBJ_W_SQUARES + 1] = (tc_u32)(squares[0] >> 32);
-        to[OBJ_W_K_LOG_K] = (tc_u32)low[0];
-        to[OBJ_W_K_LOG_K + 1] = (tc_u32)(low[0] >> 32);
-        to[OBJ_W_K_LOG_K + 2] = (tc_u32)high[0];
-        to[OBJ_W_K_LOG_K + 3] = (tc_u32)(high[0] >> 32);
+        to[OBJ_W_K_LOG_K] = (tc_u32)cells[0].lo;
+        to[OBJ_W_K_LOG_K + 1] = (tc_u32)(cells[0].lo >> 32);
+        to[OBJ_W_K_LOG_K + 2] = (tc_u32)cells[0].hi;
+        to[OBJ_W_K_LOG_K + 3] = (tc_u32)(cells[0].hi >> 32);
     }
+}
+
+static tc_u64 two_words(__global const tc_u32 *words)
+{
+    return words[0] | (tc_u64)words[1] << 32;
+}
+
+/* What the histograms of a + b, of |a - b| and of single levels tell, as cooc_features has it. */
+static void add_histograms(__global const tc_u32 *marginal, __global const tc_u128 *logs, tc_u32 n_logs, cooc_totals *t,
+                           cooc_weights *w)
+{
+    __global const tc_u32 *const sum = marginal + LEVELS, *const difference = marginal + 3 * LEVELS;
+    double mean;
+
+    for (tc_u32 k = 0; k < 2 * LEVELS - 1; k++) {
+        t->s1 += (tc_u64)k * sum[k];
+        t->s2 += (tc_u64)(k * k) * sum[k];
+        t->sums = tc_wide_add(t->sums, k_log2_k(logs, n_logs, sum[k]));
+    }
+    for (tc_u32 k = 0; k < LEVELS; k++) {
+        t->d1 += (tc_u64)k * difference[k];
+        t->d2 += (tc_u64)(k * k) * difference[k];
+        t->differences = tc_wide_add(t->differences, k_log2_k(logs, n_logs, difference[k]));
+        t->marginal = tc_wide_add(t->marginal, k_log2_k(logs, n_logs, marginal[k]));
+        cooc_difference(w, k, difference[k], LEVELS, FEATURES);
+    }
+    if ((FEATURES & (1 << COOC_CLUSTER_SHADE | 1 << COOC_CLUSTER_PROMINENCE)) == 0)
+        return;
+    mean = cooc_mean(t);
+    for (tc_u32 k = 0; k < 2 * LEVELS - 1; k++)
+        cooc_sum(w, k, sum[k], mean);
+}
+
+/* A work-item takes a matrix. out: [matrices][features that are wanted]; NaN where it has no pair. */
+__kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs, tc_u32 matrices,
+                           __global double *out)
+{
+    const tc_u32 matrix = (tc_u32)get_global_id(0);
+    __global const tc_u32 *const words = sums + (size_t)matrix * WORDS;
+    cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
+    cooc_weights w = { 0, 0, 0, 0, 0, 0, 0 };
+    double feature[COOC_FEATURES];
+
+    if (matrix >= matrices)
+        return;
+    out += (size_t)matrix * popcount((tc_u32)FEATURES);
+    t.pairs = words[OBJ_W_PAIRS];
+    if (t.pairs == 0) {
+        *out = NOT_A_NUMBER;
+        return;
+    }
+    t.most = words[OBJ_W_MOST];
+    t.squares = two_words(words + OBJ_W_SQUARES);
+    t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
+    add_histograms(words + OBJ_W_MARGINAL, logs, n_logs, &t, &w);
+    cooc_plain_features(&t, &w, feature);
+    cooc_entropies(&t, k_log2_k(logs, n_logs, 2 * t.pairs), k_log2_k(logs, n_logs, t.pairs), feature);
+    for (tc_u32 f = 0; f < COOC_FEATURES; f++)
+        if (COOC_HAS(FEATURES, f))
+            *out++ = feature[f];
+}
+
+/* Averages over an object's matrices, of those that have a pair. A work-item takes a feature of an object, of which there are
+ * n in all. */
+__kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n, __global double *out)
+{
+    const tc_u32 item = (tc_u32)get_global_id(0), wanted = popcount((tc_u32)FEATURES), object = item / wanted;
+    __global const double *const of = features + (size_t)object * matrices * wanted;
+    double sum = 0;
+    tc_u32 directions = 0;
+
+    if (item >= n)
+        return;
+    for (tc_u32 m = 0; m < matrices; m++)
+        if (!isnan(of[m * wanted])) {
+            sum += of[m * wanted + item % wanted];
+            directions++;
+        }
+    out[item] = directions == 0 ? NOT_A_NUMBER : sum / directions;
 }

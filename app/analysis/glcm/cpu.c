@@ -523,10 +523,10 @@ static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const 
     glcm_stat_add(stat, feature);
     if (more == NULL)
         return;
-    memset(&sums, 0, sizeof sums);
+    cooc_clear(&sums, levels);
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++)
-            cooc_count(&sums, a, b, (uint32_t)(s->counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
+            cooc_add(&sums, NULL, a, b, (uint32_t)(s->counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
     glcm_more_features(&sums, levels, others);
     count_more(more, others);
 }

@@ -56,7 +56,7 @@ void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[
 {
     double plain[COOC_FEATURES];
 
-    cooc_plain_features(sums, levels, plain);
+    cooc_features(sums, NULL, levels, ~0u, plain);
     for (unsigned i = 0; i < GLCM_MORE; i++) {
         const double v = plain[GLCM_FEATURES + i] * (double)((int64_t)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels));
 

@@ -57,7 +57,7 @@ static bool has_outline(const cpu_worker *w)
 
 static obj_row *row_at(const cpu_worker *w, uint64_t object)
 {
-    return obj_row_of(w->params, w->work->item, w->state, object);
+    return obj_row_of(w->state, w->o.row_bytes, object);
 }
 
 static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
@@ -83,12 +83,6 @@ static void put_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_o
         obj_put_intensity(&w->o, &s->grey, s->sums.area, at);
     obj_grey_clear(&s->grey);
     obj_sums_clear(&s->sums);
-}
-
-/* An object whose row is left out needs no texture. */
-static bool wants_texture(const cpu_worker *w, const obj_row *row)
-{
-    return !(row->border != 0 && w->params->exclude_border);
 }
 
 static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
@@ -123,7 +117,6 @@ static void measure_object(void *user, unsigned thread, size_t part)
     obj_sums_add(&w->o, runs, n, s->rows, &s->sums);
     obj_grey_add(&w->o, runs, n, &s->grey);
     if (outline != NULL) {
-        obj_index_sort(&w->index, object);
         obj_outline_clear(outline);
         obj_outline_add(outline, runs, n);
     }
@@ -139,14 +132,15 @@ static void small_object(void *user, unsigned thread, size_t part)
     const obj_run *const runs = runs_of(w, w->object + part, &n);
 
     measure_object(w, thread, part);
-    if (obj_portions(w->params) == 1 || !wants_texture(w, row))
+    if (obj_portions(w->params) == 1 || !obj_is_kept(w->params, row))
         return;
     obj_quantise(&w->o, runs, n, row->lo, row->hi);
+    obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object + part]);
     for (size_t d = 0; d < w->params->n_distances; d++) {
         obj_texture texture = { .directions = 0 };
 
         for (size_t direction = 0; direction < obj_n_directions(&w->o); direction++) {
-            obj_pairs_add(&w->o, runs, n, step_of(w, d, direction), &s->pairs);
+            obj_pairs_add(&w->o, runs, n, 0, n, step_of(w, d, direction), &s->pairs);
             end_direction(w, direction, &s->pairs, &texture);
         }
         obj_put_texture(&w->o, &texture, d, row);
@@ -161,7 +155,7 @@ static void large_part(void *user, unsigned thread, size_t part)
     scratch *const s = &w->scratch[thread];
     const obj_row *const row = row_at(w, w->object);
     size_t n, first = (size_t)(w->first_run + part * w->run_step), few;
-    const obj_run *const runs = runs_of(w, w->object, &n) + first;
+    const obj_run *const all = runs_of(w, w->object, &n), *const runs = all + first;
 
     few = n - first < w->run_step ? n - first : (size_t)w->run_step;
     if (w->large.pass == MEASURE) {
@@ -172,7 +166,8 @@ static void large_part(void *user, unsigned thread, size_t part)
     } else if (w->large.pass == QUANTISE) {
         obj_quantise(&w->o, runs, few, row->lo, row->hi);
     } else {
-        obj_pairs_add(&w->o, runs, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
+        obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
+        obj_pairs_add(&w->o, all, n, first, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
     }
 }
 
@@ -182,6 +177,8 @@ static bool end_pass(cpu_worker *w)
     large_object *const g = &w->large;
     scratch *const all = &w->scratch[0];
 
+    if (g->pass == PAIRS)
+        obj_pairs_begin(&w->o, &all->pairs, w->index.area[w->object]);
     for (unsigned t = 1; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
@@ -195,7 +192,6 @@ static bool end_pass(cpu_worker *w)
     }
     g->run = 0;
     if (g->pass == MEASURE && has_outline(w)) {
-        obj_index_sort(&w->index, w->object);
         obj_outline_clear(&w->outlines[0]);
         g->pass = OUTLINE;
         return false;
@@ -247,7 +243,7 @@ static bool large_step(cpu_worker *w)
         return false;
     if (end_pass(w))
         w->portion++;
-    if (w->portion == 1 && !wants_texture(w, row_at(w, w->object)))
+    if (w->portion == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
         w->portion = obj_portions(w->params);
     return w->portion == obj_portions(w->params);
 }
@@ -317,14 +313,13 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->work = work;
     w->params = work->params;
     w->o = (obj_item){ .params = work->params, .item = work->item, .pixels = work->pixels,
-                       .dims = work->item->is_stack ? 3 : 2 };
+                       .dims = work->item->is_stack ? 3 : 2, .row_bytes = obj_row_bytes(work->params, work->item),
+                       .texture_at = obj_texture_at(work->params, work->item) };
     w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
     w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
     w->batch = 64;
     obj_window_areas(work->item->spacing, w->o.window_area);
-    st = tc_logs_init(&w->o.logs, err);
-    if (st == TC_OK)
-        st = open_scratch(w, err);
+    st = open_scratch(w, err);
     if (st == TC_OK)
         st = an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
@@ -354,6 +349,14 @@ static tc_status answer(cpu_worker *w, uint64_t *portions_done)
     return w->indexed && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
+/* Of pixels, pairs or entries of a matrix. */
+static uint64_t largest_count(const cpu_worker *w)
+{
+    const uint64_t pixels = w->index.largest;
+
+    return (w->params->families & OBJ_TEXTURE) == 0 ? pixels : 2 * pixels * (w->params->merge ? obj_n_directions(&w->o) : 1);
+}
+
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
@@ -364,6 +367,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     w->state = state;
     if (!w->indexed) {
         st = obj_index_step(&w->index, &w->o, w->pool, w->work->threads, err);
+        if (st == TC_OK)
+            st = tc_logs_init(&w->o.logs, largest_count(w), err);
         w->indexed = st == TC_OK;
     } else if (small > 0) {
         an_pool_run(w->pool, small_object, w, small);
@@ -404,40 +409,6 @@ void obj_host_measure(void *worker, void *state, uint64_t n)
 
     w->state = state;
     an_pool_run(w->pool, measure_object, w, n);
-}
-
-typedef struct texture_step {
-    cpu_worker *w;
-    size_t distance;
-    obj_take_sums *take;
-    void *user;
-} texture_step;
-
-static void texture_object(void *user, unsigned thread, size_t part)
-{
-    const texture_step *const s = user;
-    cpu_worker *const w = s->w;
-    const size_t matrices = w->params->merge ? 1 : obj_n_directions(&w->o);
-    obj_row *const row = row_at(w, w->object + part);
-    obj_texture texture = { .directions = 0 };
-    cooc_sums sums;
-
-    (void)thread;
-    if (!wants_texture(w, row))
-        return;
-    for (size_t m = 0; m < matrices; m++) {
-        s->take(s->user, part * matrices + m, &sums);
-        obj_texture_add(&w->o, &texture, &sums);
-    }
-    obj_put_texture(&w->o, &texture, s->distance, row);
-}
-
-void obj_host_texture(void *worker, uint64_t n, size_t distance, obj_take_sums *take, void *user)
-{
-    cpu_worker *const w = worker;
-    texture_step s = { w, distance, take, user };
-
-    an_pool_run(w->pool, texture_object, &s, n);
 }
 
 tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done)

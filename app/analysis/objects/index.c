@@ -1,32 +1,52 @@
 /*
  * objects: which objects there are, and the runs of each. One pass over the labels counts
- * runs and pixels of each label, a second puts the runs where they belong. Threads
- * take rows, so an object's runs come in any order.
+ * runs and pixels of each label; a second puts the runs where they belong, or, where runs are long, one
+ * over a list of them. Threads look for runs, each in a part of the rows; what they find is taken in the
+ * order of the parts.
  */
-#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/objects/objects.h"
 #include "app/base/pool.h"
 
-enum { ROWS = 16 };            /* of a part */
+enum { PARTS = 1,              /* for each thread */
+       PART_PIXELS = 1 << 16,          /* of a part; no row has more */
+       LONG = 16 };                    /* pixels that a run has at least, on an average, in a picture whose runs are kept */
+static const double STEP_SECONDS = 0.05;
 
 typedef struct index_step {
     obj_index *ix;
     uint64_t first, n;         /* rows of all slices */
 } index_step;
 
-static void take_run(obj_index *ix, uint32_t label, uint64_t row, uint32_t x0, uint32_t x1)
+uint64_t obj_index_thread_bytes(void)
 {
-    const uint32_t ny = ix->o->pixels->ny;
+    return PARTS * (PART_PIXELS * sizeof(obj_run) + sizeof(uint32_t)) + 2 * sizeof(uint32_t);
+}
 
-    if (ix->pass == 0) {
-        atomic_fetch_add_explicit(&ix->next[label], 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&ix->pixels[label], x1 - x0 + 1, memory_order_relaxed);
-    } else {
-        ix->runs[atomic_fetch_add_explicit(&ix->next[label], 1, memory_order_relaxed)] =
-            OBJ_RUN(row / ny, row % ny, x0, x1);
+/* The runs of a row, and how many. Of most pictures most is background: two pixels are looked at at once. */
+static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y, obj_run *found)
+{
+    uint32_t n = 0;
+
+    for (uint32_t x = 0; x < nx;) {
+        const uint32_t x0 = x, label = labels[x];
+        uint64_t two[2] = { 0, 0 };
+
+        if (label != 0) {
+            while (x < nx && labels[x] == label)
+                x++;
+            found[n++] = OBJ_RUN(z, y, x0, x - 1);
+            continue;
+        }
+        for (; nx - x >= 4 && (two[0] | two[1]) == 0; x += 4)
+            memcpy(two, labels + x, sizeof two);
+        x -= (two[0] | two[1]) != 0 ? 4 : 0;
+        while (x < nx && labels[x] == 0)
+            x++;
     }
+    return n;
 }
 
 static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
@@ -39,43 +59,66 @@ static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
     }
 }
 
-static void index_rows(void *user, unsigned thread, size_t part)
+static void index_part(void *user, unsigned thread, size_t part)
 {
     const index_step *const s = user;
-    const wu_pixels *const px = s->ix->o->pixels;
-    const uint64_t from = part * ROWS, to = s->n - from < ROWS ? s->n : from + ROWS;
+    obj_index *const ix = s->ix;
+    const wu_pixels *const px = ix->o->pixels;
+    const uint64_t from = s->first + part * ix->rows, end = s->first + s->n, to = end - from < ix->rows ? end : from + ix->rows;
+    obj_run *const found = ix->found + part * PART_PIXELS;
+    uint32_t n = 0;
 
-    for (uint64_t row = s->first + from; row < s->first + to; row++) {
-        const uint32_t *const labels = px->labels + row * px->nx;
-
-        for (uint32_t x = 0; x < px->nx;) {
-            const uint32_t x0 = x, label = labels[x];
-
-            while (x < px->nx && labels[x] == label)
-                x++;
-            if (label != 0)
-                take_run(s->ix, label, row, x0, x - 1);
-        }
-        if (s->ix->pass == 0 && s->ix->o->params->range == OBJ_RANGE_IMAGE)
-            grey_ends(px, row * px->nx, s->ix->ends + (size_t)2 * thread);
+    for (uint64_t row = from; row < to; row++) {
+        n += find_runs(px->labels + row * px->nx, px->nx, row / px->ny, row % px->ny, found + n);
+        if (ix->pass == 0 && ix->o->params->range == OBJ_RANGE_IMAGE)
+            grey_ends(px, row * px->nx, ix->ends + (size_t)2 * thread);
     }
+    ix->n_found[part] = n;
+}
+
+/* In the order of the raster: it is that of each object's runs. */
+static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
+{
+    const wu_pixels *const px = ix->o->pixels;
+
+    for (size_t i = 0; i < n; i++)
+        ix->runs[ix->next[obj_labels(px, OBJ_RUN_Z(runs[i]), OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])]]++] = runs[i];
+}
+
+static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
+{
+    const wu_pixels *const px = ix->o->pixels;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t label = obj_labels(px, OBJ_RUN_Z(runs[i]), OBJ_RUN_Y(runs[i]))[OBJ_RUN_X0(runs[i])];
+
+        ix->next[label]++;
+        ix->pixels[label] += OBJ_RUN_X1(runs[i]) - OBJ_RUN_X0(runs[i]) + 1;
+    }
+    ix->all += n;
+    if (ix->all <= ix->most_kept)
+        memcpy(ix->kept + ix->all - n, runs, n * sizeof *runs);
 }
 
 static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
-    const size_t labels = (size_t)o->pixels->largest_label + 1;
+    const size_t labels = (size_t)o->pixels->largest_label + 1, parts = (size_t)PARTS * threads;
 
     ix->o = o;
     ix->n = o->item->n_objects;
-    ix->batch = 16;
+    ix->rows = PART_PIXELS / o->pixels->nx;
     ix->next = calloc(labels, sizeof *ix->next);
     ix->pixels = calloc(labels, sizeof *ix->pixels);
     ix->label = malloc(((size_t)ix->n + 1) * sizeof *ix->label);
     ix->area = malloc(((size_t)ix->n + 1) * sizeof *ix->area);
     ix->start = malloc(((size_t)ix->n + 1) * sizeof *ix->start);
     ix->ends = malloc(2 * (size_t)threads * sizeof *ix->ends);
+    ix->found = malloc(parts * PART_PIXELS * sizeof *ix->found);
+    ix->n_found = malloc(parts * sizeof *ix->n_found);
+    ix->most_kept = (size_t)o->pixels->nz * o->pixels->ny * o->pixels->nx / LONG;
+    ix->kept = malloc((ix->most_kept + 1) * sizeof *ix->kept);
     if (ix->next == NULL || ix->pixels == NULL || ix->label == NULL || ix->area == NULL || ix->start == NULL ||
-        ix->ends == NULL)
+        ix->ends == NULL || ix->found == NULL || ix->n_found == NULL || ix->kept == NULL)
         return tc_no_memory(err, "the objects");
     for (size_t t = 0; t < threads; t++) {
         ix->ends[2 * t] = 65535;
@@ -98,6 +141,7 @@ static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
             return tc_fail(err, TC_INTERNAL, "there are more objects than were counted");
         ix->label[n] = label;
         ix->area[n] = ix->pixels[label];
+        ix->largest = ix->area[n] > ix->largest ? ix->area[n] : ix->largest;
         ix->start[n++] = runs;
         ix->next[label] = runs;
         runs += count;
@@ -113,61 +157,70 @@ static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     return ix->runs == NULL ? tc_no_memory(err, "the objects") : TC_OK;
 }
 
+static void free_scratch(obj_index *ix)
+{
+    free(ix->next);
+    free(ix->pixels);
+    free(ix->ends);
+    free(ix->found);
+    free(ix->n_found);
+    free(ix->kept);
+    ix->next = ix->pixels = ix->ends = ix->n_found = NULL;
+    ix->found = ix->kept = NULL;
+}
+
+/* As many rows as there are parts for. */
+static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned threads)
+{
+    index_step s = { .ix = ix, .first = ix->rows_done, .n = (uint64_t)PARTS * threads * ix->rows };
+    size_t parts;
+
+    s.n = rows - s.first < s.n ? rows - s.first : s.n;
+    parts = (size_t)((s.n + ix->rows - 1) / ix->rows);
+    an_pool_run(pool, index_part, &s, parts);
+    for (size_t i = 0; i < parts; i++)
+        (ix->pass == 0 ? count_runs : place_runs)(ix, ix->found + i * PART_PIXELS, ix->n_found[i]);
+    ix->rows_done += s.n;
+}
+
 tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned threads, tc_err *err)
 {
     const uint64_t rows = (uint64_t)o->pixels->ny * o->pixels->nz;
     const double start = tc_seconds();
     tc_status st = ix->o == NULL ? begin(ix, o, threads, err) : TC_OK;
-    index_step s = { .ix = ix, .first = ix->rows_done };
-    uint64_t parts;
 
     if (st != TC_OK)
         return st;
-    s.n = rows - ix->rows_done < ix->batch * ROWS ? rows - ix->rows_done : ix->batch * ROWS;
-    parts = (s.n + ROWS - 1) / ROWS;
-    an_pool_run(pool, index_rows, &s, parts);
-    ix->batch = an_next_batch(ix->batch, parts, threads, tc_seconds() - start);
-    ix->rows_done += s.n;
-    if (ix->rows_done < rows)
-        return TC_MORE;
-    ix->rows_done = 0;
-    if (ix->pass++ > 0) {
-        free(ix->next);
-        free(ix->pixels);
-        ix->next = ix->pixels = NULL;
-        return TC_OK;
+    while (ix->rows_done < rows) {
+        index_rows(ix, rows, pool, threads);
+        if (tc_seconds() - start > STEP_SECONDS && ix->rows_done < rows)
+            return TC_MORE;
     }
-    st = place(ix, o, threads, err);
-    return st == TC_OK ? TC_MORE : st;
+    if (ix->pass == 0) {
+        ix->pass = 1;
+        st = place(ix, o, threads, err);
+        if (ix->all > ix->most_kept)
+            ix->rows_done = 0;
+        return st == TC_OK ? TC_MORE : st;
+    }
+    while (ix->all <= ix->most_kept && ix->placed < ix->all) {
+        const size_t n = ix->all - ix->placed < PART_PIXELS ? ix->all - ix->placed : PART_PIXELS;
+
+        place_runs(ix, ix->kept + ix->placed, n);
+        ix->placed += n;
+        if (tc_seconds() - start > STEP_SECONDS && ix->placed < ix->all)
+            return TC_MORE;
+    }
+    free_scratch(ix);
+    return TC_OK;
 }
 
 void obj_index_free(obj_index *ix)
 {
-    free(ix->next);
-    free(ix->pixels);
+    free_scratch(ix);
     free(ix->label);
     free(ix->area);
     free(ix->start);
     free(ix->runs);
-    free(ix->ends);
     *ix = (obj_index){ .o = NULL };
-}
-
-static int compare_runs(const void *a, const void *b)
-{
-    const obj_run r = *(const obj_run *)a, s = *(const obj_run *)b;
-
-    return (r > s) - (r < s);
-}
-
-void obj_index_sort(obj_index *ix, size_t object)
-{
-    obj_run *const runs = ix->runs + ix->start[object];
-    const size_t n = ix->start[object + 1] - ix->start[object];
-
-    for (size_t i = 1; i < n; i++)
-        if (runs[i] < runs[i - 1]) {
-            qsort(runs, n, sizeof *runs, compare_runs);
-            return;
-        }
 }

@@ -1,6 +1,7 @@
 /* objects: the grey values of an object, from its histogram. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/objects/objects.h"
 
@@ -23,12 +24,41 @@ void obj_grey_free(obj_grey_sums *g)
     *g = (obj_grey_sums){ .fine = NULL };
 }
 
+/* Where only the least and the greatest value will be asked for, those of a run are all that it has to count. */
+static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
+{
+    const wu_pixels *const px = o->pixels;
+
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx;
+        const size_t first = at + OBJ_RUN_X0(runs[i]), last = at + OBJ_RUN_X1(runs[i]);
+        uint32_t lo = 65535, hi = 0;
+
+        for (size_t x = first; px->bits == 8 && x <= last; x++) {
+            lo = px->u8[x] < lo ? px->u8[x] : lo;
+            hi = px->u8[x] > hi ? px->u8[x] : hi;
+        }
+        for (size_t x = first; px->bits == 16 && x <= last; x++) {
+            lo = px->u16[x] < lo ? px->u16[x] : lo;
+            hi = px->u16[x] > hi ? px->u16[x] : hi;
+        }
+        g->fine[lo]++;
+        g->fine[hi]++;
+        g->coarse[lo >> 8]++;
+        g->coarse[hi >> 8]++;
+    }
+}
+
 /* Values of 8 bits have their upper byte 0: their coarse bins would say nothing, and are
  * counted with the fine ones' sum. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
 
+    if ((o->params->families & OBJ_INTENSITY) == 0) {
+        add_ends(o, runs, n, g);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const uint32_t z = OBJ_RUN_Z(runs[i]), y = OBJ_RUN_Y(runs[i]), x0 = OBJ_RUN_X0(runs[i]);
         const uint32_t length = OBJ_RUN_X1(runs[i]) - x0 + 1;
@@ -70,8 +100,7 @@ void obj_grey_clear(obj_grey_sums *g)
         if (g->coarse[c] == 0)
             continue;
         g->coarse[c] = 0;
-        for (uint32_t v = c << 8; v < (c + 1) << 8; v++)
-            g->fine[v] = 0;
+        memset(g->fine + ((size_t)c << 8), 0, 256 * sizeof *g->fine);
     }
     g->weighted[0] = g->weighted[1] = g->weighted[2] = 0;
 }

@@ -59,14 +59,20 @@ static inline size_t obj_row_bytes(const obj_params *p, const wu_item *item)
     return sizeof(obj_row) + 8 * obj_words(p, item);
 }
 
-static inline obj_row *obj_row_of(const obj_params *p, const wu_item *item, void *state, size_t object)
+static inline obj_row *obj_row_of(void *state, size_t row_bytes, size_t object)
 {
-    return (obj_row *)(void *)((char *)state + sizeof(an_state_head) + object * obj_row_bytes(p, item));
+    return (obj_row *)(void *)((char *)state + sizeof(an_state_head) + object * row_bytes);
 }
 
-static inline const obj_row *obj_row_of_const(const obj_params *p, const wu_item *item, const void *state, size_t object)
+static inline const obj_row *obj_row_of_const(const void *state, size_t row_bytes, size_t object)
 {
-    return (const obj_row *)(const void *)((const char *)state + sizeof(an_state_head) + object * obj_row_bytes(p, item));
+    return (const obj_row *)(const void *)((const char *)state + sizeof(an_state_head) + object * row_bytes);
+}
+
+/* Whether it is in the table; one that is not needs no texture. */
+static inline bool obj_is_kept(const obj_params *p, const obj_row *row)
+{
+    return row->border == 0 || !p->exclude_border;
 }
 
 /* Portions of an object: measuring it, and a distance of its texture each. Before the first
@@ -96,6 +102,7 @@ static inline uint64_t *obj_put_int(uint64_t *at, int64_t value)
  * the raster. */
 typedef uint64_t obj_run;
 #define OBJ_RUN(z, y, x0, x1) ((uint64_t)(z) << 48 | (uint64_t)(y) << 32 | (uint64_t)(x0) << 16 | (x1))
+#define OBJ_RUN_ROW(r) ((r) >> 32)
 #define OBJ_RUN_Z(r) ((uint32_t)((r) >> 48))
 #define OBJ_RUN_Y(r) ((uint32_t)((r) >> 32) & 0xffff)
 #define OBJ_RUN_X0(r) ((uint32_t)((r) >> 16) & 0xffff)
@@ -107,8 +114,10 @@ typedef struct obj_item {
     const wu_pixels *pixels;
     int dims;                  /* 3 for stacks, also of one slice */
     uint8_t *quantised;        /* [nz][ny][nx]: grey levels from 0, once an object's are known; NULL without texture */
+    size_t row_bytes, texture_at;      /* of a row; its words before the texture */
+    /* Once the objects are known: */
     uint32_t lo, hi;           /* of all pixels, for OBJ_RANGE_IMAGE */
-    tc_logs logs;
+    tc_logs logs;              /* of all counts there can be */
     double window_area[256];   /* surface within a window of 2 x 2 x 2 voxels, by which of them are inside */
 } obj_item;
 
@@ -202,29 +211,44 @@ static inline size_t obj_n_directions(const obj_item *o)
     return o->dims == 3 ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
 }
 
-/* Pairs by their two levels, the lower first, and which of these there are. */
+/* Bits that a level has. */
+static inline int obj_bits(const obj_params *p)
+{
+    return 32 - __builtin_clz((unsigned)p->levels - 1);
+}
+
+/* Pairs by their two levels, the lower first. A matrix with many cells beside an object's pixels is gone through by a list of
+ * those that have a pair; others as a whole, where of small objects it is counted on the way how many cells have how many. */
+enum { OBJ_MORE = 2048 };
+typedef enum obj_way { OBJ_SPARSE, OBJ_COUNTED, OBJ_DENSE } obj_way;
 typedef struct obj_pairs {
-    uint32_t *count;           /* [levels][levels] */
-    uint32_t *touched;         /* [levels * levels + 1] */
+    int bits;                  /* of a level */
+    obj_way way;
+    uint32_t *count;           /* [2^bits][2^bits] */
+    uint16_t *touched;         /* OBJ_SPARSE: the cells that have a pair, [2^bits * 2^bits + 1] */
     size_t n;
+    uint32_t more[2][OBJ_MORE];        /* OBJ_COUNTED: of [k] the sum is the cells that have more than k pairs */
 } obj_pairs;
 
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err);
 void obj_pairs_free(obj_pairs *pairs);
+/* Before those of an object of so many pixels. */
+void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels);
 /* From an object's least and greatest value to what is spread over the levels. */
 void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi);
 /* Sets the grey levels of the runs' pixels. lo, hi: the object's. */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi);
-/* Adds the pairs whose first pixel is in the runs, in one direction. */
-void obj_pairs_add(const obj_item *o, const obj_run *runs, size_t n, obj_step step, obj_pairs *pairs);
-/* Adds other's, which is empty then. */
+/* Adds the pairs in one direction whose first pixel is in `few` of an object's n runs, from `first` on. */
+void obj_pairs_add(const obj_item *o, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
+                   obj_pairs *pairs);
+/* Adds other's, which is empty then; both are OBJ_DENSE. */
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other);
 /* Takes the sums of all pairs, which are none then. */
 void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
 
 /* Features of a distance, over its directions. */
 typedef struct obj_texture {
-    double sum[COOC_FEATURES];
+    double sum[COOC_FEATURES]; /* of those that are wanted */
     unsigned directions;       /* that had a pair */
 } obj_texture;
 
@@ -240,13 +264,18 @@ typedef struct obj_index {
     uint32_t *label;           /* [n], rising */
     uint32_t *area;            /* [n] */
     uint32_t *start;           /* [n + 1]: of their runs */
-    obj_run *runs;             /* [start[n]]; an object's in any order before obj_index_sort */
+    obj_run *runs;             /* [start[n]]; an object's in the order of the raster */
+    uint32_t largest;          /* area of an object */
     /* while it is made */
     int pass;
     uint64_t rows_done;
-    uint64_t batch;
-    _Atomic uint32_t *next;    /* [largest label + 1]: runs, then where the next one goes */
-    _Atomic uint32_t *pixels;  /* [largest label + 1] */
+    uint32_t rows;             /* of a part */
+    obj_run *found;            /* [parts][rows][nx]: runs of a part */
+    uint32_t *n_found;         /* [parts] */
+    obj_run *kept;             /* [most_kept]: all that there are, unless there are more */
+    size_t all, most_kept, placed;
+    uint32_t *next;            /* [largest label + 1]: runs, then where the next one goes */
+    uint32_t *pixels;          /* [largest label + 1] */
     uint32_t *ends;            /* [threads][2]: of the grey values */
 } obj_index;
 
@@ -254,8 +283,8 @@ struct an_pool;
 /* Looks at some rows; TC_MORE: call again. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads, tc_err *err);
 void obj_index_free(obj_index *ix);
-/* Puts the runs of an object into the order of the raster. */
-void obj_index_sort(obj_index *ix, size_t object);
+/* Of each thread, while it is made: bytes. */
+uint64_t obj_index_thread_bytes(void);
 
 /* --- the rest ------------------------------------------------------------------------------------ */
 
@@ -276,10 +305,6 @@ uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint6
 const obj_index *obj_host_index(const void *worker, uint64_t *next);
 /* Measures n objects, all but their texture. */
 void obj_host_measure(void *worker, void *state, uint64_t n);
-/* Their texture at a distance, from the sums of their matrices: of the first object's directions, ... With
- * "merge" an object has one. `take` is called by several threads. */
-typedef void obj_take_sums(void *user, size_t matrix, cooc_sums *out);
-void obj_host_texture(void *worker, uint64_t n, size_t distance, obj_take_sums *take, void *user);
 /* They are done: where the work is now, as a step answers. */
 tc_status obj_host_done(void *worker, uint64_t n, uint64_t *portions_done);
 

@@ -99,23 +99,18 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
     return st;
 }
 
-static bool is_kept(const obj_params *p, const obj_row *row)
-{
-    return row->border == 0 || !p->exclude_border;
-}
-
 /* One array's column, or several, of the rows that are kept. word: of a row, the array's first. */
 static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word)
 {
     const obj_params *const p = work->params;
-    const size_t n = (size_t)wu_declared_elements(&array->declared);
+    const size_t n = (size_t)wu_declared_elements(&array->declared), row_bytes = obj_row_bytes(p, work->item);
     uint64_t *to = array->data;
     uint8_t *flag = array->data;
 
     for (size_t i = 0; i < work->item->n_objects; i++) {
-        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+        const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
-        if (!is_kept(p, row))
+        if (!obj_is_kept(p, row))
             continue;
         if (array->info.dtype == WU_BOOL)
             *flag++ = row->words[word] != 0;
@@ -128,12 +123,13 @@ static void fill(const an_work *work, const void *state, const wu_out_array *arr
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
     const obj_params *const p = work->params;
+    const size_t row_bytes = obj_row_bytes(p, work->item);
     tc_status st = obj_expect(p, work->item, out, err);
     uint64_t rows = 0;
     int64_t *item, *label;
 
     for (size_t i = 0; i < work->item->n_objects; i++)
-        rows += is_kept(p, obj_row_of_const(p, work->item, state, i));
+        rows += obj_is_kept(p, obj_row_of_const(state, row_bytes, i));
     if (st == TC_OK)
         st = wu_output_allocate(out, rows, err);
     if (st != TC_OK)
@@ -142,9 +138,9 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
     item = wu_output_data(out, "object_item");
     label = wu_output_data(out, "object_label");
     for (size_t i = 0; i < work->item->n_objects; i++) {
-        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+        const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
-        if (!is_kept(p, row))
+        if (!obj_is_kept(p, row))
             continue;
         *item++ = (int64_t)item_index;
         *label++ = (int64_t)row->label;
@@ -162,11 +158,12 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
 {
     const obj_params *const p = work->params;
     const uint64_t done = ((const an_state_head *)state)->portions_done;
+    const size_t row_bytes = obj_row_bytes(p, work->item);
     const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_portions(p) - 1) / obj_portions(p);
     uint64_t label = 0;
 
     for (size_t i = 0; i < work->item->n_objects; i++) {
-        const obj_row *const row = obj_row_of_const(p, work->item, state, i);
+        const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
         if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi
                         : row->label != 0)
