@@ -26,13 +26,15 @@ enum { MAX_THREADS = 256 };
 typedef struct command {
     const char *input, *output, *checkpoint_dir;
     const char *device;        /* NULL: not given */
-    double checkpoint_every, launch_ms;
+    double checkpoint_every;
+    double launch_ms;          /* 0: as suits who is there */
     uint64_t threads;          /* 0: not given */
+    uint64_t gpu_percent;
     bool quiet;
     bool is_task;              /* no verb: the client has started it */
 } command;
 
-static const command defaults = { .checkpoint_every = 60, .launch_ms = 50 };
+static const command defaults = { .checkpoint_every = 60, .gpu_percent = 100 };
 
 static const char usage[] =
     "usage: texcell run [OPTION]... WU.zip -o RESULT.npz\n"
@@ -49,7 +51,8 @@ static const char usage[] =
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: beside the result)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
-    "  --gpu-slice-ms MS          longest launch on a device (default: 50)\n"
+    "  --gpu-slice-ms MS          longest launch on a device (default: auto, here 50)\n"
+    "  --gpu-percent N            of the time a device may be busy (default: 100)\n"
     "  --quiet                    only errors\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 internal error.\n"
@@ -79,7 +82,8 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "nthreads", 0, TC_COUNT, .to = &c->threads, .least = 1, .most = MAX_THREADS },
         { "checkpoint-dir", 0, TC_TEXT, .to = &c->checkpoint_dir },
         { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },
-        { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->launch_ms, .most = 10000 },
+        { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->launch_ms, .most = 10000, .word = "auto" },
+        { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL }
     };
@@ -88,6 +92,13 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 }
 
 /* --- running ---------------------------------------------------------------------------- */
+
+/* The longest launch, where none was given: of a computer that somebody may be using now, so that
+ * the desktop does not stutter, and of another. */
+static double launch_ms(const command *c, bool may_be_used)
+{
+    return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;
+}
 
 static unsigned processors(void)
 {
@@ -124,7 +135,8 @@ static tc_status check_names(const run_options *o, tc_err *err)
 static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
-    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet, .launch_ms = c->launch_ms,
+    run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet,
+                      .launch_ms = launch_ms(c, false), .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors() };
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
@@ -165,6 +177,7 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 
     bw_get_gpu(&gpu);
     o->gpu_task = gpu.assigned;
+    o->launch_ms = launch_ms(c, gpu.while_used);
     if (c->device != NULL)
         return ocl_wish_parse(c->device, wish, err);
     memset(wish, 0, sizeof *wish);
@@ -177,8 +190,8 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
 
 static tc_status do_task(const command *c, tc_err *err)
 {
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .launch_ms = c->launch_ms, .quiet = c->quiet,
-                      .driver_fault = driver_fault_wait };
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet,
+                      .gpu_share = (double)c->gpu_percent / 100, .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
     const int ncpus = bw_ncpus();
     tc_status st = choose_for_task(c, &o, err);

@@ -56,6 +56,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
         st = ocl_check_device(analysis, d->open, err);
         if (st == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
+        d->open->share = o->gpu_share;
     }
     if (st != TC_OK)
         job_device_release(d);

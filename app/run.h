@@ -21,6 +21,7 @@ typedef struct run_options {
     tc_guard_act *driver_fault;        /* what becomes of a driver's crash (driver_fault.h) */
     bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
     double launch_ms;          /* longest launch on a device */
+    double gpu_share;          /* of the time that launches may take, in (0, 1] */
     bool quiet;                /* no progress on stderr */
 } run_options;
 

@@ -99,6 +99,9 @@ const char *ocl_float_refusal(const ocl_info *info);
 tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_wish *wish, size_t *chosen,
                      tc_err *err);
 
+/* Paces (work.h) of a worker, in the order in which they are made. */
+enum { OCL_MOST_PACES = 32 };
+
 /* Where the time on a device went, for benchmarks; milliseconds. */
 typedef struct ocl_times {
     double kernels;            /* batches of launches, by the device's own clock */
@@ -118,6 +121,12 @@ typedef struct ocl_device {
     uint64_t memory_used;      /* bytes of the buffers held now */
     ocl_times times;           /* since it was opened */
     uint64_t memory_limit;     /* the most they may come to: half of global_bytes */
+    double share;              /* of the time that launches may take; 1, or 0: all of it */
+    double rested_at;          /* clock, ms: they have had no more than that then */
+    /* What the paces of a job's items have come to, as a multiple of what they began with; 0: nothing
+     * is known. The next item's begin there. */
+    const void *paces_of;      /* the job's parameters */
+    double grown[OCL_MOST_PACES];
 } ocl_device;
 
 /* Opens a device of the list. *device: free with ocl_device_close. */

@@ -25,7 +25,8 @@ enum {
     MAX_BATCH = 4096,           /* portions of a step */
     MAX_GROUP = 64,             /* work-items of a sliding group */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
-    FIRST_PIXELS = 1 << 22      /* that are counted in the first launch */
+    FIRST_PIXELS = 1 << 16,     /* that are counted in the first launch */
+    FIRST_MOVES = 1 << 15       /* windows that slide in it, times the pairs that come or go with a window */
 };
 
 enum {
@@ -672,9 +673,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
         return st;
     w->most = choose_most(w);
     if (whole_roi(w))
-        ocl_pace_init(&w->pace, work->launch_ms, (FIRST_PIXELS / w->portion_columns) + 1, w->most * w->portion_rows);
+        ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns, w->most * w->portion_rows);
     else
-        ocl_pace_init(&w->pace, work->launch_ms, least(w->most, 8 * p->n_levels), w->most);
+        ocl_pace_begin(&w->ocl, &w->pace,
+                       FIRST_MOVES * (double)p->n_offsets
+                           / ((double)w->portion_windows * (double)(w->first_move[p->n_offsets] + 1)), w->most);
     st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }

@@ -14,7 +14,7 @@
 extern const ocl_source ocl_source_levelset;
 
 /* Voxels of the first launch of a large picture, before anything is known of the device. */
-#define FIRST_VOXELS ((uint64_t)1 << 20)
+#define FIRST_VOXELS ((uint64_t)1 << 12)
 
 enum { K_STEP, K_APPLY, K_BAND_APPLY, K_LIST, K_EDT_BEGIN, K_EDT_X, K_EDT_LINES, KERNELS };
 static const char *const kernel_names[KERNELS] = {
@@ -35,6 +35,8 @@ typedef struct cl_worker {
     size_t band_groups;         /* that share the list of blocks */
     ocl_pace pace;              /* portions of a small picture */
     ocl_pace voxels[KERNELS];   /* of a launch */
+    bool long_portion;          /* one portion's launches together took longer than one may */
+    bool one_by_one;            /* launches are waited for */
     /* scalars as arguments want them */
     cl_uint cfl, has_stop, stop_after;
     cl_float beta, dt, band;
@@ -48,12 +50,12 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
 }
 
-/* After a launch of `n` voxels. One of several is waited for. */
+/* After a launch of `n` voxels. */
 static tc_status end_part(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
     tc_status st;
 
-    if (n >= w->size.voxels)
+    if (n >= w->size.voxels && !w->one_by_one)
         return TC_OK;
     st = ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err);
     return st == TC_OK ? ocl_ask(&w->ocl, err) : st;
@@ -295,9 +297,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->listed = LS_CTL_LISTED;
     w->other = LS_CTL_LISTED + 1;
     w->band_groups = 16 * (size_t)(units > 0 ? units : 1);
-    ocl_pace_init(&w->pace, work->launch_ms, 1, 1 << 16);
+    ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_VOXELS / (double)w->size.voxels, 1 << 16);
     for (int i = 0; i < KERNELS; i++)
-        ocl_pace_init(&w->voxels[i], work->launch_ms, FIRST_VOXELS, w->size.voxels);
+        ocl_pace_begin(&w->ocl, &w->voxels[i], FIRST_VOXELS, w->size.voxels);
     choose_tile(w);
     st = ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
                    "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1], w->tile[2]);
@@ -332,8 +334,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
-    const bool large = w->p->band == 0 && launch_voxels(w, K_STEP) < w->size.voxels;
-    const uint64_t n = large ? 1 : ocl_pace_next(&w->pace, portions - done);
+    w->one_by_one = w->p->band == 0 && (w->long_portion || launch_voxels(w, K_STEP) < w->size.voxels);
+    const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, portions - done);
     tc_status st = TC_OK;
 
     (void)state;
@@ -343,7 +345,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     }
     for (uint64_t i = 0; st == TC_OK && i < n; i++)
         st = queue_portion(w, done + i, err);
-    st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
+    st = ocl_end_launch(&w->ocl, st, &w->pace, w->one_by_one ? 0 : n, err);
+    w->long_portion = w->long_portion || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     if (st == TC_OK)
         st = look(w, done + n, err);
     if (st != TC_OK)

@@ -96,7 +96,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
     w->params = work->params;
     w->group = ocl_group_size(w->ocl.device, GROUP);
-    ocl_pace_init(&w->pace, work->launch_ms, 1 << 20, (uint64_t)1 << 34);
+    ocl_pace_begin(&w->ocl, &w->pace, 1 << 15, (uint64_t)1 << 34);
     st = obj_cpu.open(work, state, &w->host, err);
     /* Without texture there is nothing for the device to do. */
     return st == TC_OK && obj_portions(w->params) > 1 && work->item->n_objects > 0 ? open_device(w, err) : st;
@@ -195,7 +195,11 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     for (uint64_t i = 0; i < n; i++)
         pixels += index->area[first + i];
     obj_host_measure(w->host, state, n);
-    st = textures(w, index->o, state, first, n, pixels * w->directions, err);
+    pixels *= w->directions;
+    /* Whole objects are as many as the pace allows: it may grow. */
+    if (pixels < budget && n < w->most && first + n < index->n)
+        pixels = budget;
+    st = textures(w, index->o, state, first, n, pixels, err);
     if (st == TC_OK)
         return obj_host_done(w->host, n, portions_done);
     /* The state is as it was before the step. */

@@ -428,8 +428,8 @@ static void set_paces(cl_worker *w)
         const uint64_t work = stage_work(w, (stage)s), n = voxels_of(w);
         const uint64_t most = s == MASK ? w->piece : s == READ ? ((uint64_t)1 << 24) / w->nx + 1 : work;
 
-        ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms,
-                       kernel_names[s] == NULL || s == MASK ? most : work * ((uint64_t)1 << 20) / n + 1, most);
+        ocl_pace_begin(&w->ocl, &w->pace[s],
+                       kernel_names[s] == NULL ? (double)most : (double)work * (1 << 14) / (double)n, most);
     }
     w->slices = 0;
 }

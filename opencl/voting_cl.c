@@ -209,16 +209,17 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launches are made before anything is known of the device: some eight
- * million times a voter and a row that its cone may cross, or as much else. */
+/* The first launches are made before anything is known of the device: some thirty
+ * thousand times a voter and a row that its cone may cross, or as much else. */
 static void set_paces(cl_worker *w)
 {
-    const uint64_t few = (uint64_t)8 << 20, cone = voting_offset_rows(&w->s);
+    const double few = 1 << 15;
+    const uint64_t cone = voting_offset_rows(&w->s);
     const uint64_t taps = 2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
     const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps };
 
     for (int i = 0; i <= VOTING_REBLUR; i++)
-        ocl_pace_init(&w->pace[i], w->ocl.work->launch_ms, few / (cost[i] * w->s.nx) + 1, all_rows(&w->s));
+        ocl_pace_begin(&w->ocl, &w->pace[i], few / (double)(cost[i] * w->s.nx), all_rows(&w->s));
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)

@@ -228,6 +228,8 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
     if (pace->now > pace->most)
         pace->now = pace->most;
     pace->last_ms = 0;
+    pace->first = (double)first;
+    pace->grown = NULL;
 }
 
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
@@ -239,6 +241,7 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
 {
     /* Aims a little below the target: launches of equal work vary. */
     const double aim = 0.8 * pace->target_ms;
+    const uint64_t before = pace->now;
     pace->last_ms = ms;
     if (work == 0)
         return;
@@ -253,4 +256,6 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
             ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }
+    if (pace->grown != NULL && pace->now != before)
+        *pace->grown = (double)pace->now / pace->first;
 }

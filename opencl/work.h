@@ -121,10 +121,12 @@ typedef struct ocl_pace {
     uint64_t now;              /* work of the next launch */
     uint64_t most;             /* never more than this */
     double last_ms;            /* what the last launch took; for ocl_batch_wait */
+    double first;              /* the guess that it began with, which may be less than 1 */
+    double *grown;             /* where now / first is kept; NULL: nowhere */
 } ocl_pace;
 
-/* Starts with `first` (a careful guess: it is launched before anything is
- * known of the device), 1 <= first <= most. */
+/* Starts with `first`, 1 <= first <= most: a careful guess, since it is launched before anything is
+ * known of the device. Two milliseconds on the slowest one that there is. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);

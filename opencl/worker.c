@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
+
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
                           tc_err *err)
 {
@@ -215,6 +217,36 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
                       &w->batch, err);
 }
 
+void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
+{
+    ocl_device *const d = w->device;
+    double *const grown = w->n_paces < OCL_MOST_PACES ? &d->grown[w->n_paces++] : NULL;
+
+    if (d->paces_of != w->work->params)
+        memset(d->grown, 0, sizeof d->grown);
+    d->paces_of = w->work->params;
+    const double now = grown != NULL && *grown > 0 ? first * *grown : first;
+    ocl_pace_init(pace, w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
+    pace->first = first;
+    pace->grown = grown;
+}
+
+/* After launches that took so long: until they have had their share of the time since. What the host
+ * took before counts, up to a tenth of a second of it. */
+static void rest(ocl_worker *w, double took_ms)
+{
+    ocl_device *const d = w->device;
+    const double owed_from = ocl_clock_ms() - took_ms - 100;
+    double left;
+    tc_err ignored;
+
+    if (!(d->share > 0 && d->share < 1))
+        return;
+    d->rested_at = (d->rested_at > owed_from ? d->rested_at : owed_from) + took_ms / d->share;
+    while ((left = d->rested_at - ocl_clock_ms()) > 0 && tc_ask(w->work->poll, &ignored) == TC_OK)
+        os_sleep((left < 50 ? left : 50) * 1e-3);
+}
+
 tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err)
 {
     w->took_ms = 0;
@@ -223,6 +255,7 @@ tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t w
     ocl_batch_drop(w->device, &w->batch);
     if (st == TC_OK)
         ocl_pace_took(pace, work, w->took_ms);
+    rest(w, w->took_ms);
     return st;
 }
 

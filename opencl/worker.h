@@ -16,8 +16,8 @@
  *     }
  *     const an_backend ocl_NAME = { "opencl", cl_open, cl_step, cl_sync, ocl_worker_close };
  *
- * open_parts builds the kernels (ocl_build) and makes the buffers, from a table
- * (ocl_make_buffers). A step takes as much work as its pace allows, queues launches
+ * open_parts builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and makes the buffers,
+ * from a table (ocl_make_buffers). A step takes as much work as its pace allows, queues launches
  * (OCL_QUEUE), and ends with ocl_end_launch, which waits, and drops what is queued
  * where that failed:
  *
@@ -61,6 +61,7 @@ typedef struct ocl_worker {
     ocl_kernel kernel[OCL_MOST_KERNELS];
     ocl_set_value set[OCL_MOST_KERNELS][OCL_KEPT_ARGS];
     ocl_batch batch;           /* launches queued since the last wait */
+    size_t n_paces;
     bool torn;                 /* the work was stopped within a step: what is on the device is no state */
     double took_ms;            /* device time of what ocl_end_launch waited for last */
 } ocl_worker;
@@ -135,8 +136,14 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 #define OCL_LONG(v) {sizeof(cl_long), &(const cl_long){(cl_long)(v)}}
 #define OCL_FLOAT(v) {sizeof(cl_float), &(const cl_float){(cl_float)(v)}}
 
+/* ocl_pace_init for a worker: each of its paces, in the same order for every item, as the next goes on with what
+ * the one before has learned of the device: how many times `first` it bears. Less than 1 says that even
+ * one is more than a careful guess. */
+void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
+
 /* Ends what was queued with `st`: waits for it, and lets the pace learn that `work`
- * took as long; or, where st is a failure, drops it and returns st. */
+ * took as long; or, where st is a failure, drops it and returns st. Then rests, where launches are to have
+ * a share of the time only, and asks work->poll meanwhile, which has the last word elsewhere. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err);
 /* Between launches of a step that changes a state in place: asks work->poll; a stop leaves it torn. */
 tc_status ocl_ask(ocl_worker *w, tc_err *err);

@@ -90,7 +90,8 @@ def unknown():
     refused("texcell", ["run", "-o", RESULT], "takes one work unit, 0 given", "texcell run")
     refused("texcell", ["run", UNIT, UNIT, "-o", RESULT], "takes one work unit, 2 given", "texcell run")
     for option, values in (("threads", ("0", "257", "-1", "1.5", "x", "99999999999999999999")),
-                           ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")), ("gpu-slice-ms", ("0", "10001"))):
+                           ("checkpoint-every", ("0", "-1", "nan", "inf", "1000001", "1s")), ("gpu-slice-ms", ("0", "10001", "Auto")),
+                           ("gpu-percent", ("0", "101", "50%", "auto"))):
         for value in values:
             refused("texcell", ["run", UNIT, "-o", RESULT, "--%s=%s" % (option, value)],
                     '--%s: "%s" is not a ' % (option, value), "texcell run")

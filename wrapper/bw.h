@@ -54,6 +54,8 @@ typedef struct bw_gpu {
                                   "apple_gpu", else the vendor as OpenCL names it */
     int opencl_index;          /* index among that vendor's OpenCL devices; -1 unknown */
     int device_number;         /* the client's device number; -1 unknown */
+    bool while_used;           /* the client lets GPU tasks work while somebody uses the computer, and does
+                                  not say when that is; where it does not, nobody is there while one works */
 } bw_gpu;
 
 typedef enum bw_request {

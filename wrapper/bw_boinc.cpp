@@ -115,6 +115,7 @@ void boinc_side_get_gpu(bw_gpu *gpu)
     snprintf(gpu->vendor, sizeof gpu->vendor, "%s", data.gpu_type);
     gpu->opencl_index = data.gpu_opencl_dev_index;
     gpu->device_number = data.gpu_device_num;
+    gpu->while_used = data.global_prefs.run_if_user_active && data.global_prefs.run_gpu_if_user_active;
 }
 
 void boinc_side_fraction_done(double fraction)

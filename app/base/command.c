@@ -28,9 +28,12 @@ static tc_status take_value(const tc_option *o, const char *value, tc_err *err)
         *(const char **)o->to = value;
         return value[0] != '\0' ? TC_OK : tc_fail(err, TC_USAGE, "--%s: the value is empty", o->name);
     case TC_NUMBER: {
-        const double number = strtod(value, &end);
+        const bool is_word = o->word != NULL && strcmp(value, o->word) == 0;
+        const double number = is_word ? 0 : strtod(value, &end);
 
-        if (errno != 0 || end == value || *end != '\0' || !(number > (double)least && number <= (double)most))
+        if (is_word)
+            ;
+        else if (errno != 0 || end == value || *end != '\0' || !(number > (double)least && number <= (double)most))
             return tc_fail(err, TC_USAGE, "--%s: \"%.64s\" is not a number above %llu and up to %llu", o->name, value,
                            least, most);
         *(double *)o->to = number;

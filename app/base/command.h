@@ -14,7 +14,7 @@
 typedef enum tc_option_kind {
     TC_FLAG,       /* bool: no value */
     TC_TEXT,       /* const char *: anything but nothing */
-    TC_NUMBER,     /* double: above `least`, up to `most` */
+    TC_NUMBER,     /* double: above `least`, up to `most`; or `word` */
     TC_COUNT,      /* uint64_t: a whole number, from `least` to `most` */
     TC_TAKE        /* what `take` makes of it */
 } tc_option_kind;
@@ -25,6 +25,7 @@ typedef struct tc_option {
     tc_option_kind kind;
     void *to;                  /* where the value goes, of the kind's type; left alone if not given */
     uint64_t least, most;
+    const char *word;          /* stands for the number 0; NULL: none does */
     bool *given;               /* becomes true; NULL: nobody asks */
     tc_status (*take)(void *to, const char *value, tc_err *err);
 } tc_option;

@@ -14,6 +14,9 @@
  *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
  *   TEXCELL_TEST_CL_ROUNDS=1   devices say that they divide correctly; Oclgrind does, but
  *                              does not say so
+ *   TEXCELL_TEST_CL_TIMES=FILE when launches that were waited for began and ended, by the
+ *                              device's clock: two numbers of nanoseconds a line
+ *   TEXCELL_TEST_CL_ITEM_NS=N  they take N ns a work-item by that clock, on whatever device
  *
  * Calls that can fail are all but the releases, counted over the process in the
  * order they are made. A call made to fail is not passed on. The error is
@@ -33,12 +36,18 @@
 #include "opencl/loader.h"
 
 static struct {
-    ocl_api real;              /* but for clGetDeviceInfo, which is ours */
+    ocl_api real;              /* but for those below, which are ours */
     cl_int(CL_API_CALL *get_device_info)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    cl_int(CL_API_CALL *get_profile)(cl_event, cl_profiling_info, size_t, void *, size_t *);
+    cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
+                                cl_uint, const cl_event *, cl_event *);
     bool forever;              /* "N+" */
     unsigned long long fail_at;            /* 0: never */
     unsigned long long memory;             /* 0: as it is */
     int count_file;            /* -1: none */
+    FILE *times;               /* NULL: none */
+    cl_ulong began;            /* of the launches that the program asks about, the first */
+    cl_ulong items, item_ns;   /* of those launches; 0: the clock is the device's own */
     atomic_ullong calls;
     atomic_llong live;         /* objects made and not released */
 } hooks;
@@ -88,11 +97,43 @@ static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, 
     return code;
 }
 
+/* The program asks for the start first, and then for the end. */
+static cl_int CL_API_CALL get_profile(cl_event of, cl_profiling_info what, size_t size, void *value, size_t *length)
+{
+    const cl_int code = hooks.get_profile(of, what, size, value, length);
+
+    if (code != CL_SUCCESS)
+        return code;
+    if (what == CL_PROFILING_COMMAND_START) {
+        hooks.began = *(cl_ulong *)value;
+        return code;
+    }
+    if (hooks.item_ns != 0)
+        *(cl_ulong *)value = hooks.began + hooks.items * hooks.item_ns;
+    hooks.items = 0;
+    if (hooks.times != NULL && (fprintf(hooks.times, "%llu %llu\n", (unsigned long long)hooks.began,
+                     (unsigned long long)*(cl_ulong *)value) < 0 || fflush(hooks.times) != 0))
+        give_up("the times cannot be written");
+    return code;
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,
+                                 const size_t *global, const size_t *local, cl_uint n, const cl_event *after,
+                                 cl_event *event)
+{
+    cl_ulong items = 1;
+
+    for (cl_uint i = 0; i < dimensions; i++)
+        items *= global[i];
+    hooks.items += items;
+    return hooks.launch(queue, kernel, dimensions, start, global, local, n, after, event);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     void *const process = dlopen(NULL, RTLD_NOW);
     void *library = process != NULL && dlsym(process, "clGetPlatformIDs") != NULL ? process : NULL;
-    const char *const count = getenv("TEXCELL_TEST_CL_COUNT");
+    const char *const count = getenv("TEXCELL_TEST_CL_COUNT"), *const times = getenv("TEXCELL_TEST_CL_TIMES");
     bool ignored;
 
     if (library == NULL)
@@ -104,9 +145,15 @@ __attribute__((constructor)) static void begin(void)
     OCL_CALLS(FIND_STATUS, FIND_STATUS, FIND_OBJECT, FIND_STATUS)
     hooks.get_device_info = hooks.real.clGetDeviceInfo;
     hooks.real.clGetDeviceInfo = get_device_info;
+    hooks.get_profile = hooks.real.clGetEventProfilingInfo;
+    hooks.real.clGetEventProfilingInfo = get_profile;
+    hooks.launch = hooks.real.clEnqueueNDRangeKernel;
+    hooks.real.clEnqueueNDRangeKernel = launch;
+    hooks.item_ns = number("TEXCELL_TEST_CL_ITEM_NS", &ignored);
     hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
     hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
     hooks.count_file = count == NULL ? -1 : open(count, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    hooks.times = times == NULL ? NULL : fopen(times, "ae");
 }
 
 static void write_count(void)

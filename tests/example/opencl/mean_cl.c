@@ -33,7 +33,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
                                    px->bits == 8 ? "uchar" : "ushort");
 
     (void)state;
-    ocl_pace_init(&w->pace, w->ocl.work->launch_ms, 1, most);
+    ocl_pace_begin(&w->ocl, &w->pace, 1, most);
     return st == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : st;
 }
 

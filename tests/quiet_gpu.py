@@ -1,0 +1,119 @@
+"""A device is left alone: the first launches are short on whatever device, none takes longer than
+it may, and with --gpu-percent it rests between them. The arrays stay the same."""
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+import tap
+from oracle import workunit
+from pictures import blobs
+
+FOLDER = tap.scratch()
+POCL = dict(POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"))
+BALL = {"type": "ball", "cx": 70, "cy": 70, "r": 30}
+PICTURE, LABELS = blobs(220, 220, 5, 40, 8), np.indices((220, 220))[0] // 22 * 10 + np.indices((220, 220))[1] // 22 + 1
+
+
+def items(n=2, **more):
+    return [workunit.item("p%d" % i, [PICTURE], **more) for i in range(n)]
+
+
+JOBS = {
+    "glcm": ({"levels": [16], "window": {"shape": "disc", "radius": 3}, "distances": [1]}, items()),
+    "cellcount": ({}, items()),
+    "volume": ({"membrane": 150}, [workunit.item("s", [PICTURE] * 6)]),
+    "levelset": ({"target": 170, "epsilon": 80, "iterations": 8, "init": BALL}, items()),
+    "voting": ({"radius": 8}, items()),
+    "objects": ({}, items(labels=[LABELS.astype(np.uint16)])),
+}
+# Where launches have their rests measured, and whether the device does all of it there: elsewhere the host
+# works between them.
+SHARED = {"cellcount": False, "levelset": True}
+
+
+def unit_of(name):
+    path = os.path.join(FOLDER, name + ".zip")
+    if not os.path.exists(path):
+        workunit.write(path, name, *JOBS[name])
+    return path
+
+
+def run(name, out, *options, **hooks):
+    """The result's bytes."""
+    out = os.path.join(FOLDER, out)
+    r = tap.run([tap.TEXCELL, "run", unit_of(name), "-o", out, "--threads", "1"] + list(options),
+                env=dict(os.environ, **POCL, **tap.opencl_hooks(**hooks)))
+    if r.returncode != 0:
+        return r.stderr
+    with open(out, "rb") as f:
+        return f.read()
+
+
+def times_of(path):
+    """Milliseconds at which launches began, and that they took."""
+    with open(path) as f:
+        rows = np.array([[int(x) for x in line.split()] for line in f], dtype=np.int64).reshape(-1, 2)
+    return (rows[:, 0] - rows[0, 0]) / 1e6, (rows[:, 1] - rows[:, 0]) / 1e6
+
+
+def short_launches(name, cpu):
+    """By a clock that gives each work-item 100 ns: 10 million a second, as no GPU is slow."""
+    path = os.path.join(FOLDER, name + ".launches")
+    same = run(name, "g.npz", "--device", "opencl", "--gpu-slice-ms", "10", times=path, item_ns=100) == cpu
+    took = times_of(path)[1]
+    tap.ok(same and len(took) > 10, name + ": the same bytes in short launches", len(took))
+    late = took[len(took) // 2:]
+    tap.ok(np.percentile(late, 99) <= 10 and np.max(took) <= 15, name + ": no launch takes longer than it may",
+           np.sort(took)[-10:])
+    # One after another grows to the double at the most: the first ones are the shortest.
+    tap.ok(np.max(took[:8]) <= 5, name + ": first launches are short", took[:20])
+
+
+def share(name, cpu):
+    path = os.path.join(FOLDER, name + ".rests")
+    same = run(name, "h.npz", "--device", "opencl", "--gpu-percent", "50", times=path) == cpu
+    began, took = (x[len(x) // 3:] for x in times_of(path))     # without the self-test
+    # After each launch as long as it took, but for a tenth of a second in all.
+    over = np.max([np.sum(took[i:-1]) - 0.5 * (began[-1] - began[i] + 100) for i in range(len(took) - 1)])
+    busy = np.sum(took[:-1]) / (began[-1] - began[0])
+    tap.ok(same and over < 10 and (busy > 0.44 or not SHARED[name]), name + ": half of the time", "%s, %.1f ms over, busy %.3f" % (same, over, busy))
+
+
+def stopped_at_rest():
+    """A rest of seconds ends when the program is to stop."""
+    out, path = os.path.join(FOLDER, "s.npz"), os.path.join(FOLDER, "s.times")
+    command = [tap.TEXCELL, "run", unit_of("levelset"), "-o", out, "--device", "opencl", "--quiet"]
+    env = dict(os.environ, **POCL, **tap.opencl_hooks(times=path, item_ns=200))
+    p = subprocess.Popen(command + ["--gpu-percent", "1"], env=env, stderr=subprocess.DEVNULL)
+    deadline = time.time() + 120
+    while p.poll() is None and time.time() < deadline:
+        if os.path.exists(path) and len(open(path).readlines()) > 50:
+            break
+        time.sleep(0.05)
+    before = time.time()
+    p.send_signal(signal.SIGTERM)
+    code = p.wait(60)
+    tap.ok(code == 3 and time.time() - before < 2, "a rest ends when it must",
+           "exit %d after %.1f s" % (code, time.time() - before))
+    r = tap.run(command + ["--gpu-percent", "100"], env=env)
+    with open(out, "rb") as f:
+        tap.ok(r.returncode == 0 and f.read() == run("levelset", "c.npz", "--device", "cpu"), "and the work goes on", r.stderr)
+
+
+def main():
+    if tap.run([tap.TEXCELL, "selftest", "--device", "opencl"], env=dict(os.environ, **POCL)).returncode != 0:
+        tap.skip("launches on a device", "no OpenCL device here")
+        tap.done()
+    for name in JOBS:
+        cpu = run(name, "c.npz", "--device", "cpu")
+        short_launches(name, cpu)
+        if name in SHARED:
+            share(name, cpu)
+    stopped_at_rest()
+    tap.done()
+
+
+main()
