@@ -4,9 +4,7 @@
 #
 #   CC=... AR=... [CFLAGS=...] sh .ci/libraries.sh PREFIX
 #
-# The sources are kept in build/sources. apt fetches and verifies them, from the places that it
-# is configured for, by a list of its own and with its state in build/: nobody's configuration
-# is read twice or changed.
+# The sources are kept in build/sources.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: libraries.sh PREFIX}
@@ -14,29 +12,12 @@ prefix=${1:?usage: libraries.sh PREFIX}
 sources=$PWD/build/sources
 apt=$PWD/build/apt
 packages="zlib libpng1.6 jansson"
-
-own_apt() {
-    apt-get -qq -o Dir::Etc::SourceList="$apt/sources.list" -o Dir::Etc::SourceParts=- \
-        -o Dir::State="$apt/state" -o Dir::State::Lists="$apt/state/lists" -o Dir::State::Status=/var/lib/dpkg/status \
-        -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root "$@"
-}
-
-# Debian's archives among those that apt is configured for, as sources.
-archives() {
-    apt-get "$@" indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
-        sed -n 's/ Debian$//p' | sort -u
-}
+. .ci/apt.sh
 
 # shellcheck disable=SC2086  # packages are words
 fetch() {
-    mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$sources.new"
-    archives > "$apt/all.list"
-    if [ ! -s "$apt/all.list" ]; then        # it was never updated, or its lists were removed
-        mkdir -p "$apt/lists/partial"
-        apt-get -qq -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=root update
-        archives -o Dir::State::Lists="$apt/lists" > "$apt/all.list"
-    fi
-    cp "$apt/all.list" "$apt/sources.list"
+    mkdir -p "$apt" "$sources.new"
+    archives > "$apt/sources.list"
     own_apt update
     if ! (cd "$sources.new" && own_apt source $packages) > "$apt/log" 2>&1; then
         # A mirror may have updates as binaries and not as sources.
