@@ -403,6 +403,10 @@ def test_platforms():
        and classes["texcell_opencl_apple_macos"].findtext("gpu_type") == "apple_gpu"
        and all(c.find("min_libc_version") is None for n, c in classes.items() if "_libc" not in n),
        "hosts too old for a system's program are kept away by its own classes", sorted(classes))
+    with open(os.path.join(SRC, "docs", "volunteer.md")) as f:
+        named = set(re.findall("<plan_class>(.*)</plan_class>", f.read()))
+    ok(named and named <= {re.sub("_libc[0-9]+$", "_libc217", n) for n in classes},
+       "volunteer.md's examples name classes that are made", sorted(named))
     exe = "texcell_1.00_windows_x86_64.exe"
     at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
     ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(), "a program for Windows ends in .exe")

@@ -191,7 +191,7 @@ def two_on_a_gpu(server):
 
 
 def one_thread(server):
-    with configured(server, "threads", "--nthreads", version="texcell_mt", ncpus=2) as client:
+    with configured(server, "threads", "--nthreads", version="texcell_mt_libc217", ncpus=2) as client:
         process = client.task_process(runs(client))
         until(30, lambda: process.threads() == 2, "one thread, and BOINC's")
         tap.ok(len(executing(client)) == 2, "--nthreads 1, avg_ncpus 1: a thread each, and two tasks on two CPUs",
@@ -199,7 +199,7 @@ def one_thread(server):
 
 
 def that_device(server):
-    with configured(server, "device", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia") as client:
+    with configured(server, "device", "--device", gpu="NVIDIA", version="texcell_opencl_nvidia_windows") as client:
         task = runs(client)
         until(30, lambda: " on " in client.stderr_of(task), "it says where it runs")
         tap.ok("glcm on pthread" in client.stderr_of(task), "--device 0:0: that device", client.stderr_of(task))
@@ -207,7 +207,7 @@ def that_device(server):
 
 def a_slip(server):
     """An option that is none costs no task."""
-    with configured(server, "slip", "--nthreads", version="texcell_mt",
+    with configured(server, "slip", "--nthreads", version="texcell_mt_libc217",
                     edit=lambda text: text.replace("--nthreads", "--ntreads")) as client:
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         tap.ok("_0 postponed for 300 seconds: unknown option \"--ntreads\"" in client.log_tail(),
