@@ -58,7 +58,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     const cc_params *const p = w->params;
 
     if (s == HISTOGRAM)
-        return !in_strips(w) && p->threshold == CC_THRESHOLD_OTSU;
+        return !in_strips(w) && p->threshold_word == CC_OTSU;
     if (s == MASK)
         return !in_strips(w);
     if (s <= FILL)
@@ -282,9 +282,14 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
     return st;
 }
 
+static tc_status put_pixels(cc_cl_worker *w, const wu_pixels *px, tc_err *err)
+{
+    return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8), err);
+}
+
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
-    const wu_pixels *const px = w->ocl.work->pixels;
+    const wu_pixels *const px = cc_host_pixels(w->host);
     const size_t row = w->stride * sizeof(cl_uint);
 
     w->y0 = y0;
@@ -294,7 +299,7 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
     while (!has_stage(w, w->stage))
         w->stage++;
     if (!in_strips(w))
-        return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8), err);
+        return put_pixels(w, px, err);
     return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
 }
 
@@ -333,6 +338,11 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
     do
         w->stage++;
     while (w->stage < STAGES && !has_stage(w, w->stage));
+    /* Regions are measured in the picture as it came. */
+    if (w->stage == TABLE && cc_prepares(w->params))
+        st = put_pixels(w, w->ocl.work->pixels, err);
+    if (st != TC_OK)
+        return st;
     if (w->stage == STAGES && w->y0 + w->rows < w->ny)
         return begin_strip(w, w->y0 + w->rows, err);
     return w->stage == STAGES ? finish_device(w, state, err) : TC_OK;
@@ -375,6 +385,10 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
         if (st != TC_OK)
             return st;
         st = begin_strip(w, 0, err);
+        return st == TC_OK ? TC_MORE : st;
+    }
+    if (cc_host_phase(w->host) < CC_HISTOGRAM) {
+        st = cc_host_step(w->host, state, CC_HISTOGRAM, portions_done, err);
         return st == TC_OK ? TC_MORE : st;
     }
     if (w->rows == 0)
@@ -491,12 +505,13 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
-    w->threshold = (uint32_t)w->params->threshold;
+    w->threshold = cc_threshold(w->params, work->pixels->bits);
     st = cc_cpu.open(work, state, &w->host, err);
     if (st != TC_OK)
         return st;
     choose_strips(w);
-    w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w));
+    w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w)) ||
+                   w->params->split == CC_INTENSITY;
     if (w->host_only)
         return TC_OK;
     st = make_kernels(w, err);

@@ -10,18 +10,23 @@ JOBS = {
     "labels": ({"threshold": 90, "polarity": "bright", "labels": True, "min_area": 4}, pictures()),
     "plain": ({"threshold": "otsu", "polarity": "bright", "connectivity": 4, "split": "distance",
                "fill_holes": True}, pictures()),
+    "uneven": ({"smooth": 0.8, "background": {"method": "mean", "radius": 9, "by": "ratio"}, "polarity": "bright",
+                "split": "intensity", "h": 4, "labels": True}, pictures()),
     "inner": ({"threshold": 90, "polarity": "bright", "exclude_border": True, "labels": True}, pictures()),
 }
 
 
-KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "inner": "87160589"}
+KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner": "87160589"}
 
 
 def random_job(rng):
-    return {"threshold": one_of(rng, "otsu", int(rng.integers(256))), "polarity": one_of(rng, "dark", "bright"),
+    return {"threshold": one_of(rng, "otsu", "local", int(rng.integers(256))), "polarity": one_of(rng, "dark", "bright"),
             "connectivity": one_of(rng, 4, 8), "fill_holes": one_of(rng, True, False), "min_area": one_of(rng, 1, 1, 3, 10),
             "max_area": one_of(rng, None, 50), "exclude_border": one_of(rng, True, False),
-            "split": one_of(rng, "none", "distance"), "labels": one_of(rng, True, False)}, random_items(rng, False, False)
+            "split": one_of(rng, "none", "distance", "intensity"), "h": int(rng.integers(20)),
+            "smooth": one_of(rng, 0, 0, 0.3, 2.0), "window": 2 * int(rng.integers(1, 30)) + 1, "offset": int(rng.integers(127)),
+            "background": one_of(rng, None, None, {"radius": int(rng.integers(1, 40)), "by": one_of(rng, "ratio", "difference"),
+                                                   "method": one_of(rng, "mean", "opening")}), "labels": one_of(rng, True, False)}, random_items(rng, False, False)
 
 
 def memory_jobs():
@@ -32,6 +37,9 @@ def memory_jobs():
         ({"min_area": 1, "split": "distance"}, noise(8192, 300)),
         ({"min_area": 1, "polarity": "bright"}, ((np.indices((1500, 2000)) % 2 == 0).all(0) * 200).astype(np.uint8)),
         ({"min_area": 1, "labels": True, "split": "distance", "fill_holes": True}, noise(1500, 2000)),
+        ({"min_area": 1, "split": "intensity", "h": 0, "threshold": "local"}, noise(1500, 2000)),
+        ({"min_area": 9, "background": {"radius": 200}, "smooth": 20}, noise(900, 3000) * np.uint16(257)),
+        ({"min_area": 1, "background": {"radius": 20}}, noise(40, 65535)),
         ({"min_area": 1, "threshold": 20000}, noise(1500, 2000) * np.uint16(257)),
     ]
 
@@ -39,9 +47,14 @@ def memory_jobs():
 SEEDS = [
     ({"polarity": "bright", "labels": True}, TINY),
     ({"polarity": "bright", "split": "distance", "threshold": 120}, TINY),
+    ({"polarity": "bright", "split": "intensity", "background": {"radius": 3}, "threshold": "local"}, TINY),
 ]
 
-ESTIMATES = [(["split=distance", "labels=true"], SMOOTH)]
+ESTIMATES = [
+    (["split=distance", "labels=true"], SMOOTH),
+    (["split=intensity", "smooth=2", "labels=true"], SMOOTH),
+    (['background={"radius":50}', "threshold=local"], SMOOTH),
+]
 
 DATA_SET = {
     "cells": ({"labels": True, "fill_holes": True},
@@ -53,6 +66,10 @@ DATA_SET = {
 BLANK = {
     "plain": ({}, [coins()], [gravel()]),
     "left out": ({"polarity": "bright", "min_area": 20, "exclude_border": True, "labels": True}, [coins()], [gravel()]),
+    "uneven": ({"polarity": "bright", "background": {"method": "mean", "radius": 40}, "min_area": 50, "labels": True}, [coins()],
+               [gravel()]),
+    "local": ({"polarity": "bright", "smooth": 2, "threshold": "local", "window": 101, "split": "intensity", "min_area": 50,
+                "labels": True}, [coins()], [gravel()]),
     "split": ({"polarity": "bright", "fill_holes": True, "split": "distance", "min_area": 50}, [coins()], [gravel()]),
 }
 
@@ -120,6 +137,19 @@ def forgeries():
         yield ("Otsu's threshold of %d" % value, "plain", lambda a, v=value: set_at(a["threshold"], 1, v),
                "threshold: is %d, which" % value)
     yield ("another threshold of Otsu's", "plain", lambda a: set_at(a["threshold"], 0, a["threshold"][0] - 1), None)
+    def other_part(a):
+        """A pixel goes to the region beside it, with all that goes with it."""
+        p = a["labels_cell_0"]
+        y, x = np.argwhere((p[:, 1:] != p[:, :-1]) & (p[:, 1:] > 0) & (p[:, :-1] > 0))[-1]
+        p[y, x + 1] = p[y, x]
+        for k in range(int(a["count"][0])):
+            mask = p == k + 1
+            old = a["region_area"][k] * a["region_mean"][k]
+            a["region_area"][k], a["region_bbox"][k], a["region_centroid"][k], a["region_border"][k] = measure(mask)
+            a["region_mean"][k] = round(old) / a["region_area"][k]
+
+    yield ("a pixel of another part", "uneven", other_part, None)
+    yield column("threshold", 0, 0, "threshold: is 0, which it cannot be", "uneven")
     yield column("region_item", 0, 1, "region_item: a row of item|count: is")
     yield column("region_item", -1, 0, "_item: a row of item 0")
     yield column("region_item", -1, 4, "_item: a row of item 4")

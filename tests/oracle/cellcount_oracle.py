@@ -6,8 +6,13 @@ import numpy as np
 from scipy import ndimage
 from skimage import measure
 
+from oracle import watershed_oracle
+from oracle.gauss import weights_of
+
 DEFAULTS = {"threshold": "otsu", "polarity": "dark", "connectivity": 8, "fill_holes": False,
-            "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False}
+            "min_area": 1, "max_area": None, "exclude_border": False, "split": "none", "labels": False,
+            "smooth": 0, "background": None, "window": 51, "offset": 10, "h": 5}
+GROUND = {"method": "opening", "radius": 50, "by": "difference"}
 
 
 def grey(picture):
@@ -31,6 +36,56 @@ def otsu(picture):
             if value[0] * best[1] > best[0] * value[1]:
                 best, best_t = value, t
     return best_t + 1
+
+
+def smoothed(image, sigma):
+    out = (ndimage.convolve1d(image.astype(np.int64), weights_of(sigma), 1, mode="nearest") + 128) >> 8
+    out = (ndimage.convolve1d(out, weights_of(sigma), 0, mode="nearest") + 32768) >> 16
+    return ((out + 128) >> 8).astype(image.dtype)
+
+
+def mean_around(image, radius):
+    """Of squares as far as they are within the picture, to the nearest integer."""
+    sums = np.pad(image.astype(np.int64), ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
+    (y0, y1), (x0, x1) = ((np.maximum(np.arange(n) - radius, 0), np.minimum(np.arange(n) + radius + 1, n))
+                          for n in image.shape)
+    total = sums[y1][:, x1] - sums[y0][:, x1] - sums[y1][:, x0] + sums[y0][:, x0]
+    n = (y1 - y0)[:, None] * (x1 - x0)
+    return (total + n // 2) // n
+
+
+def opened(image, radius, bright):
+    """An opening by a disc, a closing of dark cells; nothing beyond the picture counts."""
+    r = np.arange(-radius, radius + 1)
+    disc = r[:, None] ** 2 + r ** 2 <= radius ** 2
+    top = np.iinfo(image.dtype).max
+    first, second = (ndimage.grey_erosion, ndimage.grey_dilation) if bright else (ndimage.grey_dilation, ndimage.grey_erosion)
+    out = first(image, footprint=disc, mode="constant", cval=top if bright else 0)
+    return second(out, footprint=disc, mode="constant", cval=0 if bright else top).astype(np.int64)
+
+
+def levelled(image, ground, middle, ratio):
+    v = image.astype(np.int64)
+    q = (v * middle + ground // 2) // np.maximum(ground, 1) if ratio else v - ground + middle
+    return np.clip(q, 0, np.iinfo(image.dtype).max).astype(image.dtype)
+
+
+def prepared(image, p):
+    """What the threshold is for, and a local one for that."""
+    bright, top = p["polarity"] == "bright", int(np.iinfo(image.dtype).max)
+    middle = (top + 1) // 2
+    if p["smooth"]:
+        image = smoothed(image, p["smooth"])
+    if p["background"] is not None:
+        b = dict(GROUND, **p["background"])
+        ratio = b["by"] == "ratio"
+        if b["method"] == "mean":
+            image = levelled(image, mean_around(image, b["radius"]), middle, ratio)
+        else:
+            image = levelled(image, opened(image, b["radius"], bright), (middle if ratio else 0) if bright else top, ratio)
+    if p["threshold"] == "local":
+        image = levelled(image, mean_around(image, p["window"] // 2), middle, False)
+    return image, middle + p["offset"] if bright else middle - p["offset"]
 
 
 def structure(connectivity):
@@ -97,6 +152,17 @@ def apart(maximum, d2):
     return rise >= 0 and rise * rise >= 576 * d2 and 10 * d2 < 9 * maximum
 
 
+def by_intensity(values, mask, p):
+    heights = np.where(mask, (values if p["polarity"] == "bright" else values.max() - values) + 1, 0)
+    top = watershed_oracle.hills(heights[None], lambda maximum, saddle: maximum - saddle >= p["h"], p["connectivity"] == 8,
+                                 False)[0] + 1
+    values, first = np.unique(top, return_index=True)
+    order = values[np.argsort(first)]
+    table = np.zeros(top.max() + 1, np.int64)
+    table[order[order > 0]] = np.arange(1, (order > 0).sum() + 1)
+    return table[top]
+
+
 class Answer:
     """labels, and the columns of the tables."""
 
@@ -104,13 +170,17 @@ class Answer:
 def analyse(picture, parameters):
     p = dict(DEFAULTS, **parameters)
     image = grey(picture)
-    threshold = otsu(image) if p["threshold"] == "otsu" else p["threshold"]
-    mask = image >= threshold if p["polarity"] == "bright" else image < threshold
+    values, local = prepared(image, p)
+    threshold = {"otsu": None, "local": local}.get(p["threshold"], p["threshold"])
+    threshold = otsu(values) if threshold is None else threshold
+    mask = values >= threshold if p["polarity"] == "bright" else values < threshold
     if p["fill_holes"]:
         # The background has the other connectivity.
         mask = ndimage.binary_fill_holes(mask, structure(4 if p["connectivity"] == 8 else 8))
     if p["split"] == "distance":
         labels = split(mask, p["connectivity"])
+    elif p["split"] == "intensity":
+        labels = by_intensity(values.astype(np.int64), mask, p)
     else:
         labels = ndimage.label(mask, structure(p["connectivity"]))[0]
     n = int(labels.max(initial=0))

@@ -7,6 +7,7 @@ from scipy import ndimage
 
 from oracle import watershed_oracle
 from oracle.cellcount_oracle import otsu
+from oracle.gauss import gaussian, weights_of
 
 DEFAULTS = {"method": "threshold", "membrane": "otsu", "smooth": 0, "h": 1, "connectivity": 6, "fill": False,
             "mode": "3d", "repair": None, "min_voxels": 1, "max_voxels": None, "exclude_border": False,
@@ -15,28 +16,12 @@ IN_SLICES = np.zeros((3, 3, 3), int)
 IN_SLICES[1] = [[0, 1, 0], [1, 1, 1], [0, 1, 0]]
 
 
-def gaussian(sigma):
-    k = np.arange(-math.ceil(3 * sigma), math.ceil(3 * sigma) + 1)
-    g = np.exp(-k * k / (2 * sigma * sigma))
-    return g / g.sum()
-
-
 def blurred(membrane, repair, mode):
     """The membrane as 0 and 255, blurred; nothing outside. In double precision."""
     out = np.where(membrane, 255.0, 0.0)
     for axis in (2, 1, 0) if mode == "3d" else (2, 1):
         out = ndimage.convolve1d(out, gaussian(repair["sigma"]), axis, mode="constant")
     return out
-
-
-def weights_of(sigma):
-    """Those of FORMAT.md, 65,536 together."""
-    if sigma == 0:
-        return np.array([65536])
-    weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)
-    half = len(weights) // 2
-    weights[half] = 65536 - (weights.sum() - weights[half])
-    return weights
 
 
 def smoothed(stack, sigma, mode):

@@ -71,7 +71,7 @@ def saddles(height, top, around):
         other, h = shifted(top, d, -1), np.minimum(height, shifted(height, d, -1))
         good = (top >= 0) & (other > top)
         pairs.append(np.stack([h[good], top[good], other[good]], axis=1))
-    for h, a, b in np.unique(np.concatenate(pairs), axis=0):
+    for h, a, b in np.unique(np.concatenate(pairs), axis=0) if pairs else ():
         found[a, b] = max(h, found.get((a, b), 0))
     return sorted(((h, a, b) for (a, b), h in found.items()), key=lambda s: (-s[0], s[1], s[2]))
 

@@ -12,27 +12,44 @@
 #define AN_CELLCOUNT_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/common/gauss.h"
 #include "app/analysis/common/label.h"
 #include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
-enum { CC_THRESHOLD_OTSU = -1 };
+/* What a threshold may be that is no number, and how cells are separated. */
+enum { CC_OTSU = 1, CC_LOCAL, CC_DISTANCE = 1, CC_INTENSITY };
+/* Of the filter before the threshold: bits behind the point on the way, the least sigma, the largest disc
+ * and window. */
+enum { CC_GREY_BITS = 8, CC_MOST_RADIUS = 255 };
+#define CC_LEAST_SIGMA 0.3
 
 typedef struct cc_params {
     an_params_head head;
-    int32_t threshold;         /* 0..65535, or CC_THRESHOLD_OTSU */
-    bool otsu;
+    int32_t threshold;         /* 0..65535, unless: */
+    int32_t threshold_word;    /* CC_OTSU, CC_LOCAL */
+    int32_t window, offset;    /* local: the side of the square, grey values */
+    double smooth;             /* sigma in pixels; 0: none */
+    bool background;           /* is taken off: */
+    bool opening;              /* what an opening leaves; else the mean around */
+    bool ratio;                /* by ratio; else by difference */
+    int32_t radius;            /* of the disc; half the square of the mean */
     bool bright;               /* cells are v >= T; else v < T */
     bool eight_connected;      /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
-    bool split;
+    int32_t split;             /* 0, CC_DISTANCE, CC_INTENSITY */
+    int32_t h;                 /* intensity: the least dynamics of a cell, in grey values */
     bool labels;
     int64_t min_area, max_area;    /* kept: min_area <= area <= max_area */
 } cc_params;
 
 /* The phases of an item, in order; those that do not apply have no parts. */
 typedef enum cc_phase {
+    CC_SMOOTH,         /* the Gaussian filter */
+    CC_EXTREME,        /* the least, of dark cells the greatest, within a disc */
+    CC_GROUND,         /* the background goes */
+    CC_LOCALLY,        /* and the mean that a local threshold refers to */
     CC_HISTOGRAM,      /* for Otsu */
     CC_MASK,           /* pixels to bits */
     CC_HOLES,          /* components of the background, by bands */
@@ -43,7 +60,11 @@ typedef enum cc_phase {
     CC_BYTES,          /* split: bits to bytes, for the distance transform */
     CC_DISTANCE_X,
     CC_DISTANCE_Y,
+    CC_HEIGHTS,        /* split by intensity: of grey values, where there are cells */
     CC_ASCEND,         /* each pixel points to its highest neighbour */
+    CC_EDGES,          /* split by intensity: from the borders of plateaus inwards */
+    CC_FLAT,           /* plateaus that are maxima become trees, */
+    CC_FLAT_JOIN,      /* each one */
     CC_MAXIMA,         /* and then to the regional maximum it leads to */
     CC_SADDLES,        /* the highest between each two maxima; then maxima are joined */
     CC_CLEAR,
@@ -101,6 +122,37 @@ uint32_t cc_bands(uint32_t nx, uint32_t ny);
 extern const an_param cc_parameters[];
 tc_status cc_derive_params(void *params, const char *where, tc_err *err);
 
+/* The threshold, if it is not Otsu's; of a local one, for what is left of grey values of so many bits
+ * without the mean, which is the middle of them. */
+uint32_t cc_threshold(const cc_params *p, unsigned bits);
+static inline uint32_t cc_middle(unsigned bits)
+{
+    return (uint32_t)1 << (bits - 1);
+}
+
+/* prepare.c: what is done to grey values before the threshold, step by step, from one plane to another.
+ * Zeroed means none; begin, for each step that there is cc_prepare_step and all rows, end. */
+typedef struct cc_prepare {
+    const cc_params *params;
+    const wu_pixels *now;      /* what is there: the item's pixels, or one of: */
+    wu_pixels planes[3];
+    /* its own */
+    const wu_pixels *from;
+    an_gauss gauss;
+    cc_phase step;
+} cc_prepare;
+/* Whether there is anything to do, and whether this phase is of it. */
+bool cc_prepares(const cc_params *p);
+bool cc_has_step(const cc_params *p, cc_phase step);
+/* Bytes that a thread needs. */
+size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
+tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
+void cc_prepare_step(cc_prepare *p, cc_phase step);
+void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratch);
+/* All of it, on one thread. */
+tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
+void cc_prepare_end(cc_prepare *p);
+
 tc_status cc_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
@@ -147,6 +199,8 @@ extern const an_backend cc_cpu;
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err);
+/* The grey values that the threshold is for, when CC_HISTOGRAM comes next or is done. */
+const wu_pixels *cc_host_pixels(const void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's

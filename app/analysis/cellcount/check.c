@@ -57,7 +57,8 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
-    if (!p->fill_holes && (p->bright ? r->mean < (double)threshold : r->mean > (double)(threshold - 1)))
+    /* Of grey values that were prepared the threshold is for others than the mean is of. */
+    if (!p->fill_holes && !cc_prepares(p) && (p->bright ? r->mean < (double)threshold : r->mean > (double)(threshold - 1)))
         return "region_mean: on the wrong side of the threshold";
     return NULL;
 }
@@ -90,7 +91,8 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
     uint64_t pixels = 0;
     int64_t y0 = 0;
 
-    if (p->otsu ? threshold < 1 || threshold >= 1 << item->bits : threshold != p->threshold)
+    if (p->threshold_word == CC_OTSU ? threshold < 1 || threshold >= 1 << item->bits
+                                     : threshold != (int64_t)cc_threshold(p, item->bits))
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be", (long long)threshold);
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",

@@ -9,6 +9,10 @@
 /* --- the phases ------------------------------------------------------------------- */
 
 static const cc_work *const phases[CC_PHASES] = {
+    [CC_SMOOTH] = &cc_preparing,
+    [CC_EXTREME] = &cc_preparing,
+    [CC_GROUND] = &cc_preparing,
+    [CC_LOCALLY] = &cc_preparing,
     [CC_HISTOGRAM] = &cc_histogram,
     [CC_MASK] = &cc_mask,
     [CC_HOLES] = &cc_holes,
@@ -19,7 +23,11 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_BYTES] = &cc_bytes,
     [CC_DISTANCE_X] = &cc_distance_x,
     [CC_DISTANCE_Y] = &cc_distance_y,
+    [CC_HEIGHTS] = &cc_heights,
     [CC_ASCEND] = &cc_ascend,
+    [CC_EDGES] = &cc_edges,
+    [CC_FLAT] = &cc_flat,
+    [CC_FLAT_JOIN] = &cc_flat_join,
     [CC_MAXIMA] = &cc_maxima,
     [CC_SADDLES] = &cc_find_saddles,
     [CC_CLEAR] = &cc_clear,
@@ -43,14 +51,26 @@ static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddl
     return cc_apart(maximum, saddle);
 }
 
+static bool apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
+{
+    const cc_params *const p = rule;
+
+    return maximum - saddle >= (uint32_t)p->h;
+}
+
 /* Tasks of a phase; 0 where it does not apply. */
 static size_t phase_parts(const cc_worker *w, cc_phase phase)
 {
     const cc_params *const p = w->params;
 
     switch (phase) {
+    case CC_SMOOTH:
+    case CC_EXTREME:
+    case CC_GROUND:
+    case CC_LOCALLY:
+        return cc_has_step(p, phase) ? w->bands : 0;
     case CC_HISTOGRAM:
-        return p->threshold == CC_THRESHOLD_OTSU ? w->bands : 0;
+        return p->threshold_word == CC_OTSU ? w->bands : 0;
     case CC_HOLES:
     case CC_HOLE_SEAMS:
     case CC_FILL:
@@ -60,8 +80,14 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
         return p->split ? 0 : w->bands;
     case CC_DISTANCE_X:
     case CC_DISTANCE_Y:
-        return p->split ? edt_parts(&w->edt, phase - CC_DISTANCE_X) : 0;
+        return p->split == CC_DISTANCE ? edt_parts(&w->edt, phase - CC_DISTANCE_X) : 0;
     case CC_BYTES:
+        return p->split == CC_DISTANCE ? w->bands : 0;
+    case CC_HEIGHTS:
+    case CC_EDGES:
+    case CC_FLAT:
+    case CC_FLAT_JOIN:
+        return p->split == CC_INTENSITY ? w->bands : 0;
     case CC_ASCEND:
     case CC_MAXIMA:
     case CC_SADDLES:
@@ -143,6 +169,8 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         left = parts - w->done;
         if (left > w->batch)
             left = (size_t)w->batch;
+        if (w->done == 0 && w->phase < CC_HISTOGRAM)
+            cc_prepare_step(&w->prepare, w->phase);
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
             left = 1;
         begun = tc_seconds();
@@ -183,6 +211,7 @@ static void cpu_close(void **worker)
         free(w->scratch[t].label);
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
+        free(w->scratch[t].prepare);
         ws_list_drop(&w->scratch[t].found);
     }
     free(w->found);
@@ -195,6 +224,7 @@ static void cpu_close(void **worker)
     free(w->first);
     free(w->areas);
     cc_measure_drop(&w->measure);
+    cc_prepare_end(&w->prepare);
     free(w);
 }
 
@@ -213,9 +243,11 @@ static bool make_scratch(cc_worker *w)
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
         s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
         s->label = malloc(lab_scratch_bytes(&w->picture));
-        s->distance = malloc(w->params->split ? edt_scratch_bytes(&w->edt) : 1);
+        s->prepare = malloc(cc_prepares(w->params) ? cc_prepare_scratch(w->params, w->nx) : 1);
+        s->distance = malloc(w->params->split == CC_DISTANCE ? edt_scratch_bytes(&w->edt) : 1);
         s->histogram = calloc(grey_values, sizeof *s->histogram);
-        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL)
+        if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL || s->histogram == NULL ||
+            s->prepare == NULL)
             return false;
     }
     return true;
@@ -230,7 +262,7 @@ static bool make_planes(cc_worker *w)
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
-        w->bytes = os_zeroed(n);
+        w->bytes = os_zeroed(w->params->split == CC_DISTANCE ? n : 1);
         w->up = os_zeroed(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
@@ -272,19 +304,22 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
     w->batch = work->threads;
-    w->threshold = (uint32_t)w->params->threshold;
+    w->threshold = cc_threshold(w->params, work->pixels->bits);
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
     w->map = (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
-                       .apart = apart_by_distance };
+                       .plateaus = w->params->split == CC_INTENSITY, .rule = w->params,
+                       .apart = w->params->split == CC_INTENSITY ? apart_by_intensity : apart_by_distance };
     st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");
     if (st == TC_OK && state->head.portions_done == (uint64_t)CC_KEPT * w->bands)
         st = resume_split(w, state->plane, err);
-    else if (st == TC_OK && phase_parts(w, CC_HISTOGRAM) == 0)
-        w->phase = CC_MASK;
+    else if (st == TC_OK)
+        st = cc_prepare_begin(&w->prepare, w->params, work->pixels, err);
+    while (phase_parts(w, w->phase) == 0)
+        w->phase++;
     if (st != TC_OK)
         cpu_close(worker);
     return st;
@@ -297,6 +332,13 @@ cc_phase cc_host_phase(const void *worker)
     const cc_worker *const w = worker;
 
     return w->phase;
+}
+
+const wu_pixels *cc_host_pixels(const void *worker)
+{
+    const cc_worker *const w = worker;
+
+    return w->prepare.now;
 }
 
 const uint64_t *cc_host_bits(const void *worker)

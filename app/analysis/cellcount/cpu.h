@@ -20,6 +20,7 @@ typedef struct cc_scratch {
     unsigned char *label;      /* lab_scratch_bytes */
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
+    void *prepare;             /* cc_prepare_scratch */
     ws_list found;
     bool no_memory;
 } cc_scratch;
@@ -47,6 +48,7 @@ typedef struct cc_worker {
     cc_measure measure;
     uint32_t strip_rows;       /* of a device; 0: there were no strips */
     /* where the work is */
+    cc_prepare prepare;        /* prepare.now: what the threshold is for */
     cc_phase phase;
     size_t done;               /* parts of the phase */
     uint64_t batch;            /* parts that the threads do before they wait for each other */
@@ -67,12 +69,15 @@ typedef struct cc_work {
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
+/* prepare.c: from pixels to pixels */
+extern const cc_work cc_preparing;
 /* cellcount_mask.c: from pixels to bits */
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 /* cellcount_label.c: from bits, or the parts of a split, to labels */
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
     cc_renumber, cc_paint, cc_measuring;
 /* cellcount_split.c: from bits to parts */
-extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_ascend, cc_maxima, cc_find_saddles, cc_clear, cc_first;
+extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_ascend, cc_edges, cc_flat,
+    cc_flat_join, cc_maxima, cc_find_saddles, cc_clear, cc_first;
 
 #endif

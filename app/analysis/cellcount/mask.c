@@ -9,7 +9,7 @@
 
 static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->work->pixels;
+    const wu_pixels *const px = w->prepare.now;
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -31,7 +31,7 @@ static tc_status end_histogram(cc_worker *w, tc_err *err)
 
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->work->pixels;
+    const wu_pixels *const px = w->prepare.now;
     uint32_t y0, y1;
 
     (void)s;

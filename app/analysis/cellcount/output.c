@@ -100,16 +100,17 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     const uint32_t nx = work->item->nx, ny = work->item->ny;
     const uint64_t done = state->head.portions_done;
     /* Of a picture of one grey value it is 1. */
-    const bool known = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
+    const bool known = p->threshold_word == CC_OTSU ? state->threshold >= 1 && state->threshold < (uint32_t)1 << work->item->bits
                                : state->threshold == 0;
 
     if (done == 0)
         return TC_OK;
     if (known && done == work->plan.portions && state->regions <= (uint64_t)nx * ny)
         return are_at_most(work, state, state->regions, err);
-    /* Squared distances to the background, which the split goes on from. */
+    /* Squared distances to the background, or heights, which the split goes on from. */
     if (known && p->split && done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
-        return are_at_most(work, state, (uint64_t)nx * nx + (uint64_t)ny * ny, err);
+        return are_at_most(work, state, p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
+                                                                  : (uint64_t)nx * nx + (uint64_t)ny * ny, err);
     return damaged(err);
 }
 
@@ -152,7 +153,8 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
         st = wu_output_allocate(out, n, err);
     if (st == TC_OK) {
         *(int64_t *)wu_output_data(out, "count") = (int64_t)n;
-        *(int64_t *)wu_output_data(out, "threshold") = p->otsu ? (int64_t)state->threshold : p->threshold;
+        *(int64_t *)wu_output_data(out, "threshold") = p->threshold_word == CC_OTSU
+            ? (int64_t)state->threshold : (int64_t)cc_threshold(p, work->item->bits);
         st = fill_table(work, item_index, regions, n, out, err);
     }
     free(owned);

@@ -5,6 +5,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
+#include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
 enum { LOOKS = 32, LABELS = 256 };
@@ -14,12 +15,13 @@ typedef struct table {
     size_t n;
     const int64_t *area, *bbox;
     const double *mean, *centroid;
+    bool prepared;             /* means are not of the grey values that are looked at */
 } table;
 
-static table table_of(const wu_output *out)
+static table table_of(const cc_params *p, const wu_output *out)
 {
     return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
-                    .area = wu_output_data(out, "region_area"), .bbox = wu_output_data(out, "region_bbox"),
+                    .prepared = cc_prepares(p), .area = wu_output_data(out, "region_area"), .bbox = wu_output_data(out, "region_bbox"),
                     .mean = wu_output_data(out, "region_mean"), .centroid = wu_output_data(out, "region_centroid") };
 }
 
@@ -68,6 +70,47 @@ static tc_status check_labels(const cc_params *p, const an_follow *f, const wu_o
     return TC_OK;
 }
 
+/* Where a pixel of a cell leads, of a split by intensity, if it has a higher neighbour; else itself. */
+static size_t uphill(const an_follow *f, size_t i)
+{
+    const wu_pixels *const px = f->px;
+    const int64_t nx = px->nx, ny = px->ny, x = (int64_t)i % nx, y = (int64_t)i / nx;
+    int64_t most = px->u8 != NULL ? px->u8[i] : px->u16[i];
+    size_t best = i;
+
+    for (int step = 0; step < 9; step++) {
+        const int dy = step / 3 - 1, dx = step % 3 - 1;
+        const size_t there = (size_t)((y + dy) * nx + x + dx);
+        int64_t v;
+
+        if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 || y + dy >= ny)
+            continue;
+        v = px->u8 != NULL ? px->u8[there] : px->u16[there];
+        if (f->above ? v > most : v < most) {
+            most = v;
+            best = there;
+        }
+    }
+    return best;
+}
+
+/* Some pixels, every other one where labels change: a pixel is of the region of the one that it leads to. */
+static tc_status check_ways(const an_follow *f, const wu_out_array *labels, uint64_t *random, tc_err *err)
+{
+    const int32_t *const plane = labels->data;
+    const size_t n = (size_t)f->px->nx * f->px->ny;
+
+    for (int k = 0; k < LABELS; k++) {
+        size_t i = (size_t)tc_random_below(n, random);
+
+        for (size_t left = k % 2 == 0 ? 0 : n; left > 0 && plane[i] == plane[i + 1 < n ? i + 1 : 0]; left--)
+            i = i + 1 < n ? i + 1 : 0;
+        if (an_follow_takes(f, i) && plane[uphill(f, i)] != plane[i])
+            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu leads to another region", labels->info.name, i);
+    }
+    return TC_OK;
+}
+
 /* --- regions ----------------------------------------------------------------------------- */
 
 /* A row of the table: its box, half-open. */
@@ -109,7 +152,7 @@ static bool is_component(const table *t, const region *r, const an_component *c)
 {
     const double n = (double)c->pixels;
 
-    return c->whole && t->area[r->row] == (int64_t)c->pixels && t->mean[r->row] == (double)c->grey / n &&
+    return c->whole && t->area[r->row] == (int64_t)c->pixels && (t->prepared || t->mean[r->row] == (double)c->grey / n) &&
            t->centroid[2 * r->row] == (double)c->sum[1] / n && t->centroid[2 * r->row + 1] == (double)c->sum[2] / n &&
            c->lo[1] == r->y0 && c->lo[2] == r->x0 && c->hi[1] == r->y1 && c->hi[2] == r->x1;
 }
@@ -151,7 +194,7 @@ static tc_status check_regions(const cc_params *p, an_follow *f, const table *t,
         if (!is_there(f, t, &r))
             return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
     }
-    if (t->n > 0 && 2 * crossed < LOOKS)
+    if (t->n > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
         return tc_fail(err, TC_NO_MATCH, "outlines reach %d of %d boxes", crossed, (int)LOOKS);
     return TC_OK;
 }
@@ -181,16 +224,16 @@ static bool says_nothing(uint64_t cells, const table *t, uint64_t pixels)
     return t->n == 0 ? cells > 0 : t->n == 1 && (uint64_t)t->area[0] == pixels && cells < pixels;
 }
 
-tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+/* px: what the threshold is for. */
+static tc_status check_prepared(const an_work *work, const wu_pixels *px, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const cc_params *const p = work->params;
-    const wu_pixels *const px = work->pixels;
     const size_t n = (size_t)px->nx * px->ny;
-    const table t = table_of(out);
-    an_follow f = { .px = px, .threshold = (uint32_t)p->threshold, .above = p->bright, .corners = p->eight_connected };
+    const table t = table_of(p, out);
+    an_follow f = { .px = px, .threshold = cc_threshold(p, px->bits), .above = p->bright, .corners = p->eight_connected };
     const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
     uint64_t cells = 0;
-    tc_status st = p->threshold == CC_THRESHOLD_OTSU ? an_otsu_of(px, &f.threshold, err) : TC_OK;
+    tc_status st = p->threshold_word == CC_OTSU ? an_otsu_of(px, &f.threshold, err) : TC_OK;
 
     if (st == TC_OK && claimed != f.threshold)
         st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu", (long long)claimed,
@@ -203,12 +246,27 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
         st = an_follow_begin(&f, n / 1024 + 64, err);
     if (st == TC_OK && p->labels)
         st = check_labels(p, &f, &out->arrays[out->n - 1], random, err);
+    if (st == TC_OK && p->labels && p->split == CC_INTENSITY)
+        st = check_ways(&f, &out->arrays[out->n - 1], random, err);
     if (st == TC_OK)
         st = check_regions(p, &f, &t, random, err);
     if (st == TC_OK && p->split)
         st = check_boxes(&f, cells, &t, random, err);
+    if (st == TC_OK && p->split == CC_INTENSITY && !p->labels)
+        st = tc_fail(err, TC_NO_MATCH, "a split by intensity without labels");
     if (st == TC_OK && says_nothing(cells, &t, n))
         st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
     an_follow_end(&f);
+    return st;
+}
+
+tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    cc_prepare prepare = { .now = NULL };
+    tc_status st = cc_prepare_all(&prepare, work->params, work->pixels, err);
+
+    if (st == TC_OK)
+        st = check_prepared(work, prepare.now, out, random, err);
+    cc_prepare_end(&prepare);
     return st;
 }

@@ -12,7 +12,10 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
         return tc_fail(err, TC_BAD_INPUT, "%s: is a stack; cellcount takes pictures", where);
     if (item->n_masks > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; cellcount takes none", where);
-    if (p->threshold >= 1 << item->bits)
+    if (p->threshold_word == CC_LOCAL && (uint32_t)p->offset >= cc_middle(item->bits))
+        return tc_fail(err, TC_BAD_INPUT, "%s: has %u bits a pixel, so parameters.offset cannot be %d", where, item->bits,
+                       (int)p->offset);
+    if (p->threshold_word == 0 && p->threshold >= 1 << item->bits)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %u bits a pixel, so parameters.threshold cannot be %d",
                        where, item->bits, (int)p->threshold);
     if (p->labels && n * sizeof(int32_t) >= ((uint64_t)4 << 20) * 1023)
@@ -43,6 +46,15 @@ static uint64_t most_regions(const cc_params *p, const wu_item *item)
     return fit < apart ? fit : apart;
 }
 
+/* Operations a pixel before the threshold. */
+static double preparing(const cc_params *p)
+{
+    const double smooth = p->smooth > 0 ? 60 + 30 * p->smooth : 0, mean = 60;
+    const double ground = !p->background ? 0 : p->opening ? 120 + 8.0 * p->radius : mean;
+
+    return smooth + ground + (p->threshold_word == CC_LOCAL ? mean : 0);
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     /* of the result: item, label, area; box; centroid; mean; border */
@@ -66,8 +78,13 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes += usual * (sizeof(cc_region) + ROW_BYTES) + 4 * (n / PLAN_PIXELS_A_ROW) * saddle;
     out->thread_bytes = (item->nx + (uint64_t)CC_PAD) * 7 * sizeof(int32_t) + ((uint64_t)8 << item->bits)
                       + (p->split ? edt_scratch_bytes(&edt) : 0) + PLAN_THREAD;
+    if (cc_prepares(p)) {
+        out->thread_bytes += cc_prepare_scratch(p, item->nx);
+        out->memory_bytes += 3 * n * (item->bits / 8);
+        out->most_memory_bytes += 3 * n * (item->bits / 8);
+    }
     out->most_rows = regions;
-    out->flops = (p->split ? 400.0 : 50.0) * (double)n;
+    out->flops = (p->split ? 400.0 : 50.0) * (double)n + preparing(p) * (double)n;
     return TC_OK;
 }
 
@@ -84,11 +101,14 @@ bool cc_kept(const cc_params *p, int64_t area, bool border)
 /* --- the analysis ------------------------------------------------------------- */
 
 static const an_selftest selftests[] = {
-    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false, 0xf517055a },
+    { "{\"threshold\":\"otsu\",\"polarity\":\"bright\",\"min_area\":3}", 150, 131, 1, 8, false, 0xef5a6226 },
     { "{\"threshold\":30000,\"polarity\":\"bright\",\"connectivity\":4,\"fill_holes\":true,"
-      "\"split\":\"distance\",\"max_area\":200}", 127, 140, 1, 16, false, 0xbeedc18b },
+      "\"split\":\"distance\",\"max_area\":200}", 127, 140, 1, 16, false, 0x2df7eed6 },
     { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
-      "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x86b615a1 },
+      "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x740d0fd6 },
+    { "{\"smooth\":0.7,\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":4}", 90, 77, 1, 8, false, 0x655b2ec2 },
+    { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\",\"background\":{\"method\":\"mean\","
+      "\"radius\":30,\"by\":\"ratio\"}}", 66, 54, 1, 16, false, 0x442c4676 },
     { .parameters = NULL }
 };
 

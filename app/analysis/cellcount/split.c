@@ -35,6 +35,27 @@ static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
     edt_part(&w->edt, 1, part, s->distance);
 }
 
+/* The darker, or the brighter, the higher; 0 where there is no cell. */
+static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    const wu_pixels *const px = w->prepare.now;
+    const uint32_t top = ((uint32_t)1 << px->bits) - 1;
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    for (uint32_t y = y0; y < y1; y++) {
+        const size_t runs = lab_runs(&w->picture, y, s->edges), at = (size_t)y * w->nx;
+
+        memset(w->plane + at, 0, w->nx * sizeof *w->plane);
+        for (size_t k = 0; k < runs; k++)
+            for (size_t i = at + s->edges[2 * k]; i < at + s->edges[2 * k + 1]; i++) {
+                const uint32_t v = px->u8 != NULL ? px->u8[i] : px->u16[i];
+
+                w->plane[i] = (int32_t)(w->params->bright ? v : top - v) + 1;
+            }
+    }
+}
+
 static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -42,6 +63,38 @@ static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
     (void)s;
     cc_band_range(w, band, &y0, &y1);
     ws_ascend(&w->map, y0, y1);
+}
+
+static void edges_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    ws_plateau_edges(&w->map, y0, y1, &s->found);
+    s->no_memory |= s->found.no_memory;
+}
+
+static tc_status end_edges(cc_worker *w, tc_err *err)
+{
+    return ws_plateaus(&w->map, w->found, w->work->threads, w->work->poll, err);
+}
+
+static void flat_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    ws_flat_begin(&w->map, y0, y1);
+}
+
+static void flat_join_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    (void)s;
+    cc_band_range(w, band, &y0, &y1);
+    ws_flat_join(&w->map, y0, y1);
 }
 
 static void maxima_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -90,7 +143,11 @@ static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 const cc_work cc_bytes = { bytes_band, NULL };
 const cc_work cc_distance_x = { distance_x, NULL };
 const cc_work cc_distance_y = { distance_y, NULL };
+const cc_work cc_heights = { heights_band, NULL };
 const cc_work cc_ascend = { ascend_band, NULL };
+const cc_work cc_edges = { edges_band, end_edges };
+const cc_work cc_flat = { flat_band, NULL };
+const cc_work cc_flat_join = { flat_join_band, NULL };
 const cc_work cc_maxima = { maxima_band, NULL };
 const cc_work cc_find_saddles = { saddles_band, end_saddles };
 const cc_work cc_clear = { clear_band, NULL };

@@ -1,0 +1,392 @@
+/*
+ * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter; the
+ * light of the background taken off, a mean of the surroundings or what an opening (of dark
+ * cells a closing) by a disc leaves; the mean that a local threshold refers to taken off. All of
+ * it in integers, from one plane of the picture's depth to another.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/cellcount/cpu.h"
+#include "app/base/os.h"
+
+/* Of a tile where the greatest values within a disc are found. */
+enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
+
+/* --- rows --------------------------------------------------------------------------- */
+
+static void read_values(const wu_pixels *px, size_t at, size_t n, uint16_t *out)
+{
+    if (px->u8 != NULL)
+        for (size_t i = 0; i < n; i++)
+            out[i] = px->u8[at + i];
+    else
+        memcpy(out, px->u16 + at, n * sizeof *out);
+}
+
+static void write_values(const wu_pixels *px, size_t at, size_t n, const uint16_t *values)
+{
+    if (px->u8 != NULL)
+        for (size_t i = 0; i < n; i++)
+            px->u8[at + i] = (uint8_t)values[i];
+    else
+        memcpy(px->u16 + at, values, n * sizeof *values);
+}
+
+static uint32_t greatest(const wu_pixels *px)
+{
+    return px->bits == 8 ? UINT8_MAX : UINT16_MAX;
+}
+
+/* What the value becomes on a ground of g: by difference or ratio, around `middle`. */
+static uint16_t levelled(uint32_t v, uint32_t g, uint32_t middle, bool ratio, uint32_t most)
+{
+    const int64_t q = ratio ? ((int64_t)v * middle + g / 2) / (g > 0 ? g : 1) : (int64_t)v - g + middle;
+
+    return (uint16_t)(q < 0 ? 0 : q > most ? most : q);
+}
+
+/* --- smooth --------------------------------------------------------------------------- */
+
+/* uint32_t of scratch memory: a row with its margins, the rows of a blur, and sums. */
+static size_t smooth_scratch(uint32_t nx, int radius)
+{
+    const size_t taps = 2 * (size_t)radius + 1;
+
+    return (nx + taps) + (taps + 1) * nx;
+}
+
+/* Row y along x into `out`, in 2^-8. line: with its margins. */
+static void smooth_x(const cc_prepare *p, const wu_pixels *in, uint32_t y, uint32_t *line, uint16_t *values, uint32_t *out)
+{
+    const size_t nx = in->nx, radius = (size_t)p->gauss.radius;
+    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
+
+    read_values(in, y * nx, nx, values);
+    for (size_t x = 0; x < nx; x++)
+        line[radius + x] = values[x];
+    for (size_t k = 0; k < radius; k++) {
+        line[k] = values[0];
+        line[radius + nx + k] = values[nx - 1];
+    }
+    for (size_t k = 0; k <= 2 * radius; k++)
+        lines[k] = line + k;
+    an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, nx, AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
+}
+
+static void smooth_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to, uint32_t y0, uint32_t y1, void *scratch)
+{
+    const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
+    const size_t nx = in->nx;
+    uint16_t *const values = scratch;
+    uint32_t *const line = (uint32_t *)scratch + nx, *const ring = line + nx + (size_t)taps, *const out = ring + (size_t)taps * nx;
+    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
+
+    for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++) {
+        const int64_t done = y - h;
+
+        if (y >= 0 && y < ny)
+            smooth_x(p, in, (uint32_t)y, line, values, ring + (size_t)(y % taps) * nx);
+        if (done < y0)
+            continue;
+        for (int64_t j = done - h; j <= done + h; j++)
+            lines[j - done + h] = ring + (size_t)((j < 0 ? 0 : j < ny ? j : ny - 1) % taps) * nx;
+        an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, nx, AN_GAUSS_BITS, in->bits == 16, out);
+        for (size_t x = 0; x < nx; x++)
+            values[x] = (uint16_t)((out[x] + (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
+        write_values(to, (size_t)done * nx, nx, values);
+    }
+}
+
+/* --- the mean of the surroundings ---------------------------------------------------- */
+
+/* Adds a row to the sums of columns, or takes it off. */
+static void add_row(const wu_pixels *in, int64_t y, bool off, uint16_t *values, uint32_t *columns)
+{
+    if (y < 0 || y >= in->ny)
+        return;
+    read_values(in, (size_t)y * in->nx, in->nx, values);
+    for (size_t x = 0; x < in->nx; x++)
+        columns[x] += off ? 0 - (uint32_t)values[x] : values[x];
+}
+
+/* Rows without the mean of the squares of 2 radius + 1 pixels around, as far as they are within the
+ * picture. */
+static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, uint32_t middle, bool ratio, uint32_t y0,
+                      uint32_t y1, void *scratch)
+{
+    const int64_t nx = in->nx, ny = in->ny;
+    uint16_t *const values = scratch;
+    uint32_t *const columns = (uint32_t *)scratch + nx;
+
+    memset(columns, 0, (size_t)nx * sizeof *columns);
+    for (int64_t y = (int64_t)y0 - radius; y < (int64_t)y0 + radius; y++)
+        add_row(in, y, false, values, columns);
+    for (int64_t y = y0; y < y1; y++) {
+        const int64_t rows = (y + radius < ny ? y + radius + 1 : ny) - (y > radius ? y - radius : 0);
+        uint64_t sum = 0;
+
+        add_row(in, y + radius, false, values, columns);
+        read_values(in, (size_t)(y * nx), (size_t)nx, values);
+        for (int64_t x = 0; x < radius && x < nx; x++)
+            sum += columns[x];
+        for (int64_t x = 0; x < nx; x++) {
+            const int64_t width = (x + radius < nx ? x + radius + 1 : nx) - (x > radius ? x - radius : 0);
+            const uint64_t n = (uint64_t)(rows * width);
+
+            sum += x + radius < nx ? columns[x + radius] : 0;
+            values[x] = levelled(values[x], (uint32_t)((sum + n / 2) / n), middle, ratio, greatest(in));
+            sum -= x >= radius ? columns[x - radius] : 0;
+        }
+        write_values(to, (size_t)(y * nx), (size_t)nx, values);
+        add_row(in, y - radius, true, (uint16_t *)(void *)(columns + nx), columns);
+    }
+}
+
+/* --- the greatest within a disc ------------------------------------------------------ */
+
+/* Half the width of a disc's row. */
+static int64_t half_width(int64_t radius, int64_t dy)
+{
+    int64_t w = 0;
+
+    while ((w + 1) * (w + 1) + dy * dy <= radius * radius)
+        w++;
+    return w;
+}
+
+/* Of how many pixels a row's maxima are kept: 1, 2, 4, ... up to the disc's width. */
+static int powers(int64_t radius)
+{
+    int n = 1;
+
+    while ((int64_t)1 << n <= 2 * radius + 1)
+        n++;
+    return n;
+}
+
+static size_t disc_scratch(uint32_t nx, int64_t radius)
+{
+    const size_t columns = (nx < TILE_COLUMNS ? nx : TILE_COLUMNS) + 2 * (size_t)radius;
+
+    return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)powers(radius) + 1) * columns * sizeof(uint16_t);
+}
+
+/* A tile: rows [y0, y1), columns [x0, x1); and what lies around it, as far as the disc reaches. */
+typedef struct tile {
+    const cc_prepare *p;
+    const wu_pixels *in;
+    int64_t radius, y0, y1, x0, x1;
+    size_t columns;            /* of it and the margins */
+    uint16_t flip;             /* least instead of greatest: values are flipped */
+    uint16_t *maxima;          /* [rows][powers][columns]: of 2^power pixels from each on */
+} tile;
+
+static uint16_t *maxima_of(const tile *t, int64_t y, int power)
+{
+    return t->maxima + ((size_t)(y - t->y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) * t->columns;
+}
+
+/* Values beyond the picture are 0, and count for nothing. */
+static void read_tile_row(const tile *t, int64_t y)
+{
+    const int64_t from = t->x0 - t->radius, lo = from > 0 ? from : 0;
+    const int64_t hi = t->x1 + t->radius < t->in->nx ? t->x1 + t->radius : t->in->nx;
+    uint16_t *row = maxima_of(t, y, 0);
+
+    memset(row, 0, t->columns * sizeof *row);
+    if (y >= 0 && y < t->in->ny) {
+        read_values(t->in, (size_t)(y * t->in->nx + lo), (size_t)(hi - lo), row + (lo - from));
+        for (int64_t x = lo - from; x < hi - from; x++)
+            row[x] ^= t->flip;
+    }
+    for (int power = 1; power < powers(t->radius); power++) {
+        const size_t half = (size_t)1 << (power - 1);
+        uint16_t *const next = maxima_of(t, y, power);
+
+        for (size_t x = 0; x + half < t->columns; x++)
+            next[x] = row[x] > row[x + half] ? row[x] : row[x + half];
+        for (size_t x = t->columns - half; x < t->columns; x++)
+            next[x] = row[x];
+        row = next;
+    }
+}
+
+/* The greatest within the discs of a row of the tile; out: from x0 on. */
+static void disc_row(const tile *t, int64_t y, uint16_t *out)
+{
+    const size_t n = (size_t)(t->x1 - t->x0);
+
+    memset(out, 0, n * sizeof *out);
+    for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
+        const int64_t w = half_width(t->radius, dy);
+        const int power = powers(w) - 1;
+        const uint16_t *const a = maxima_of(t, y + dy, power) + t->radius - w;
+        const uint16_t *const b = a + 2 * w + 1 - ((int64_t)1 << power);
+
+        for (size_t x = 0; x < n; x++) {
+            const uint16_t most = a[x] > b[x] ? a[x] : b[x];
+
+            out[x] = most > out[x] ? most : out[x];
+        }
+    }
+}
+
+/* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those there. */
+static void disc_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from, const wu_pixels *to, bool least,
+                      uint32_t y0, uint32_t y1, void *scratch)
+{
+    const cc_params *const q = p->params;
+    const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest(in);
+    tile t = { .p = p, .in = in, .radius = q->radius, .flip = least ? (uint16_t)greatest(in) : 0 };
+
+    for (t.y0 = y0; t.y0 < y1; t.y0 = t.y1)
+        for (t.x0 = 0, t.y1 = t.y0 + TILE_ROWS < y1 ? t.y0 + TILE_ROWS : y1; t.x0 < in->nx; t.x0 = t.x1) {
+            t.x1 = t.x0 + TILE_COLUMNS < in->nx ? t.x0 + TILE_COLUMNS : in->nx;
+            t.columns = (size_t)(t.x1 - t.x0 + 2 * t.radius);
+            t.maxima = scratch;
+            for (int64_t y = t.y0 - t.radius; y < t.y1 + t.radius; y++)
+                read_tile_row(&t, y);
+            for (int64_t y = t.y0; y < t.y1; y++) {
+                uint16_t *const out = maxima_of(&t, t.y1 + t.radius, 0);
+                const size_t at = (size_t)(y * in->nx + t.x0), n = (size_t)(t.x1 - t.x0);
+                uint16_t values[TILE_COLUMNS];
+
+                disc_row(&t, y, out);
+                if (from != NULL)
+                    read_values(from, at, n, values);
+                for (size_t x = 0; x < n; x++) {
+                    out[x] ^= t.flip;
+                    out[x] = from != NULL ? levelled(values[x], out[x], middle, q->ratio, greatest(in)) : out[x];
+                }
+                write_values(to, at, n, out);
+            }
+        }
+}
+
+/* --- the steps ------------------------------------------------------------------------ */
+
+bool cc_prepares(const cc_params *p)
+{
+    return p->smooth > 0 || p->background || p->threshold_word == CC_LOCAL;
+}
+
+bool cc_has_step(const cc_params *p, cc_phase step)
+{
+    switch (step) {
+    case CC_SMOOTH:
+        return p->smooth > 0;
+    case CC_EXTREME:
+        return p->background && p->opening;
+    case CC_GROUND:
+        return p->background;
+    default:
+        return p->threshold_word == CC_LOCAL;
+    }
+}
+
+size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
+{
+    const size_t smooth = p->smooth > 0 ? (nx + smooth_scratch(nx, an_gauss_make(p->smooth).radius)) * sizeof(uint32_t) : 0;
+    const size_t mean = (3 * (size_t)nx + 8) * sizeof(uint32_t), disc = p->opening ? disc_scratch(nx, p->radius) : 0;
+
+    return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
+}
+
+/* A step's source and where it goes: planes 0 and 1 in turn, an extreme to the third. */
+void cc_prepare_step(cc_prepare *p, cc_phase step)
+{
+    const wu_pixels *const now = p->now;
+
+    p->step = step;
+    if (step == CC_EXTREME)
+        return;
+    p->from = now;
+    p->now = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
+}
+
+void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratch)
+{
+    const cc_params *const q = p->params;
+    const uint32_t middle = cc_middle(p->now->bits);
+
+    switch (p->step) {
+    case CC_SMOOTH:
+        smooth_rows(p, p->from, p->now, y0, y1, scratch);
+        break;
+    case CC_EXTREME:
+        disc_rows(p, p->now, NULL, &p->planes[2], q->bright, y0, y1, scratch);
+        break;
+    case CC_GROUND:
+        if (q->opening)
+            disc_rows(p, &p->planes[2], p->from, p->now, !q->bright, y0, y1, scratch);
+        else
+            mean_rows(p->from, p->now, q->radius, middle, q->ratio, y0, y1, scratch);
+        break;
+    default:
+        mean_rows(p->from, p->now, q->window / 2, middle, false, y0, y1, scratch);
+    }
+}
+
+static bool make_plane(const wu_pixels *like, wu_pixels *out)
+{
+    const size_t n = (size_t)like->nx * like->ny;
+
+    *out = (wu_pixels){ .nx = like->nx, .ny = like->ny, .nz = 1, .bits = like->bits };
+    if (like->u8 != NULL)
+        out->u8 = os_zeroed(n);
+    else
+        out->u16 = os_zeroed(n * sizeof *out->u16);
+    return out->u8 != NULL || out->u16 != NULL;
+}
+
+tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err)
+{
+    const int steps = (params->smooth > 0) + params->background + (params->threshold_word == CC_LOCAL);
+    bool good = true;
+
+    *p = (cc_prepare){ .params = params, .now = pixels };
+    if (params->smooth > 0)
+        p->gauss = an_gauss_make(params->smooth);
+    for (int i = 0; i < 3; i++)
+        if (i < 2 ? i < steps : params->background && params->opening)
+            good = good && make_plane(pixels, &p->planes[i]);
+    return good ? TC_OK : tc_no_memory(err, "the grey values");
+}
+
+tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err)
+{
+    void *const scratch = malloc(cc_prepare_scratch(params, pixels->nx));
+    tc_status st = cc_prepare_begin(p, params, pixels, err);
+
+    if (st == TC_OK && scratch == NULL)
+        st = tc_no_memory(err, "the grey values");
+    for (cc_phase step = CC_SMOOTH; st == TC_OK && step < CC_HISTOGRAM; step++)
+        if (cc_has_step(params, step)) {
+            cc_prepare_step(p, step);
+            cc_prepare_rows(p, 0, pixels->ny, scratch);
+        }
+    free(scratch);
+    return st;
+}
+
+void cc_prepare_end(cc_prepare *p)
+{
+    for (int i = 0; i < 3; i++) {
+        free(p->planes[i].u8);
+        free(p->planes[i].u16);
+    }
+    *p = (cc_prepare){ .now = NULL };
+}
+
+/* --- the phases ----------------------------------------------------------------------- */
+
+static void prepare_band(cc_worker *w, size_t band, cc_scratch *s)
+{
+    uint32_t y0, y1;
+
+    cc_band_range(w, band, &y0, &y1);
+    cc_prepare_rows(&w->prepare, y0, y1, s->prepare);
+}
+
+const cc_work cc_preparing = { prepare_band, NULL };

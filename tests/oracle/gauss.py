@@ -1,0 +1,20 @@
+"""The Gaussian filter of FORMAT.md, 6.3: in double precision, and its weights in integers."""
+import math
+
+import numpy as np
+
+
+def gaussian(sigma):
+    k = np.arange(-math.ceil(3 * sigma), math.ceil(3 * sigma) + 1)
+    g = np.exp(-k * k / (2 * sigma * sigma))
+    return g / g.sum()
+
+
+def weights_of(sigma):
+    """Those of FORMAT.md, 65,536 together."""
+    if sigma == 0:
+        return np.array([65536])
+    weights = np.floor(gaussian(sigma) * 65536 + 0.5).astype(np.int64)
+    half = len(weights) // 2
+    weights[half] = 65536 - (weights.sum() - weights[half])
+    return weights
