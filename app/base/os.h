@@ -22,7 +22,8 @@ extern "C" {
 typedef enum os_access {
     OS_READ,       /* what is there; does not wait for the other end of a pipe */
     OS_NEW,        /* for writing; EEXIST where it is there */
-    OS_OVER,       /* for writing, made if need be, emptied; a link is refused, as by the next two */
+    OS_OVER,       /* for writing, made if need be, emptied; a link is refused, as by the next three */
+    OS_PRIVATE,    /* the same, and made for nobody but this user */
     OS_KEEP,       /* for reading and writing, made if need be */
     OS_APPEND      /* for writing at the end, made if need be */
 } os_access;
@@ -60,6 +61,8 @@ bool os_is_separator(char c);
 /* The path from the root on; the caller frees. NULL: errno. */
 char *os_full_path(const char *path);
 bool os_make_folder(const char *path);
+/* The same, for nobody but this user. */
+bool os_make_private_folder(const char *path);
 /* Whether files may be made in the folder. */
 bool os_folder_takes_files(const char *path);
 

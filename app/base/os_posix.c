@@ -30,11 +30,12 @@ int os_open(const char *path, os_access access)
         [OS_READ] = O_RDONLY | O_NONBLOCK,
         [OS_NEW] = O_WRONLY | O_CREAT | O_EXCL,
         [OS_OVER] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+        [OS_PRIVATE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
         [OS_KEEP] = O_RDWR | O_CREAT | O_NOFOLLOW,
         [OS_APPEND] = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW
     };
 
-    return open(path, flags[access] | O_CLOEXEC, 0666);
+    return open(path, flags[access] | O_CLOEXEC, access == OS_PRIVATE ? 0600 : 0666);
 }
 
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
@@ -134,6 +135,11 @@ char *os_full_path(const char *path)
 bool os_make_folder(const char *path)
 {
     return mkdir(path, 0777) == 0;
+}
+
+bool os_make_private_folder(const char *path)
+{
+    return mkdir(path, 0700) == 0;
 }
 
 bool os_folder_takes_files(const char *path)

@@ -63,6 +63,7 @@ int os_open(const char *path, os_access access)
         [OS_READ] = { GENERIC_READ, OPEN_EXISTING, _O_RDONLY },
         [OS_NEW] = { GENERIC_WRITE, CREATE_NEW, _O_WRONLY },
         [OS_OVER] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+        [OS_PRIVATE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
         [OS_KEEP] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
         [OS_APPEND] = { FILE_APPEND_DATA | FILE_READ_ATTRIBUTES, OPEN_ALWAYS, _O_WRONLY | _O_APPEND }
     };
@@ -264,6 +265,12 @@ char *os_full_path(const char *path)
 bool os_make_folder(const char *path)
 {
     return _mkdir(path) == 0;
+}
+
+/* A user's temporary folder is that user's alone. */
+bool os_make_private_folder(const char *path)
+{
+    return os_make_folder(path);
 }
 
 bool os_folder_takes_files(const char *path)

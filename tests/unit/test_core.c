@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -69,6 +70,7 @@
 
 #include "app/analysis/common/real.h"
 #include "app/analysis/glcm/glcm.h"
+#include "app/base/os.h"
 #include "tests/unit/scratch.h"
 
 typedef unsigned __int128 u128;
@@ -543,6 +545,29 @@ static void has_sha256(void **state)
     }
 }
 
+/* Copies of uploads are for nobody else, whatever the umask is. */
+static void keeps_private(void **unused)
+{
+    char *const folder = make_folder();
+    char inner[4096], file[4096];
+    struct stat info;
+    const mode_t before = umask(0);
+    int fd;
+
+    (void)unused;
+    snprintf(inner, sizeof inner, "%s/x", folder);
+    snprintf(file, sizeof file, "%s/y", folder);
+    assert_true(os_make_private_folder(inner) && stat(inner, &info) == 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    fd = os_open(file, OS_PRIVATE);
+    assert_true(fd >= 0 && fstat(fd, &info) == 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    close(fd);
+    umask(before);
+    rmdir(inner);
+    remove_folder(folder);
+}
+
 int main(void)
 {
 #define SEEDED(test) cmocka_unit_test_setup(test, start)
@@ -558,6 +583,7 @@ int main(void)
         SEEDED(knows_simple_windows),
         SEEDED(agrees_on_features),
         cmocka_unit_test(has_sha256),
+        cmocka_unit_test(keeps_private),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
 /* Made for the first upload, there for the second. Nobody else knows its name before it is there. */
 static tc_status make_private(const char *folder, tc_err *err)
 {
-    if (os_make_folder(folder) || (errno == EEXIST && os_kind_of(folder) == OS_FOLDER))
+    if (os_make_private_folder(folder) || (errno == EEXIST && os_kind_of(folder) == OS_FOLDER))
         return TC_OK;
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", folder, strerror(errno));
 }
@@ -106,7 +106,7 @@ tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out,
     if (st == TC_OK)
         st = tc_open_regular(upload, &in, &size, err);
     if (st == TC_OK) {
-        to = os_open(out->path, OS_OVER);
+        to = os_open(out->path, OS_PRIVATE);
         if (to < 0)
             st = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path, strerror(errno));
     }
