@@ -19,8 +19,8 @@ def path(name):
     return os.path.join(FOLDER, name)
 
 
-def compute(name, analysis, parameters, slices):
-    unit = workunit.write(path(name + ".zip"), analysis, parameters, [workunit.item("one", slices)])
+def compute(name, analysis, parameters, slices, labels):
+    unit = workunit.write(path(name + ".zip"), analysis, parameters, [workunit.item("one", slices, labels=labels)])
     result = path(name + ".npz")
     if os.path.exists(result):
         os.remove(result)
@@ -46,15 +46,16 @@ def lies(slices, others):
 def main():
     for analysis, of in analyses.each():
         blank = getattr(of, "BLANK", {})
-        for title, (parameters, slices, others) in blank.items():
+        for title, (parameters, slices, others, *labels) in blank.items():
+            labels = labels[0] if labels else None
             name = "%s, %s" % (analysis, title)
-            unit, result = compute("honest", analysis, parameters, slices)
+            unit, result = compute("honest", analysis, parameters, slices, labels)
             runs = check(unit, result)
             tap.ok(all(r.returncode == 0 and r.stdout == "valid\n" for r in runs), name + ": the honest one is accepted",
                    shown(runs))
             honest = forge.Result(result)
             for what, instead in lies(slices, others):
-                lie = forge.Result(compute("lie", analysis, parameters, instead)[1])
+                lie = forge.Result(compute("lie", analysis, parameters, instead, labels)[1])
                 lie.json["workunit"] = honest.json["workunit"]
                 with open(path("forged.npz"), "wb") as f:
                     f.write(lie.bytes())

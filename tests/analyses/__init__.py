@@ -19,8 +19,8 @@ ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: jobs of usual siz
                whose time, and size of the result, the plan must estimate
 DATA_SET       {name: (parameters, items)}: units of a data set; no other analysis has the name
 and this where the analysis looks at pixels (check_pixels):
-BLANK          {title: (parameters, slices, slices of another picture)}: real pictures, whose result
-               must not be taken for that of a blank one
+BLANK          {title: (parameters, slices, slices of another picture)}, with label pictures where the
+               analysis wants them: real pictures, whose result must not be taken for that of a blank one
 """
 import importlib
 import json

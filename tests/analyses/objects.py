@@ -1,9 +1,10 @@
 """What the tests over every analysis need of objects; __init__.py says what is what."""
 import numpy as np
+import scipy.ndimage
 
 from forge import column_of, swap_rows
 from oracle.workunit import item
-from pictures import DEEP, SMOOTH, SMOOTH_STACK, TINY, noise, one_of, random_items, some_of
+from pictures import DEEP, SMOOTH, SMOOTH_STACK, TINY, coins, gravel, noise, one_of, random_items, some_of
 
 FEATURES = ["asm", "contrast", "correlation", "variance", "idm", "sum_average", "sum_variance", "sum_entropy", "entropy",
             "difference_variance", "difference_entropy", "imc1", "imc2", "joint_maximum", "joint_average",
@@ -101,6 +102,14 @@ ESTIMATES = [(["families=[\"shape\",\"intensity\"]"], np.tile(SMOOTH, (2, 2)), s
 DATA_SET = {
     "nuclei": ({"texture_features": "ibsi"}, flat()),
     "nuclei3": ({"distances": [1, 2]}, [item("s", DEEP, labels=list(tiles(3, 5, 5, 20, 22)), spacing=[1.5, 1, 1])]),
+}
+
+COINS = [scipy.ndimage.label(scipy.ndimage.binary_opening(coins() > 110, iterations=3))[0]]
+BLANK = {
+    "all": ({}, [coins()], [gravel()], COINS),
+    "shape and intensity": ({"families": ["shape", "intensity"]}, [coins()], [gravel()], COINS),
+    "texture": ({"families": ["texture"], "range": "image"}, [coins()], [gravel()], COINS),
+    "stack": ({}, [coins()] * 9, [gravel()] * 9, COINS * 9),
 }
 
 

@@ -382,6 +382,15 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     return st == TC_OK || st == TC_MORE ? answer(w, portions_done) : st;
 }
 
+tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area, const uint32_t *start,
+                              const obj_run *runs, tc_err *err)
+{
+    cpu_worker *const w = worker;
+
+    w->indexed = true;
+    return obj_index_give(&w->index, &w->o, n, label, area, start, runs, err);
+}
+
 /* --- for a device's backend ----------------------------------------------------------------------- */
 
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)

@@ -183,6 +183,28 @@ static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned thr
     ix->rows_done += s.n;
 }
 
+tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label, const uint32_t *area,
+                         const uint32_t *start, const obj_run *runs, tc_err *err)
+{
+    const wu_pixels *const px = o->pixels;
+    const size_t words = n + 1, runs_bytes = ((size_t)start[n] + 1) * sizeof *runs;
+    uint32_t ends[2] = { 65535, 0 };
+
+    *ix = (obj_index){ .o = o, .n = (uint32_t)n, .pass = 2, .label = calloc(words, sizeof *label),
+                       .area = calloc(words, sizeof *area), .start = calloc(words, sizeof *start), .runs = malloc(runs_bytes) };
+    if (ix->label == NULL || ix->area == NULL || ix->start == NULL || ix->runs == NULL)
+        return tc_no_memory(err, "the objects");
+    memcpy(ix->label, label, n * sizeof *label);
+    memcpy(ix->area, area, n * sizeof *area);
+    memcpy(ix->start, start, words * sizeof *start);
+    memcpy(ix->runs, runs, (size_t)start[n] * sizeof *runs);
+    for (size_t row = 0; o->params->range == OBJ_RANGE_IMAGE && row < (size_t)px->ny * px->nz; row++)
+        grey_ends(px, row * px->nx, ends);
+    o->lo = ends[0];
+    o->hi = ends[1];
+    return TC_OK;
+}
+
 tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned threads, tc_err *err)
 {
     const uint64_t rows = (uint64_t)o->pixels->ny * o->pixels->nz;

@@ -282,6 +282,9 @@ typedef struct obj_index {
 struct an_pool;
 /* Looks at some rows; TC_MORE: call again. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads, tc_err *err);
+/* Takes n objects, instead: obj_host_give_index. */
+tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label, const uint32_t *area,
+                         const uint32_t *start, const obj_run *runs, tc_err *err);
 void obj_index_free(obj_index *ix);
 /* Of each thread, while it is made: bytes. */
 uint64_t obj_index_thread_bytes(void);
@@ -293,11 +296,16 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
+tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 extern const an_backend obj_cpu;
 
 /* --- for a device's backend, which takes the texture of small objects, and leaves all else to a worker
  * of obj_cpu ------ */
 
+/* For a new worker: its objects are these n, whose labels rise, instead of those in the labels. start: [n + 1]; runs
+ * as in obj_index. */
+tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area, const uint32_t *start,
+                              const obj_run *runs, tc_err *err);
 /* How many objects from the next one on have fewer pixels than `large`, and together no more than
  * `pixels`, but at least one; at most `most`. 0: a step of the worker's is next. */
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);

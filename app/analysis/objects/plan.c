@@ -65,6 +65,7 @@ const an_analysis an_objects = {
     .finish = obj_finish,
     .expect = obj_expect,
     .check_result = obj_check_result,
+    .check_pixels = obj_check_pixels,
     .cpu = &obj_cpu,
     .takes_labels = true,
     .one_kind = true,

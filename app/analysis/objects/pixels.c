@@ -1,0 +1,236 @@
+/*
+ * objects: whether an item's pixels can have given these arrays: some objects, chosen by chance, are
+ * measured again, and some pixels are held against what is said of their objects' greys.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/analysis/objects/objects.h"
+#include "app/base/array.h"
+#include "app/base/random.h"
+
+/* LOOKED_FOR: without their boxes objects are looked for in the whole picture. */
+enum { CANDIDATES = 8, LOOKED_FOR = 1, SHARE = 256, LEAST_PIXELS = 1024, MOST_SHARE = 32, LOOKS = 512, FEW_LOOKS = 64 };
+
+/* --- objects ---------------------------------------------------------------------------- */
+
+/* What is measured again: objects by rising rows of the result's table. */
+typedef struct sample {
+    size_t n, row[CANDIDATES];
+    uint32_t label[CANDIDATES], area[CANDIDATES], start[CANDIDATES + 1];
+    obj_run *runs;             /* owned */
+    size_t n_runs, room;
+} sample;
+
+/* Half-open, z, y, x. */
+typedef struct box {
+    uint32_t lo[3], hi[3];
+} box;
+
+/* Where the object of a row is said to be: its box, or anywhere. */
+static box box_of(const an_work *work, const wu_output *out, size_t row)
+{
+    const obj_params *const p = work->params;
+    const wu_item *const item = work->item;
+    const size_t dims = item->is_stack ? 3 : 2;
+    box b = { { 0, 0, 0 }, { item->nz, item->ny, item->nx } };
+
+    if ((p->families & OBJ_SHAPE) == 0)
+        return b;
+    const int64_t *const found = (const int64_t *)wu_output_data(out, "object_bbox") + row * 2 * dims;
+    for (size_t k = 0; k < dims; k++) {
+        b.lo[3 - dims + k] = (uint32_t)found[k];
+        b.hi[3 - dims + k] = (uint32_t)found[dims + k];
+    }
+    return b;
+}
+
+static uint64_t pixels_of(const box *b)
+{
+    return (uint64_t)(b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]) * (b->hi[2] - b->lo[2]);
+}
+
+static tc_status add_run(sample *s, obj_run run, tc_err *err)
+{
+    obj_run *const runs = tc_array_grow(s->runs, s->n_runs, &s->room, sizeof *runs);
+
+    if (runs == NULL)
+        return tc_no_memory(err, "the objects");
+    s->runs = runs;
+    runs[s->n_runs++] = run;
+    return TC_OK;
+}
+
+/* Adds the object of a row: the runs of its label within the box. */
+static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label, sample *s, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    s->row[s->n] = row;
+    s->label[s->n] = label;
+    s->area[s->n] = 0;
+    s->start[s->n] = (uint32_t)s->n_runs;
+    for (uint32_t z = b->lo[0]; z < b->hi[0]; z++)
+        for (uint32_t y = b->lo[1]; y < b->hi[1]; y++) {
+            const uint32_t *const labels = obj_labels(work->pixels, z, y);
+
+            for (uint32_t x = b->lo[2]; st == TC_OK && x < b->hi[2]; x++) {
+                const uint32_t x0 = x;
+
+                if (labels[x] != label)
+                    continue;
+                while (x + 1 < b->hi[2] && labels[x + 1] == label)
+                    x++;
+                s->area[s->n] += x - x0 + 1;
+                st = add_run(s, OBJ_RUN(z, y, x0, x), err);
+            }
+        }
+    s->start[++s->n] = (uint32_t)s->n_runs;
+    if (st == TC_OK && s->area[s->n - 1] == 0)
+        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel within object_bbox has label %lu", (unsigned long)label);
+    return st;
+}
+
+/* Some objects, as many as a small part of the pixels is; none if all are large. */
+static tc_status choose(const an_work *work, const wu_output *out, uint64_t *random, sample *s, tc_err *err)
+{
+    const wu_item *const item = work->item;
+    const bool boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
+    const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
+    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
+    const size_t wanted = boxes ? CANDIDATES : LOOKED_FOR;
+    const int64_t *const label = wu_output_data(out, "object_label");
+    uint64_t left = pixels / SHARE + LEAST_PIXELS;
+    tc_status st = TC_OK;
+
+    for (size_t k = 0; k < wanted && st == TC_OK; k++) {
+        /* Each of its own part of the table, so that rows rise. */
+        const size_t from = k * n / wanted, to = (k + 1) * n / wanted;
+        size_t row;
+        box b;
+
+        if (from == to)
+            continue;
+        row = from + (size_t)tc_random_below(to - from, random);
+        b = box_of(work, out, row);
+        if (boxes && pixels_of(&b) > left)
+            continue;
+        left -= boxes ? pixels_of(&b) : 0;
+        st = add_object(work, &b, row, (uint32_t)label[row], s, err);
+        if (st == TC_OK && s->area[s->n - 1] > pixels / MOST_SHARE + LEAST_PIXELS)
+            s->n_runs = s->start[--s->n];
+    }
+    return st;
+}
+
+/* Row `row` of the claimed table and row k of the other have the same bits. */
+static tc_status compare(const wu_output *claimed, size_t row, const wu_output *right, size_t k, tc_err *err)
+{
+    for (size_t i = 3; i < claimed->n; i++) {
+        const wu_out_array *const a = &claimed->arrays[i], *const b = &right->arrays[i];
+        const size_t bytes = (size_t)wu_declared_elements(&a->declared) * wu_dtype_size(a->info.dtype, a->info.width);
+
+        if (memcmp((const char *)a->data + row * bytes, (const char *)b->data + k * bytes, bytes) != 0)
+            return tc_fail(err, TC_NO_MATCH, "%s: row %zu: is another when the object is measured again", a->info.name, row);
+    }
+    return TC_OK;
+}
+
+/* Measures the sample's objects: their rows. */
+static tc_status measure(const an_work *work, const sample *s, void *state, wu_output *right, tc_err *err)
+{
+    uint64_t done = 0;
+    void *worker = NULL;
+    tc_status st = obj_cpu.open(work, state, &worker, err);
+
+    if (st == TC_OK)
+        st = obj_host_give_index(worker, s->n, s->label, s->area, s->start, s->runs, err);
+    while (st == TC_OK && obj_cpu.step(worker, state, &done, err) == TC_MORE)
+        ;
+    if (worker != NULL)
+        obj_cpu.close(&worker);
+    return st == TC_OK ? obj_finish(work, 0, state, right, err) : st;
+}
+
+static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    sample s = { .n = 0 };
+    wu_item item = *work->item;
+    obj_params params = *(const obj_params *)work->params;
+    an_work part = { .params = &params, .item = &item, .pixels = work->pixels, .threads = work->threads };
+    wu_output right = { .n = 0 };
+    void *state = NULL;
+    tc_status st = choose(work, out, random, &s, err);
+
+    item.n_objects = (uint32_t)s.n;
+    params.exclude_border = false;
+    if (st == TC_OK && s.n > 0)
+        st = an_objects.plan(&params, &item, &part.plan, err);
+    if (st == TC_OK && s.n > 0) {
+        state = calloc(1, part.plan.state_bytes);
+        st = state == NULL ? tc_no_memory(err, "objects") : measure(&part, &s, state, &right, err);
+    }
+    for (size_t k = 0; st == TC_OK && k < s.n; k++)
+        st = compare(out, s.row[k], &right, k, err);
+    wu_output_free(&right);
+    free(state);
+    free(s.runs);
+    return st;
+}
+
+/* --- greys ----------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Pixels of objects, chosen by chance, lie between minimum and maximum of theirs, and have the mean
+ * that all of them have. */
+static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
+    const int64_t *const label = wu_output_data(out, "object_label");
+    const int64_t *const lo = wu_output_data(out, "object_intensity_min"), *const hi = wu_output_data(out, "object_intensity_max");
+    const int64_t *const sum = wu_output_data(out, "object_intensity_integrated");
+    const double *const mean = wu_output_data(out, "object_intensity_mean");
+    double looks = 0, first = 0, second = 0, all = 0, area = 0;
+
+    for (int k = 0; k < LOOKS; k++) {
+        const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
+        const int64_t wanted = px->labels[at], grey = obj_grey(px, at);
+        const int64_t *const found = n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
+
+        if (found == NULL)
+            continue;
+        if (grey < lo[found - label] || grey > hi[found - label])
+            return tc_fail(err, TC_BAD_INPUT, "object_intensity_min: row %zu: pixel %zu of it is %lld", (size_t)(found - label),
+                           at, (long long)grey);
+        looks++;
+        first += (double)grey;
+        second += (double)grey * (double)grey;
+    }
+    for (size_t i = 0; i < n; i++) {
+        all += (double)sum[i];
+        area += mean[i] > 0 ? (double)sum[i] / mean[i] : 0;
+    }
+    if (looks < FEW_LOOKS || area == 0)
+        return TC_OK;
+    first /= looks;
+    if (fabs(first - all / area) > 6 * sqrt(fmax(second / looks - first * first, 1) / looks))
+        return tc_fail(err, TC_NO_MATCH, "object_intensity_mean: is %.1f over all objects, and %.1f at %d pixels", all / area,
+                       first, (int)looks);
+    return TC_OK;
+}
+
+tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    const obj_params *const p = work->params;
+    tc_status st = (p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err) : TC_OK;
+
+    return st == TC_OK ? check_objects(work, out, random, err) : st;
+}
