@@ -97,6 +97,13 @@ def outlines():
             tap.ok(found == wanted, "%s: the outlines of each region enclose its area, holes left out (%d regions)"
                    % (name, len(wanted)), [(k, found.get(k), wanted.get(k)) for k in set(found) | set(wanted)
                                            if found.get(k) != wanted.get(k)])
+    text = text_of(page)
+    with np.load(result) as r:
+        tap.ok("<strong>%d</strong> regions</span><span><strong>2</strong> items" % len(r["region_area"]) in text, "what was found is counted first")
+    titles = [re.sub(" <small>.*", "", t) for t in re.findall(r"<figure class=hist><figcaption>(.*?)</figcaption>", text)]
+    tap.ok(titles == ["area", "mean"], "histograms of what is measured, not of where it lies", titles)
+    tap.ok("<tr><td>threshold</td><td>128</td><td>grey values</td>" in text and "its colours" not in text and "colours only tell neighbours apart" in text,
+           "parameters with their units, and a legend")
     return page, result
 
 
@@ -221,11 +228,11 @@ def others():
     stack[5:7, 14:24, 18:30] = 20
     deep = [workunit.item("s", list(stack), spacing=[2.0, 0.5, 0.5])]
     for analysis, parameters, items, wanted in (
-            ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "class=c1 data-k=1"]),
+            ("volume", {"membrane": 100, "labels": True}, deep, ["slice 5 of 12", "&#181;m</text>", "class=c1 data-k=1", "volume <small>\u00b5m\u00b3</small>"]),
             ("voting", {"radius": 8}, [workunit.item("v", [spots((60, 60), 3)])], ["<g class=points", "h0\"/>"]),
             ("voting", {"radius": 8}, deep, ["largest greys of all 12 slices"]),
             ("levelset", {"target": 200, "epsilon": 60, "iterations": 20, "init": {"type": "box", "x0": 12, "y0": 10, "x1": 40, "y1": 30}},
-             [workunit.item("l", [stack[4]])], ["class=\"outlines one\""]),
+             [workunit.item("l", [stack[4] // 4])], ["class=\"outlines one\"", "<td>init.x0</td><td>12</td><td>pixels</td>", "Greys are shown from 5 (black) to 50 (white)", ">no</td>"]),
             ("objects", {"families": ["shape"]}, [workunit.item("o", [stack[4]], labels=[(stack[4] > 100) * np.uint8(7)])],
              ["class=c1 data-k=7 d=\"M12 10", 'data-k="7"']),
             ("glcm", {"levels": [16], "distances": [1], "window": {"radius": 3}, "maps": [{"feature": "contrast", "levels": 16, "offset": [1, 0]}]},

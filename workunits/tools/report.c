@@ -68,6 +68,30 @@ static void put_switches(wu_page *page)
     wu_page_put(page, "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 value=0></label></nav>\n");
 }
 
+/* What lies over the pictures. */
+static void put_legend(const wu_report *r)
+{
+    bool over = false;
+    for (size_t i = 0; i < r->file->n_declared; i++)
+        over = over || r->file->declared[i].role == WU_LABELS || r->file->declared[i].role == WU_MASK || r->file->declared[i].role == WU_PLACE;
+    if (over)
+        wu_page_put(r->page, "<p class=note>Over each picture lies what was found: outlines, whose colours only tell neighbours apart, or "
+                             "points. Numbers are those of the tables. A click on an outline or point shows its row, and the reverse.</p>\n");
+}
+
+/* How many there are of what was found. */
+static void put_headline(const wu_report *r)
+{
+    wu_page_put(r->page, "<p class=headline>");
+    for (size_t i = 0; i < r->tables->n; i++)
+        if (r->tables->tables[i].has_item) {
+            wu_page_put(r->page, "<span><strong>%" PRIu64 "</strong> ", r->tables->tables[i].rows);
+            wu_page_text(r->page, r->tables->tables[i].name);
+            wu_page_put(r->page, "</span>");
+        }
+    wu_page_put(r->page, "<span><strong>%zu</strong> item%s</span></p>\n", r->file->n_items, r->file->n_items == 1 ? "" : "s");
+}
+
 static void put_item_head(wu_report *r, size_t item)
 {
     wu_page *const page = r->page;
@@ -99,6 +123,7 @@ static tc_status put_items(wu_report *r, tc_err *err)
     tc_status status = TC_OK;
     wu_page_put(page, "<h2>Pictures</h2>\n");
     put_switches(page);
+    put_legend(r);
     if (r->n_items < r->file->n_items)
         wu_page_put(page, "<p class=note>The first %zu of %zu items; --items N shows more.</p>\n", r->n_items,
                     r->file->n_items);
@@ -110,6 +135,34 @@ static tc_status put_items(wu_report *r, tc_err *err)
     return status;
 }
 
+/* A row for each parameter that was run, those within an object too. where: "init.", or "". */
+static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values, const char *where, tc_err *err)
+{
+    tc_status status = TC_OK;
+    for (const an_param *p = table; p->key != NULL && status == TC_OK; p++) {
+        const json_t *const value = json_object_get(values, p->key);
+        char within[80];
+        if (value == NULL)
+            continue;
+        snprintf(within, sizeof within, "%s%s.", where, p->key);
+        if (p->type == AN_OBJECT && json_is_object(value)) {
+            status = put_rows(page, p->keys, value, within, err);
+            continue;
+        }
+        char *const text = json_is_string(value) ? strdup(json_string_value(value))
+                         : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        if (text == NULL)
+            return tc_no_memory(err, page->path);
+        wu_page_put(page, "<tr><td>%s%s</td><td>", where, p->key);
+        wu_page_text(page, text);
+        wu_page_put(page, "</td><td>%s</td><td class=help>", p->unit != NULL && !json_is_null(value) ? p->unit : "");
+        wu_page_text(page, p->help);
+        wu_page_put(page, "</td></tr>\n");
+        free(text);
+    }
+    return status;
+}
+
 static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -117,12 +170,19 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
     if (text == NULL)
         return tc_no_memory(err, "parameters");
-    wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n<p class=note>As a file they give the same again: "
-                      "texcell-wu pack --analysis ");
+    tc_status status = TC_OK;
+    wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n");
+    if (analysis != NULL) {
+        wu_page_put(page, "<div class=scroll><table class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
+                          "<th>what it is</th></tr></thead><tbody>\n");
+        status = put_rows(page, analysis->parameters, parameters, "", err);
+        wu_page_put(page, "</tbody></table></div>\n");
+    }
+    wu_page_put(page, "<details><summary>As a file, which gives the same again: texcell-wu pack --analysis ");
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, " --params FILE.json</p>\n<pre>");
+    wu_page_put(page, " --params FILE.json</summary>\n<pre>");
     wu_page_text(page, text);
-    wu_page_put(page, "</pre>\n<h2>To cite</h2>\n<p>");
+    wu_page_put(page, "</pre></details>\n<h2>To cite</h2>\n<p>");
     if (analysis != NULL && analysis->cite != NULL) {
         wu_page_text(page, analysis->cite);
         wu_page_put(page, "</p>\n<p>");
@@ -132,21 +192,22 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, on every computer.</p>\n"
                       "</section>\n");
     free(text);
-    return TC_OK;
+    return status;
 }
 
 static tc_status put_page(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
     const an_analysis *const analysis = an_find(text_of(r, "analysis"));
-    const size_t n = r->file->n_items;
     tc_status status = TC_OK;
     wu_page_put(page, "<header><h1>");
     wu_page_text(page, text_of(r, "analysis"));
     wu_page_put(page, "</h1>\n<p>");
     if (analysis != NULL)
         wu_page_text(page, analysis->summary);
-    wu_page_put(page, "</p>\n<p class=note>%zu item%s of ", n, n == 1 ? "" : "s");
+    wu_page_put(page, "</p>\n");
+    put_headline(r);
+    wu_page_put(page, "<p class=note>From ");
     wu_page_text(page, r->file->path);
     wu_page_put(page, "</p></header>\n<main>\n");
     /* What is counted of an item comes first. */

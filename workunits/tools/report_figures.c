@@ -163,24 +163,35 @@ static tc_status load_panels(shown *s, tc_err *err)
     return status;
 }
 
-/* 8 bits are shown as they are, 16 bits from the least to the largest. */
-static void choose_greys(shown *s)
+/* Greys of 16 bits are shown from the least to what one in 200 is above, and so are those of 8 bits in a picture that is
+ * dark; it is told. */
+static tc_status choose_greys(shown *s, tc_err *err)
 {
-    if (s->head->bits == 8)
-        return;
-    s->lo = 65535;
-    s->hi = 0;
+    const size_t n = (size_t)s->sx * s->sy * s->channels;
+    uint64_t *const histogram = calloc(65536, sizeof *histogram), above = 0;
+    unsigned lo = 0, hi = 65535;
+    if (histogram == NULL)
+        return tc_no_memory(err, s->r->page->path);
     for (size_t k = 0; k < s->n_panels; k++)
-        for (size_t i = 0; i < (size_t)s->sx * s->sy * s->channels; i++) {
-            const unsigned v = s->panels[k].samples[i];
-            s->lo = v < s->lo ? v : s->lo;
-            s->hi = v > s->hi ? v : s->hi;
-        }
+        for (size_t i = 0; i < n; i++)
+            histogram[s->panels[k].samples[i]]++;
+    while (lo < 65535 && histogram[lo] == 0)
+        lo++;
+    while (hi > lo && (above += histogram[hi]) * 200 <= n * s->n_panels)
+        hi--;
+    free(histogram);
+    if (s->head->bits == 8 && (s->channels != 1 || hi >= 128))
+        return TC_OK;
+    s->lo = lo;
+    s->hi = hi;
+    wu_page_put(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n", lo, hi);
+    return TC_OK;
 }
 
 static uint8_t byte_of(const shown *s, unsigned sample)
 {
-    return (uint8_t)((sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1));
+    const unsigned above = sample < s->lo ? 0 : (sample - s->lo) * 255 / (s->hi > s->lo ? s->hi - s->lo : 1);
+    return (uint8_t)(above < 255 ? above : 255);
 }
 
 /* The grey of a pixel of the page; without a picture a light one. */
@@ -525,7 +536,7 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
         if (s.head != NULL)
             status = load_panels(&s, err);
         if (status == TC_OK && s.head != NULL)
-            choose_greys(&s);
+            status = choose_greys(&s, err);
         wu_page_put(r->page, "<div class=figures>\n");
         if (status == TC_OK)
             status = put_panels(&s, err);

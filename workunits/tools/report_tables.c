@@ -24,14 +24,43 @@ static size_t shown_columns(const wu_table *table)
     return table->n_columns < MAX_COLUMNS ? table->n_columns : MAX_COLUMNS;
 }
 
-static size_t shown_histograms(const wu_table *table)
-{
-    return table->n_columns < MAX_HISTOGRAMS ? table->n_columns : MAX_HISTOGRAMS;
-}
-
 static const wu_declared *declared_of(const wu_table *table, size_t column)
 {
     return table->arrays[table->columns[column].array].declared;
+}
+
+/* Where something lies in its picture: how that is spread says little. */
+static bool is_coordinate(const wu_declared *d, size_t element)
+{
+    static const char *const words[] = { "z", "y", "x", "z0", "y0", "x0", "z1", "y1", "x1" };
+    if (d->n_axes != 1 || d->axes[0].words == NULL || element >= d->axes[0].n)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(d->axes[0].words[element], words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The same value in micrometres has a column of its own. */
+static bool has_um(const wu_table *table, const wu_column *column)
+{
+    for (size_t c = 0; c < table->n_columns; c++)
+        if (table->columns[c].in_um && table->columns[c].array == column->array && table->columns[c].element == column->element)
+            return true;
+    return false;
+}
+
+/* The columns whose values are spread in a way that people look at; how many. */
+static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGRAMS])
+{
+    size_t n = 0;
+    for (size_t c = 0; c < table->n_columns && n < MAX_HISTOGRAMS; c++) {
+        const wu_column *const column = &table->columns[c];
+        const wu_declared *const d = declared_of(table, c);
+        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL && !is_coordinate(d, column->element) && (column->in_um || !has_um(table, column)))
+            chosen[n++] = c;
+    }
+    return n;
 }
 
 /* --- histograms ------------------------------------------------------------------------------ */
@@ -53,7 +82,8 @@ static void look(spread *s, double value, bool binned)
 
 /* Goes through the table once: for the range of each column, or, binned, for how its values
  * are spread over the range. */
-static tc_status look_through(const wu_report *r, const wu_table *table, spread *spreads, bool binned, tc_err *err)
+static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen, size_t n, spread *spreads,
+                              bool binned, tc_err *err)
 {
     wu_cursor cursor;
     bool more = true;
@@ -62,26 +92,48 @@ static tc_status look_through(const wu_report *r, const wu_table *table, spread 
         status = wu_cursor_next(&cursor, &more, err);
         if (status != TC_OK || !more)
             break;
-        for (size_t c = 0; c < shown_histograms(table); c++) {
+        for (size_t i = 0; i < n; i++) {
             const wu_array_info *info;
-            const void *const value = wu_cursor_value(&cursor, c, &info);
-            look(&spreads[c], wu_value_number(info, value), binned);
+            const void *const value = wu_cursor_value(&cursor, chosen[i], &info);
+            look(&spreads[i], wu_value_number(info, value), binned);
         }
     }
     wu_cursor_close(&cursor);
     return status;
 }
 
+/* "pixel^2" and "um^3" as people write them. */
+static void put_unit(wu_page *page, const char *unit)
+{
+    char out[64] = "";
+    for (size_t n = 0; *unit != '\0' && n + 4 < sizeof out; n = strlen(out)) {
+        const bool micro = strncmp(unit, "um", 2) == 0, power = unit[0] == '^' && (unit[1] == '2' || unit[1] == '3');
+        snprintf(out + n, sizeof out - n, "%s", micro ? "\xc2\xb5m" : power ? unit[1] == '2' ? "\xc2\xb2" : "\xc2\xb3" : (const char[]){ unit[0], '\0' });
+        unit += micro || power ? 2 : 1;
+    }
+    wu_page_put(page, " <small>");
+    wu_page_text(page, out);
+    wu_page_put(page, "</small>");
+}
+
 static void put_title(wu_page *page, const wu_table *table, size_t column)
 {
-    char title[WU_TITLE_MAX];
+    char title[WU_TITLE_MAX], plain[WU_TITLE_MAX];
+    const bool in_um = table->columns[column].in_um;
+    const char *const unit = declared_of(table, column)->unit;
     wu_column_title(table, column, title);
-    wu_page_text(page, title);
-    if (declared_of(table, column)->unit != NULL && !table->columns[column].in_um) {
-        wu_page_put(page, " <small>");
-        wu_page_text(page, declared_of(table, column)->unit);
-        wu_page_put(page, "</small>");
-    }
+    wu_title(declared_of(table, column), table->columns[column].element, 0, plain);
+    wu_page_text(page, plain);
+    if (in_um)
+        put_unit(page, strcmp(title + strlen(plain), "_um2") == 0 ? "um^2" : "um");
+    else if (unit != NULL)
+        put_unit(page, unit);
+}
+
+/* A number at the end of an axis. */
+static void put_end(wu_page *page, const char *word, double value)
+{
+    wu_page_put(page, fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>" : "<span>%s%.3g</span>", word, value);
 }
 
 static void put_histogram(wu_page *page, const wu_table *table, size_t column, const spread *s)
@@ -99,20 +151,25 @@ static void put_histogram(wu_page *page, const wu_table *table, size_t column, c
             wu_page_put(page, "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64 "</title></rect>", b * 10,
                         39 - height, height + 1, s->bins[b]);
     }
-    wu_page_put(page, "</svg><div class=ends><span>%.3g</span><span>mean %.3g</span><span>%.3g</span></div></figure>\n",
-                s->least, s->sum / (double)s->n, s->most);
+    wu_page_put(page, "</svg><div class=ends>");
+    put_end(page, "", s->least);
+    put_end(page, "mean ", s->sum / (double)s->n);
+    put_end(page, "", s->most);
+    wu_page_put(page, "</div></figure>\n");
 }
 
 static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err)
 {
+    size_t chosen[MAX_HISTOGRAMS];
+    const size_t n = choose_histograms(table, chosen);
     spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
-    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, spreads, false, err);
+    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, chosen, n, spreads, false, err);
     if (status == TC_OK)
-        status = look_through(r, table, spreads, true, err);
+        status = look_through(r, table, chosen, n, spreads, true, err);
     wu_page_put(r->page, "<div class=hists>\n");
-    for (size_t c = 0; status == TC_OK && c < shown_histograms(table); c++)
-        if (declared_of(table, c)->role == WU_VALUE && spreads[c].n > 2 && spreads[c].most > spreads[c].least)
-            put_histogram(r->page, table, c, &spreads[c]);
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        if (spreads[i].n > 2 && spreads[i].most > spreads[i].least)
+            put_histogram(r->page, table, chosen[i], &spreads[i]);
     wu_page_put(r->page, "</div>\n");
     free(spreads);
     return status;
@@ -126,7 +183,7 @@ void wu_report_head(wu_report *r, const wu_table *table, bool variants)
     if (r->file->item_sources != NULL)
         wu_page_put(r->page, "<th>source</th>");
     for (size_t c = 0; c < shown_columns(table); c++) {
-        wu_page_put(r->page, "<th>");
+        wu_page_put(r->page, wu_column_dtype(table, c) == WU_STR ? "<th>" : "<th class=n>");
         put_title(r->page, table, c);
         wu_page_put(r->page, "</th>");
     }
@@ -141,6 +198,8 @@ static void put_cell(wu_page *page, const wu_array_info *info, const void *data)
     if (info->dtype == WU_STR) {
         wu_page_put(page, "<td>");
         wu_page_text(page, text);
+    } else if (info->dtype == WU_BOOL) {
+        wu_page_put(page, "<td class=n data-v=%s>%s", text, text[0] == '1' ? "yes" : "no");
     } else if (info->dtype == WU_F32 || info->dtype == WU_F64) {
         wu_page_put(page, "<td class=n data-v=\"%s\">%.6g", text, wu_value_number(info, data));
     } else {
