@@ -233,6 +233,7 @@ tc_status item_do(const item_work *w, tc_err *err)
     const wu_job *const job = w->unit->job;
     const char *const name = job->items[w->index].name;
     const double start = tc_seconds();
+    const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
     tc_status st = begin(w, &it, err);
     const bool begun = st == TC_OK;
@@ -243,7 +244,10 @@ tc_status item_do(const item_work *w, tc_err *err)
         st = end(w, &it, err);
     if (st == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         st = stop_as_asked(w, &it, err);
-    if (st == TC_OK)
+    if (st == TC_OK && resumed)
+        progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name, w->index + 1, job->n_items,
+                      tc_seconds() - start);
+    else if (st == TC_OK)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1, job->n_items,
                       tc_seconds() - start);
     if (it.worker != NULL)

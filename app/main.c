@@ -188,15 +188,22 @@ static tc_status choose_for_task(const command *c, run_options *o, tc_err *err)
     return TC_OK;
 }
 
+/* The command line counts, then the client. */
+static unsigned threads_of_task(const command *c)
+{
+    const int ncpus = bw_ncpus();
+
+    return c->threads != 0 ? (unsigned)c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
+}
+
 static tc_status do_task(const command *c, tc_err *err)
 {
     run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet,
                       .gpu_share = (double)c->gpu_percent / 100, .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
-    const int ncpus = bw_ncpus();
     tc_status st = choose_for_task(c, &o, err);
 
-    o.threads = c->threads != 0 ? (unsigned)c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
+    o.threads = threads_of_task(c);
     if (st == TC_OK)
         st = bw_resolve("workunit", &input, err);
     if (st == TC_OK)
@@ -215,14 +222,19 @@ static tc_status do_task(const command *c, tc_err *err)
  * application version: it waits to be mended and costs no work. */
 static void run_task(const command *c, tc_status st, tc_err *err)
 {
+    const double start = tc_seconds();
     char line[TC_ERR_MAX + 64];
+    bw_task task;
 
-    fprintf(stderr, "texcell %s\n", VERSION);
+    bw_get_task(&task);
+    fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION, task.version, task.client,
+            threads_of_task(c));
     if (st == TC_OK)
         st = do_task(c, err);
     tc_plain(err->message);
     if (st == TC_OK) {
-        fprintf(stderr, "texcell: done\n");
+        fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",
+                task.seconds_before + tc_seconds() - start);
         bw_finish(0, NULL);
     }
     if (bw_why()[0] != '\0') {

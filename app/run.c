@@ -50,6 +50,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu", analysis->name);
     wish.floats = analysis->uses_floats;
     st = tc_guard_up(o->driver_fault, err);
+    tc_guard_listen(bw_listen, o->launch_ms);
     if (st == TC_OK)
         st = ocl_device_find(&wish, &d->open, err);
     if (st == TC_OK) {

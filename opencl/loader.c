@@ -51,12 +51,18 @@ static void leave(unsigned *seen)
     }
 }
 
+/* Calls that wait for launches; others prepare them. */
+static bool is_work(const char *name)
+{
+    return strcmp(name, "clWaitForEvents") == 0 || strcmp(name, "clFinish") == 0;
+}
+
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot have any */
 #define GUARDED_OBJECT(type, name, parameters, arguments) \
     static type CL_API_CALL guarded_##name parameters     \
     {                                                     \
         static unsigned seen;                             \
-        tc_guard_enter(#name);                            \
+        tc_guard_enter(#name, is_work(#name));            \
         const type answer = real.name arguments;          \
         leave(&seen);                                     \
         return answer;                                    \
@@ -84,7 +90,7 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     const bool named = name != NULL && name[0] != '\0';
     if (!named)
         name = os_opencl;
-    tc_guard_enter("loading OpenCL");
+    tc_guard_enter("loading OpenCL", false);
     void *library = named ? NULL : preloaded_library();
     if (library == NULL)
         library = os_library(name);

@@ -12,7 +12,7 @@
 #include "app/analysis/volume/layout.h"
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
-#include "opencl/worker.h"
+#include "opencl/volume_watershed_cl.h"
 
 extern const ocl_source ocl_source_volume;
 
@@ -329,6 +329,8 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     vol_state *const state = state_at;
     tc_status st;
 
+    if (w->ocl.launcher == &vol_watershed_launcher)
+        return vol_watershed_step(worker, state, portions_done, err);
     if (w->host_only)
         return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
     if (vol_host_phase(w->host) < VOL_BANDS) {
@@ -453,7 +455,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st != TC_OK)
         return st;
     choose_slabs(w);
-    w->host_only = w->slab_slices == 0 || w->params->watershed;
+    w->host_only = w->slab_slices == 0;
     if (w->host_only)
         return TC_OK;
     st = make_kernels(w, err);
@@ -466,9 +468,12 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_parts };
 
+/* A watershed has a worker of its own. */
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
-    return ocl_worker_open(&launcher, work, state, worker, err);
+    const vol_params *const p = work->params;
+
+    return ocl_worker_open(p->watershed ? &vol_watershed_launcher : &launcher, work, state, worker, err);
 }
 
 const an_backend ocl_volume = {

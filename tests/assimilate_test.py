@@ -293,6 +293,19 @@ def write_declared(name, items, arrays):
     return path(name)
 
 
+def collide(q):
+    """A work unit with another one's CRC-32 and size: SHA-256 tells them apart, both are stored."""
+    os.link(path("cells.zip"), os.path.join(q.root, "download", "cells.zip"))
+    change(q.db, "UPDATE units SET sha256 = '%064d'; DELETE FROM aliases" % 7)
+    sha256 = digest(path("cells.zip"))
+    for name in ("cells_0_r1_0", "cells_0_r2_0"):
+        r = q.call(3, q.upload(path("cells.npz"), name))
+    rows = query(q.db, "SELECT workunit, sha256, name FROM units ORDER BY id")
+    ok(r.returncode == 0 and len(rows) == 2 and rows[0][0] + "-" + sha256 == rows[1][0] and rows[1][1] == sha256
+       and query(q.db, "SELECT count(DISTINCT unit) FROM items") == [(2,)],
+       "script: two units with the same CRC and size are two units, each once", rows)
+
+
 def test_unknown_analysis():
     """Objects with columns of a family, values of items, features by other keys than levels and
     distance: tables, views and CSV files follow from the declaration alone."""
@@ -630,13 +643,23 @@ def test_script_server(p):
     ok(r.returncode == 3 and "another version" in r.stderr, "script: a later version's data set", "%d %s" % (r.returncode, r.stderr))
     q = Project("p_older")
     q.call("--error", 1, "x", 1, 0)
-    change(q.db, "ALTER TABLE items DROP COLUMN source; PRAGMA user_version = 1")
+    change(q.db, "ALTER TABLE items DROP COLUMN source; ALTER TABLE units DROP COLUMN sha256; DROP TABLE aliases; "
+           "PRAGMA user_version = 1")
     r = assimilate("export", "--db", path(q.db), "-o", path("older"))
     ok(r.returncode == 3 and "storing any result in it renews it" in r.stderr, "export: an older data set", r.stderr)
     r = q.call(1, q.upload(path("cells.npz"), "cells_0_r1_0"))
     ok(r.returncode == 0 and query(q.db, "SELECT source FROM items WHERE number < 3") ==
-       [(i["source"],) for i in UNITS["cells"][2][:3]] and query(q.db, "PRAGMA user_version") == [(2,)],
+       [(i["source"],) for i in UNITS["cells"][2][:3]] and query(q.db, "PRAGMA user_version") == [(3,)],
        "script: an older data set is renewed", "%d %s" % (r.returncode, r.stderr))
+    change(q.db, "ALTER TABLE units DROP COLUMN sha256; DROP TABLE aliases; PRAGMA user_version = 2")
+    r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
+    ok(r.returncode == 0 and query(q.db, "SELECT name, sha256 FROM units") == [("cells", None)] and
+       query(q.db, "SELECT units.name, aliases.name, aliases.wu_id FROM aliases JOIN units ON units.id = unit") == [("cells", "again", 2)],
+       "script: one of version 2, too; the same work under another name", "%d %s" % (r.returncode, r.stderr))
+    for _ in range(2):
+        r = q.call(2, q.upload(path("cells.npz"), "again_0_r1_0"))
+    ok(r.returncode == 0 and query(q.db, "SELECT count(*) FROM aliases") == [(1,)], "script: once", r.stderr)
+    collide(q)
     q = Project("p_folder")
     os.makedirs(path(q.db))
     r = q.call(1, file)
@@ -896,8 +919,8 @@ def test_page():
     for code in re.findall(r"```python\n(.*?)```", page, re.S):
         r = run(["/usr/bin/python3", "-c", code.replace("dataset.sqlite", path("a.sqlite"))], cwd=TMP)
         ok(r.returncode == 0 and r.stdout.strip() != "", "docs/dataset.md: pandas", r.stderr)
-    named = set(re.findall(r"`([a-z_]+)`", page))
-    columns = {c for t in ("units", "items", "refused", "failed") for (c,) in
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    columns = {c for t in ("units", "items", "aliases", "refused", "failed") for (c,) in
                query("a.sqlite", "SELECT name FROM pragma_table_info(?)", t)}
     ok(columns <= named, "docs/dataset.md: every column is explained", columns - named)
 

@@ -2,9 +2,15 @@
 preparing, working, finishing, packing the result. Each analysis, large pictures and stacks.
 
 From any moment to the next question whether to go on (TEXCELL_TEST_GAPS), and from SIGTERM to
-the exit: 0.2 s in the 95th percentile, 0.5 s at most, in processor time of one thread, as the
-machine may be busy; the clock's is told beside it. AT_ONCE=all: up to 20,000 x 20,000 and
-512^3 and 200 moments each, which takes hours; AT_ONCE=opencl: on a device."""
+the exit without the checkpoint's fsync: 0.2 s in the 95th percentile, 0.5 s at most, in processor time
+of one thread, as the machine may be busy; the clock's is told beside it. AT_ONCE has words:
+  all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
+  quiet      two threads, and by the clock: nothing else runs here
+  opencl     on a device; opencl=P:D
+  side=N cube=N moments=N jobs=I,J,...   these instead; the jobs are those of memory_jobs()
+  seconds=N  no more moments after that time, of which each job has its share
+  keep=DIR   work units are taken from there, and left there
+With TEXCELL_ANALYSIS=NAME several can go on side by side."""
 import os
 import random
 import re
@@ -19,11 +25,15 @@ import tap
 from oracle import workunit
 from oracle.workunit import item
 
-ALL = os.environ.get("AT_ONCE") == "all"
-DEVICE = "opencl" if os.environ.get("AT_ONCE") == "opencl" else "cpu"
-SIDE, CUBE, MOMENTS = (20000, 512, 200) if ALL else (3000, 200, 3)
+WORDS = dict(w.partition("=")[::2] for w in os.environ.get("AT_ONCE", "").split())
+ALL, QUIET = "all" in WORDS, "quiet" in WORDS
+DEVICE = WORDS.get("opencl", "cpu") or "opencl"
+SIDE, CUBE, MOMENTS = (int(WORDS.get(word, usual)) for word, usual in
+                       (("side", 20000 if ALL else 3000), ("cube", 512 if ALL else 200), ("moments", 200 if ALL else 6)))
+SECONDS = float(WORDS.get("seconds", 1e6))
 USUAL, MOST = 0.2, 0.5
 WORK = tap.scratch()
+KEEP = WORDS.get("keep", WORK)
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -37,9 +47,21 @@ def large(pixels):
     return list(more) if more.ndim == 3 else [more]
 
 
-def command(program, unit, result, threads):
-    return [program, "run", unit, "-o", result, "--device", DEVICE, "--threads", str(threads), "--quiet",
-            "--checkpoint-every", "5"]
+def start(unit, result, gaps, **more):
+    """The program, by itself on its processors."""
+    open(gaps, "w").close()
+    return subprocess.Popen(
+        [tap.TEXCELL_TEST, "run", unit, "-o", result, "--device", DEVICE, "--threads", "2" if QUIET else "1", "--quiet",
+         "--checkpoint-every", "5"], stderr=subprocess.DEVNULL, env=dict(os.environ, TEXCELL_TEST_GAPS=gaps, **more))
+
+
+def read_gaps(gaps):
+    """[(when, seconds by the clock, of processor time)] between questions, and the same of each fsync."""
+    found = {"gap": [], "sync": []}
+    with open(gaps) as f:
+        for word, *numbers in (line.split() for line in f):
+            found[word].append(tuple(map(float, numbers)))
+    return found["gap"], found["sync"]
 
 
 def within(gaps, total):
@@ -54,20 +76,27 @@ def within(gaps, total):
     return high
 
 
-def ask_often(title, unit):
-    """One run with one thread: its processor time is what a quiet machine's clock would show. Returns
-    its result, and how long it took."""
+def ask_often(title, unit, patience):
+    """One run: its result, and how long it took; None where it takes too long."""
     result, gaps = os.path.join(WORK, "whole.npz"), os.path.join(WORK, "gaps")
-    open(gaps, "w").close()
-    start = time.monotonic()
-    p = tap.run(command(tap.TEXCELL_TEST, unit, result, 1), timeout=36000, env=dict(os.environ, TEXCELL_TEST_GAPS=gaps))
-    total = time.monotonic() - start
-    with open(gaps) as f:
-        clock, used = zip(*([tuple(map(float, line.split()[1:])) for line in f] or [(0.0, 0.0)]))
-    figures = "%.1f s; 95%% within %.0f ms, longest %.0f ms (by the clock %.0f and %.0f)" % (
-        total, 1e3 * within(used, total), 1e3 * max(used), 1e3 * within(clock, total), 1e3 * max(clock))
-    tap.ok(p.returncode == 0 and within(used, total) <= USUAL and max(used) <= MOST,
-           "%s: it asks often (%s)" % (title, figures), p.stderr)
+    begin, p = time.monotonic(), start(unit, result, gaps)
+    try:
+        p.wait(patience)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.wait()
+    total = time.monotonic() - begin
+    found = read_gaps(gaps)[0] or [(begin, 0.0, 0.0)]
+    _, clock, used = zip(*found)
+    judged = clock if QUIET else used
+    figures = "%.1f s; 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f" % (
+        total, 1e3 * within(clock, total), 1e3 * max(clock), 1e3 * within(used, total), 1e3 * max(used))
+    tap.ok(p.returncode in (0, -signal.SIGKILL) and within(judged, total) <= USUAL and max(judged) <= MOST,
+           "%s: it asks often (%s%s)" % (title, figures, "" if p.returncode == 0 else "; not to the end"))
+    for when, seconds, of_them in sorted(found, key=lambda gap: -gap[1])[:3]:
+        tap.note("at %.1f s: %.0f ms, %.0f of processor time" % (when - begin, 1e3 * seconds, 1e3 * of_them))
+    if p.returncode != 0:
+        return None, total
     with open(result, "rb") as f:
         return f.read(), total
 
@@ -79,43 +108,65 @@ def processor_time(pid):
 
 
 def stop(unit, result, after):
-    """Seconds from SIGTERM to the exit, of one thread and by the clock; None: it was done before."""
-    p = subprocess.Popen(command(tap.TEXCELL, unit, result, 1), stderr=subprocess.DEVNULL)
+    """Seconds by the clock, without fsync, and of processor time, from SIGTERM to the exit; None: it was done before."""
+    gaps = os.path.join(WORK, "gaps")
+    p = start(unit, result, gaps)
     try:
         p.wait(after)
         return None
     except subprocess.TimeoutExpired:
-        before, start = processor_time(p.pid), time.monotonic()
+        before, begin = processor_time(p.pid), time.monotonic()
     p.send_signal(signal.SIGTERM)
     _, status, usage = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime - before, time.monotonic() - start
+    took = time.monotonic() - begin
+    syncs = sum(seconds for when, seconds, _ in read_gaps(gaps)[1] if when >= begin)
+    return took - syncs, usage.ru_utime + usage.ru_stime - before, syncs
 
 
-def stops(title, unit, whole, seconds):
-    """At moments of the whole run, then once more and again until the result is there."""
+def seconds_to_work(unit):
+    """From the start to the first step's end."""
+    begin = time.monotonic()
+    start(unit, os.path.join(WORK, "begun.npz"), os.path.join(WORK, "gaps"), TEXCELL_TEST_QUIT_AFTER_STEPS="1").wait()
+    clear("begun.")
+    return time.monotonic() - begin
+
+
+def clear(prefix):
+    for name in os.listdir(WORK):
+        if name.startswith(prefix):
+            os.remove(os.path.join(WORK, name))
+
+
+def stops(title, unit, whole, seconds, moments, end):
+    """At moments of the whole run. Those after the work has begun go on from each other's checkpoints, else a
+    large picture's would take days."""
     rng, found = random.Random(title), []
-    for i in range(MOMENTS):
-        result = os.path.join(WORK, "stopped.npz")
-        took = stop(unit, result, seconds * rng.uniform(i, i + 1) / MOMENTS)
+    begin = min(seconds_to_work(unit), seconds)
+    going = os.path.join(WORK, "going.npz")
+    for _ in range(moments):
+        if time.monotonic() > end:
+            break
+        if rng.uniform(0, seconds) < begin:
+            took = stop(unit, os.path.join(WORK, "early.npz"), rng.uniform(0, begin))
+            clear("early.")
+        else:
+            took = stop(unit, going, begin + rng.uniform(0, 2 * (seconds - begin) / moments))
         if took is not None:
             found.append(took)
-            p = tap.run(command(tap.TEXCELL, unit, result, 2), timeout=36000) if i % 10 == MOMENTS % 10 - 1 else None
-        if os.path.exists(result):
-            with open(result, "rb") as f:
-                same = f.read() == whole
-            tap.ok(same, "%s: stopped, it goes on to the same bytes" % title)
-        for name in os.listdir(WORK):
-            if name.startswith("stopped."):
-                os.remove(os.path.join(WORK, name))
-    used, clock = sorted(u for u, _ in found), sorted(c for _, c in found)
-    if not used:
+        if os.path.exists(going):
+            with open(going, "rb") as f:
+                tap.ok(whole in (None, f.read()), "%s: stopped, it goes on to the same bytes" % title)
+            clear("going.")
+    clear("going.")
+    if not found:
         tap.skip(title + ": it stops at once", "it was done each time")
         return
-    at = int(0.95 * len(used))
-    figures = "%d stops: 95%% within %.0f ms, longest %.0f ms (by the clock %.0f and %.0f)" % (
-        len(used), 1e3 * used[at], 1e3 * used[-1], 1e3 * clock[at], 1e3 * clock[-1])
-    tap.ok(used[at] <= (USUAL if MOMENTS > 20 else MOST) and used[-1] <= MOST, "%s: it stops at once (%s)" % (title, figures))
+    clock, used, syncs = (sorted(of) for of in zip(*found))
+    judged, at = clock if QUIET else used, int(0.95 * len(found))
+    figures = "%d stops: 95%% within %.0f ms, longest %.0f ms, of processor time %.0f and %.0f, and fsync %.0f and %.0f" % (
+        (len(found),) + tuple(1e3 * of[i] for of in (clock, used, syncs) for i in (at, -1)))
+    tap.ok(judged[at] <= (USUAL if len(found) > 20 else MOST) and judged[-1] <= MOST, "%s: it stops at once (%s)" % (title, figures))
 
 
 def main():
@@ -123,13 +174,21 @@ def main():
         tap.skip("at once", "the sanitizers take their own time")
         tap.done()
     for analysis, of in analyses.each():
-        jobs = of.memory_jobs()
-        for parameters, pixels, *labels in jobs if ALL else [jobs[0], jobs[-1]]:
-            title = "%s of %d^%d, %s" % (analysis, CUBE if pixels.ndim == 3 else SIDE, pixels.ndim,
-                                         " ".join(sorted(parameters)) or "as it is")
-            unit = os.path.join(WORK, "unit.zip")
-            workunit.write(unit, analysis, parameters, [item("a", large(pixels), labels=large(labels[0] if labels else None))])
-            stops(title, unit, *ask_often(title, unit))
+        jobs, begin = of.memory_jobs(), time.monotonic()
+        usual = range(len(jobs)) if ALL else (0, len(jobs) - 1)
+        chosen = [int(i) for i in WORDS["jobs"].split(",")] if "jobs" in WORDS else usual
+        for done, i in enumerate(chosen):
+            parameters, pixels, *labels = jobs[i]
+            shape = "%d^%d" % (CUBE if pixels.ndim == 3 else SIDE, pixels.ndim)
+            title = "%s of %s, %s" % (analysis, shape, " ".join(sorted(parameters)) or "as it is")
+            unit = os.path.join(KEEP, "%s_%d_%s.zip" % (analysis, i, shape))
+            if not os.path.exists(unit):
+                workunit.write(unit, analysis, parameters,
+                               [item("a", large(pixels), labels=large(labels[0] if labels else None))])
+            end = begin + SECONDS * (done + 1) / len(chosen)
+            stops(title, unit, *ask_often(title, unit, (end - time.monotonic()) / 2), -(-MOMENTS // len(chosen)), end)
+            if KEEP == WORK:
+                os.remove(unit)
     tap.done()
 
 

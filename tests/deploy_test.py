@@ -492,10 +492,12 @@ def test_rules():
             ("nothing", {}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only")),
             ("nothing, a host", {}, ["--one-result-per-host"], {host: "1", finished: "0444"}, ("read-only",)),
             ("host", {host: "1"}, [], {host: "1", finished: "0444"}, ("read-only",)),
-            ("no", {user: "0", finished: "0644"}, [], {user: "0", finished: "0644"}, ("one computer may get both",))):
+            ("no", {user: "0", finished: "0644"}, [], {user: "0", finished: "0644"}, ("one computer may get both",)),
+            ("make_project's no", {user: "0"}, [], {user: "1", finished: "0444"}, ("nobody gets two results", "read-only"))):
         folder = make_project("rules of " + name)
         text = "".join("<%s>%s</%s>" % (k, v, k) for k, v in said.items())
-        write(os.path.join(folder, "config.xml"), "<boinc><config>%s</config></boinc>" % text)
+        other = "<daemons><daemon><cmd>sample_trivial_validator --app other</cmd></daemon></daemons>" if name == "no" else ""
+        write(os.path.join(folder, "config.xml"), "<boinc><config>%s</config>%s</boinc>" % (text, other))
         r = deploy(folder, "--classes", "cpu", *options)
         ok(r.returncode == 0 and config(folder) == expected and r.stdout.count("note: config.xml") == len(words)
            and all(w in r.stdout for w in words), "config.xml says %s: %s" % (name, expected), r.stdout + r.stderr)

@@ -1,6 +1,8 @@
 """An OpenCL driver that crashes, hangs or ends the process, in each of its calls in turn:
 no task is lost, no result is wrong, nothing hangs for more than a minute."""
 import os
+import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -67,6 +69,24 @@ def survives(unit, name, call, nth, how, expected, limit):
                                                          "the same" if content == expected else "another", p.stderr))
 
 
+def ends_at_once(unit, name, call, expected):
+    """SIGTERM while a call of the driver lasts, as the translation of a kernel does."""
+    out = os.path.join(WORK, "asked-%s.npz" % call)
+    command = [tap.TEXCELL, "run", unit, "-o", out, "--device", "opencl", "--threads", "1"]
+    p = subprocess.Popen(command, stderr=subprocess.PIPE, universal_newlines=True,
+                         env=dict(os.environ, **ENVIRONMENT, FALSE_DRIVER=call + ":1:hang"))
+    time.sleep(2)
+    start = time.monotonic()
+    p.send_signal(signal.SIGTERM)
+    said = p.communicate(timeout=MINUTE)[1]
+    seconds = time.monotonic() - start
+    tap.ok(p.returncode == 3 and seconds < 1 and "interrupted by signal 15; the same command goes on from here" in said,
+           "%s: %s lasts, and the program ends at once (%.2f s)" % (name, call, seconds), "%d %s" % (p.returncode, said))
+    tap.run(command, env=dict(os.environ, **ENVIRONMENT))
+    with open(out, "rb") as f:
+        tap.ok(f.read() == expected, "%s: the same command goes on from there" % name)
+
+
 def main():
     if not make_library():
         tap.done()
@@ -102,6 +122,8 @@ def main():
             tap.ok(good, title, detail)
         for title, good, detail in sleepers:
             tap.ok(good, title, detail)
+    for call in ("load", "clBuildProgram", "clWaitForEvents"):
+        ends_at_once(made["glcm"], "glcm", call, expected["glcm"])
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
         p, content, _, _ = run(made["levelset"], "levelset-%s-ftz" % call, "%s:1:ftz" % call)
         tap.ok(p.returncode == 0 and content == expected["levelset"],

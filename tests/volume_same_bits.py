@@ -56,6 +56,10 @@ JOBS = {
     "repaired": ({"membrane": 128, "repair": {"sigma": 1.2, "threshold": 90}, "max_voxels": 9000, "labels": True}, stacks),
     "repaired slices": ({"membrane": 128, "mode": "slices", "repair": {"sigma": 1, "threshold": 120}, "labels": True},
                         stacks),
+    "watershed": ({"method": "watershed", "smooth": 0.5, "h": 6.5, "min_voxels": 3, "labels": True}, stacks),
+    "watershed slices": ({"method": "watershed", "mode": "slices", "connectivity": 26, "h": 20, "fill": True, "labels": True},
+                         lambda: stacks()[2:]),
+    "watershed, 16 bits": ({"method": "watershed", "smooth": 1, "h": 300, "labels": True}, deep),
     "16 bits": ({"membrane": 128 * 257, "min_voxels": 3, "labels": True}, deep),
 }
 
@@ -117,6 +121,8 @@ def oracle(device):
     if not device:
         return tap.skip("the oracle agrees with the device", "no OpenCL device")
     for name, (parameters, items) in JOBS.items():
+        if parameters.get("method") == "watershed":
+            continue                       # volume_watershed.py has it
         small = [it for it in items() if it["name"] not in ("noise", "foam")] if "repair" in parameters else items()
         volume_check.check("the oracle agrees with the device: " + name, parameters, small, 2, "opencl")
 
@@ -130,7 +136,10 @@ def oclgrind():
         return tap.skip(title + "the kernels", "oclgrind or backend_try is not here")
     for parameters, bits, memory in (('{"membrane":110}', "8", None), ('{"membrane":30000,"mode":"slices"}', "16", None),
                                      ('{"membrane":110}', "8", "9000"),
-                                     ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None)):
+                                     ('{"membrane":110,"repair":{"sigma":0.5}}', "8", None),
+                                     ('{"method":"watershed","smooth":0.5,"h":2}', "8", None),
+                                     ('{"method":"watershed","smooth":0.5,"h":900}', "16", "100000"),
+                                     ('{"method":"watershed","mode":"slices","connectivity":26,"fill":true}', "8", None)):
         env = dict(os.environ, **(tap.opencl_hooks(memory=memory) if memory else {}))
         # After a repair the host writes the mask in parts, which Oclgrind takes for not written.
         watched = [] if "repair" in parameters else ["--uninitialized"]

@@ -25,7 +25,7 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'refuse\(&?\w+,\s*(%s)' % LITERALS,
           r'\bwhy = (%s);' % LITERALS,
           r'return ("(?:is|its?) [^"]*");',
-          r'snprintf\(why_buffer, sizeof why_buffer, (%s)' % LITERALS,
+          r'snprintf\(text, WHY_MAX, (%s)' % LITERALS,
           r'append\(reason, (%s)' % LITERALS,
           r'boinc_side_temporary_exit\(\d+,\s*(%s)' % LITERALS]
 # What a stranger's text follows.

@@ -8,11 +8,13 @@
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
+enum { WHY_MAX = 64 };
+
 /* One job a process, as in BOINC: this is the seam's only state beside what
  * the sides keep. */
 static const bw_side *side = &bw_null_side;
 static bw_request answer = BW_GO_ON;
-static char why_buffer[64];
+static char why_buffer[WHY_MAX];
 static const char *why = "";
 static volatile sig_atomic_t signal_number;
 
@@ -65,6 +67,11 @@ void bw_get_gpu(bw_gpu *gpu)
     side->get_gpu(gpu);
 }
 
+void bw_get_task(bw_task *task)
+{
+    side->get_task(task);
+}
+
 void bw_fraction_done(double fraction)
 {
     side->fraction_done(fraction);
@@ -85,16 +92,43 @@ void bw_checkpoint_failed(void)
     side->checkpoint_failed();
 }
 
+/* What the client, or a signal, wants; text: room for a reason. */
+static bw_request asked(const char **reason, char text[WHY_MAX], bool *suspended)
+{
+    const bw_request request = side->asked(reason, suspended);
+
+    if (request != BW_GO_ON || !bw_signal_caught())
+        return request;
+    snprintf(text, WHY_MAX, "interrupted by signal %d", bw_signal_caught());
+    *reason = text;
+    return BW_QUIT;
+}
+
 bw_request bw_poll(void)
 {
-    if (answer == BW_GO_ON)
-        answer = side->poll(&why);
-    if (answer == BW_GO_ON && bw_signal_caught()) {
-        answer = BW_QUIT;
-        snprintf(why_buffer, sizeof why_buffer, "interrupted by signal %d", bw_signal_caught());
-        why = why_buffer;
+    bool suspended = true;
+
+    while (answer == BW_GO_ON && suspended) {
+        answer = asked(&why, why_buffer, &suspended);
+        if (answer == BW_GO_ON && suspended)
+            os_sleep(0.1);
     }
     return answer;
+}
+
+bool bw_listen(void)
+{
+    char text[WHY_MAX];
+    const char *reason = "";
+    bool suspended = false;
+    const bw_request request = asked(&reason, text, &suspended);
+
+    if (request == BW_GO_ON)
+        return suspended;
+    fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr);        /* a bar may be there */
+    fprintf(stderr, side->has_client ? "texcell: %s\n" : "texcell: %s; the same command goes on from here\n", reason);
+    side->exit_on_request(request);
+    abort();
 }
 
 const char *bw_why(void)

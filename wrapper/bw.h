@@ -9,7 +9,7 @@
  * was started in a slot folder; the other side in every other case.
  *
  * There is one job a process, as in BOINC itself, so the functions take no
- * handle. They belong to the main thread: no other thread may call them.
+ * handle. They belong to the main thread: no other thread may call them, but for bw_listen.
  *
  * The rules of the loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
@@ -58,6 +58,13 @@ typedef struct bw_gpu {
                                   not say when that is; where it does not, nobody is there while one works */
 } bw_gpu;
 
+/* Whose task it is. */
+typedef struct bw_task {
+    char version[16];          /* of the application in the project, "1.01"; "" without a client */
+    char client[24];           /* the client's, "7.20.5" */
+    double seconds_before;     /* that the task has run before this start, as the client counts; 0: none */
+} bw_task;
+
 typedef enum bw_request {
     BW_GO_ON = 0,
     BW_QUIT,                   /* leave now; state is on disk or goes there first */
@@ -80,6 +87,9 @@ int bw_ncpus(void);
 /* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
 
+/* The task; without a client "", "", 0. */
+void bw_get_task(bw_task *task);
+
 /* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);
 /* True when a checkpoint should be written now. After true the caller MUST
@@ -95,6 +105,10 @@ void bw_checkpoint_failed(void);
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
+/* For another thread, while the main thread is in a library's call that lasts, such as translating a
+ * kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr; what is on
+ * disk stays as it is. Else whether the task is suspended. */
+bool bw_listen(void);
 /* Why bw_poll answered BW_QUIT or BW_ABORT, in plain words ("the client asked
  * to quit", "the client is gone", "interrupted by signal 2"); "" before. */
 const char *bw_why(void);

@@ -118,6 +118,16 @@ void boinc_side_get_gpu(bw_gpu *gpu)
     gpu->while_used = data.global_prefs.run_if_user_active && data.global_prefs.run_gpu_if_user_active;
 }
 
+void boinc_side_get_task(bw_task *task)
+{
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    memset(task, 0, sizeof *task);
+    snprintf(task->version, sizeof task->version, "%d.%02d", data.app_version / 100, data.app_version % 100);
+    snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version, data.release);
+    task->seconds_before = data.starting_elapsed_time;
+}
+
 void boinc_side_fraction_done(double fraction)
 {
     boinc_fraction_done(fraction);
@@ -145,29 +155,25 @@ void boinc_side_checkpoint_failed(void)
     boinc_end_critical_section();
 }
 
-bw_request boinc_side_poll(const char **why)
+bw_request boinc_side_asked(const char **why, bool *suspended)
 {
-    for (;;) {
-        BOINC_STATUS status;
-        memset(&status, 0, sizeof status);
-        boinc_get_status(&status);
-        if (status.abort_request) {
-            *why = "the client aborted the task";
-            return BW_ABORT;
-        }
-        if (status.quit_request) {
-            *why = "the client asked to quit";
-            return BW_QUIT;
-        }
-        if (status.no_heartbeat) {
-            *why = "the client is gone";
-            return BW_QUIT;
-        }
-        // A signal ends the wait too: bw_poll answers it.
-        if (!status.suspended || bw_signal_caught())
-            return BW_GO_ON;
-        boinc_sleep(0.1);
+    BOINC_STATUS status;
+    memset(&status, 0, sizeof status);
+    boinc_get_status(&status);
+    *suspended = status.suspended != 0;
+    if (status.abort_request) {
+        *why = "the client aborted the task";
+        return BW_ABORT;
     }
+    if (status.quit_request) {
+        *why = "the client asked to quit";
+        return BW_QUIT;
+    }
+    if (status.no_heartbeat) {
+        *why = "the client is gone";
+        return BW_QUIT;
+    }
+    return BW_GO_ON;
 }
 
 void boinc_side_exit_on_request(bw_request request)
@@ -222,11 +228,12 @@ const bw_side boinc_side = {
     boinc_side_resolve,
     boinc_side_ncpus,
     boinc_side_get_gpu,
+    boinc_side_get_task,
     boinc_side_fraction_done,
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,
     boinc_side_checkpoint_failed,
-    boinc_side_poll,
+    boinc_side_asked,
     boinc_side_exit_on_request,
     boinc_side_temporary_exit,
     boinc_side_leave_now,

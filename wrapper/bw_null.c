@@ -40,6 +40,11 @@ static void null_get_gpu(bw_gpu *gpu)
     *gpu = (bw_gpu){ .opencl_index = -1, .device_number = -1 };
 }
 
+static void null_get_task(bw_task *task)
+{
+    *task = (bw_task){ .seconds_before = 0 };
+}
+
 static void null_fraction_done(double fraction)
 {
     (void)fraction;
@@ -55,10 +60,11 @@ static void null_restart_clock(void)
     null.last_checkpoint = tc_seconds();
 }
 
-static bw_request null_poll(const char **why)
+static bw_request null_asked(const char **why, bool *suspended)
 {
     (void)why;
-    return BW_GO_ON;           /* bw_poll looks at the signals */
+    *suspended = false;
+    return BW_GO_ON;           /* bw.c looks at the signals */
 }
 
 static void leave(int code)
@@ -100,11 +106,12 @@ const bw_side bw_null_side = {
     .resolve = null_resolve,
     .ncpus = null_ncpus,
     .get_gpu = null_get_gpu,
+    .get_task = null_get_task,
     .fraction_done = null_fraction_done,
     .time_to_checkpoint = null_time_to_checkpoint,
     .checkpoint_completed = null_restart_clock,
     .checkpoint_failed = null_restart_clock,
-    .poll = null_poll,
+    .asked = null_asked,
     .exit_on_request = null_exit_on_request,
     .temporary_exit = null_temporary_exit,
     .leave_now = null_leave_now,

@@ -17,12 +17,14 @@ typedef struct bw_side {
     tc_status (*resolve)(const char *logical, char **path, tc_err *err);
     int (*ncpus)(void);
     void (*get_gpu)(bw_gpu *gpu);
+    void (*get_task)(bw_task *task);
     void (*fraction_done)(double fraction);
     bool (*time_to_checkpoint)(void);
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
-    /* *why points to a string that lasts, set with BW_QUIT and BW_ABORT. */
-    bw_request (*poll)(const char **why);
+    /* What is wanted now; from any thread. *why: a string that lasts, set with BW_QUIT and BW_ABORT;
+     * *suspended is set with BW_GO_ON. */
+    bw_request (*asked)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);
     void (*temporary_exit)(int delay, const char *reason);
     void (*leave_now)(int delay, const char *reason, bool alert);

@@ -3,7 +3,6 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,11 @@
 static struct {
     tc_guard_act *_Atomic act;       /* NULL: the guard is down */
     const char *_Atomic call;        /* the call that is under way, or NULL */
+    _Atomic bool is_work;            /* that call */
     _Atomic uint64_t calls;          /* that have begun or ended */
+    _Atomic pthread_t caller;
+    tc_guard_ask *_Atomic ask;       /* or NULL */
+    _Atomic double patience_ms;      /* with calls that are work */
     atomic_flag tripped;
     _Atomic pthread_t acting;        /* the thread that set it */
     pthread_t watcher;
@@ -80,25 +83,47 @@ static void on_exit_call(void)
         trip(" ended the program", 0);
 }
 
-/* Counts the seconds of one call, not the time on a clock: a process that was stopped
+/* Waits for the next tick, or until the watcher is to stop. */
+static void wait_a_tick(void)
+{
+    const long second = 1000000000;
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += TC_GUARD_TICK_MS * (second / 1000);
+    until.tv_sec += until.tv_nsec / second;
+    until.tv_nsec %= second;
+    pthread_cond_timedwait(&guard.over, &guard.lock, &until);
+}
+
+/* Whether the program is to sleep while a call lasts, as it has for so long; ends it where it is to end. */
+static bool is_to_sleep(unsigned ms)
+{
+    tc_guard_ask *const ask = guard.ask;
+
+    return ask != NULL && (!guard.is_work || ms >= guard.patience_ms) && ask();
+}
+
+/* Counts the time of one call that it had, not the time on a clock: a process that was stopped
  * meanwhile, or a computer that slept, is not at fault. */
 static void *watch(void *unused)
 {
     uint64_t last = 0;
-    unsigned seconds = 0;
+    unsigned ms = 0;
 
     (void)unused;
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        pthread_cond_timedwait(&guard.over, &guard.lock, &until);
+        wait_a_tick();
         const uint64_t now = guard.calls;
-        seconds = guard.call != NULL && now == last ? seconds + 1 : 0;
+        if (guard.call == NULL || now != last)
+            ms = 0;
+        else if (is_to_sleep(ms))
+            os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
+        else
+            ms += TC_GUARD_TICK_MS;
         last = now;
-        if (seconds >= TC_GUARD_SECONDS)
+        if (ms >= 1000 * TC_GUARD_SECONDS)
             trip(" does not return", 0);
     }
     pthread_mutex_unlock(&guard.lock);
@@ -128,9 +153,16 @@ void tc_guard_again(void)
         os_catch_faults(on_fatal);
 }
 
+void tc_guard_listen(tc_guard_ask *ask, double launch_ms)
+{
+    guard.patience_ms = 2 * launch_ms;
+    guard.ask = guard.act != NULL ? ask : NULL;
+}
+
 void tc_guard_down(void)
 {
     guard.act = NULL;
+    guard.ask = NULL;
     if (!guard.watching)
         return;
     pthread_mutex_lock(&guard.lock);
@@ -141,8 +173,10 @@ void tc_guard_down(void)
     guard.watching = false;
 }
 
-void tc_guard_enter(const char *call)
+void tc_guard_enter(const char *call, bool is_work)
 {
+    guard.caller = pthread_self();
+    guard.is_work = is_work;
     guard.call = call;
     guard.calls++;
 }
@@ -167,6 +201,6 @@ void tc_guard_exit(int code)
     guard.leaving = true;
     guard.exit_code = code;
     if (guard.registered && tc_guard_up(leave_quietly, &ignored) == TC_OK)
-        tc_guard_enter("an exit handler");
+        tc_guard_enter("an exit handler", true);
     exit(code);
 }

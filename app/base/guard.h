@@ -11,10 +11,12 @@
 #ifndef TC_GUARD_H
 #define TC_GUARD_H
 
+#include <stdbool.h>
+
 #include "app/base/status.h"
 
 /* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
-enum { TC_GUARD_SECONDS = 50 };
+enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
 
 /* What to do about a fault; must not return. how: one sentence ("clFinish crashed
  * (signal 11)"), which is there until the process ends. Called in a signal handler, in an
@@ -27,13 +29,21 @@ typedef void tc_guard_act(const char *how);
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* If the guard is up: puts back its handlers, which the library may have taken for itself. */
 void tc_guard_again(void);
+/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that: ends the
+ * process if that is wanted. true: the program is to sleep; then the calling thread gets a tenth of its
+ * time, rather than none, as it may have locked what others wait for. */
+typedef bool tc_guard_ask(void);
+/* If the guard is up, and until it is down. launch_ms: calls that are a part of the work are left
+ * alone for twice as long, since what they do would be lost. */
+void tc_guard_listen(tc_guard_ask *ask, double launch_ms);
 /* From now on a fault is a fault again. */
 void tc_guard_down(void);
 
-/* Around every call into the library. call: its name, a constant. Leaving also
+/* Around every call into the library. call: its name, a constant. is_work: it waits for a launch, a part of
+ * the work. Leaving also
  * sets this thread's floating-point environment back to the default one: a driver that
  * was linked for speed changes it. */
-void tc_guard_enter(const char *call);
+void tc_guard_enter(const char *call, bool is_work);
 void tc_guard_leave(void);
 
 /* Ends the process as exit(code) does, but whatever the library's own exit handlers do: they

@@ -328,6 +328,28 @@ void os_let_faults_in(void)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
+static volatile long rest_ns;
+
+static void rest(int unused)
+{
+    const struct timespec time = { 0, rest_ns };
+    const int before = errno;
+
+    (void)unused;
+    nanosleep(&time, NULL);
+    errno = before;
+}
+
+/* SIGURG: nobody means anything by it, and unhandled it does nothing. */
+void os_rest(pthread_t thread, double seconds)
+{
+    const struct sigaction action = { .sa_handler = rest, .sa_flags = SA_RESTART };
+
+    rest_ns = (long)(seconds * 1e9);
+    if (sigaction(SIGURG, &action, NULL) == 0)
+        pthread_kill(thread, SIGURG);
+}
+
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
     sigset_t all, before;

@@ -469,6 +469,17 @@ void os_let_faults_in(void)
 {
 }
 
+/* Nothing is called here that might want what the thread has locked. */
+void os_rest(pthread_t thread, double seconds)
+{
+    const HANDLE handle = pthread_gethandle(thread);
+
+    if (SuspendThread(handle) == (DWORD)-1)
+        return;
+    Sleep((DWORD)(seconds * 1e3));
+    ResumeThread(handle);
+}
+
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
     return pthread_create(thread, NULL, work, user) == 0;

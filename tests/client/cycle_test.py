@@ -7,6 +7,7 @@ BOINC's daemons call them."""
 import contextlib
 import io
 import os
+import re
 import sqlite3
 import struct
 import subprocess
@@ -111,6 +112,13 @@ def has_a_hard_life(host, task, upload_server):
         tap.ok(host.server.result(task) is None, "the server is away: the client keeps the result")
     host.tries_again_to_upload(task)
     host.does(task, "going on from the checkpoint", "after a hard life")
+    text = host.server.reports[task]["stderr_out"]
+    tap.ok(re.search(r"texcell \S+, application version 1\.00, BOINC client \d+\.\d+\.\d+, threads: 3\n", text),
+           "stderr: what was started, with how many threads", text)
+    runs = re.findall(r"texcell: done, (\d+) s since the task was first started", text)
+    tap.ok(" s since the restart" in text and len(runs) == 1
+           and int(runs[0]) >= sum(float(s) for s in re.findall(r"in (\d+\.\d) s", text)) - 1,
+           "stderr: an item's time since the restart, the task's since its first start", text)
 
 
 def is_lost(host, task, heir, long):

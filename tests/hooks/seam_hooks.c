@@ -4,12 +4,13 @@
  * number from 1 on:
  *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM comes after the N-th step, of those that
  *                                          leave more to be done
- *   TEXCELL_TEST_GAPS=FILE                 a line for each 20 ms or more without a bw_poll: when it
- *                                          began, in seconds, how long it was, and how much
- *                                          processor time the program used in it
+ *   TEXCELL_TEST_GAPS=FILE                 a line "gap" for each 20 ms or more without a bw_poll or bw_listen,
+ *                                          and "sync" for each fsync: when it began (CLOCK_MONOTONIC), how
+ *                                          long it was, and how much processor time the program used in it
  *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint
  *                                          answers true, whatever the clock says
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,15 @@
 
 void __real_bw_fraction_done(double fraction);
 bw_request __real_bw_poll(void);
+bool __real_bw_listen(void);
 bool __real_bw_time_to_checkpoint(void);
+bool __real_os_sync(int fd);
 void __wrap_bw_fraction_done(double fraction);
 bw_request __wrap_bw_poll(void);
+bool __wrap_bw_listen(void);
 bool __wrap_bw_time_to_checkpoint(void);
+/* For file_hooks.c. */
+bool time_sync(int fd);
 
 /* 0: not set */
 static unsigned long number(const char *name)
@@ -50,26 +56,56 @@ static double seconds_of(clockid_t which)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-bw_request __wrap_bw_poll(void)
+/* Appends a line to the file that TEXCELL_TEST_GAPS names. */
+static void write_line(const char *word, double when, double seconds, double used)
+{
+    FILE *const file = fopen(getenv("TEXCELL_TEST_GAPS"), "a");
+
+    if (file == NULL)
+        return;
+    fprintf(file, "%s %.4f %.4f %.4f\n", word, when, seconds, used);
+    fclose(file);
+}
+
+/* In the main thread, or in another while that one is in a library's call. */
+static void asked(void)
 {
     static const double shortest = 0.02;
-    static double first, last, last_used;
-    const char *const path = getenv("TEXCELL_TEST_GAPS");
-    const double now = seconds_of(CLOCK_MONOTONIC);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static double last, last_used;
+    const double now = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 
-    if (path != NULL && last > 0 && now - last >= shortest) {
-        FILE *const file = fopen(path, "a");
-
-        if (file != NULL) {
-            fprintf(file, "%.4f %.4f %.4f\n", last - first, now - last, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - last_used);
-            fclose(file);
-        }
-    }
-    first = first > 0 ? first : now;
+    if (getenv("TEXCELL_TEST_GAPS") == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    if (last > 0 && now - last >= shortest)
+        write_line("gap", last, now - last, used - last_used);
     last = now;
-    if (path != NULL)
-        last_used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    last_used = used;
+    pthread_mutex_unlock(&lock);
+}
+
+bw_request __wrap_bw_poll(void)
+{
+    asked();
     return __real_bw_poll();
+}
+
+bool __wrap_bw_listen(void)
+{
+    asked();
+    return __real_bw_listen();
+}
+
+bool time_sync(int fd)
+{
+    const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    const bool done = __real_os_sync(fd);
+
+    if (getenv("TEXCELL_TEST_GAPS") != NULL)
+        write_line("sync", start, seconds_of(CLOCK_MONOTONIC) - start,
+                   seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used);
+    return done;
 }
 
 bool __wrap_bw_time_to_checkpoint(void)

@@ -21,7 +21,7 @@ def png(image):
                 struct.pack(">I", zlib.crc32(kind + body)))
     header = struct.pack(">IIBBBBB", width, height, bits, 2 if image.ndim == 3 else 0, 0, 0, 0)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
-            chunk(b"IDAT", zlib.compress(raw, 6)) + chunk(b"IEND", b""))
+            chunk(b"IDAT", zlib.compress(raw, 6 if len(raw) < 1 << 26 else 1)) + chunk(b"IEND", b""))
 
 
 def mask_png(mask):

@@ -289,6 +289,46 @@ static void leaves_nothing_before_close(void **state)
     free(b.data);
 }
 
+/* Data of several blocks, and such as end with one, by any number of threads. */
+static void deflates_alike_in_all_threads(void **state)
+{
+    enum { N = 9 << 18 };
+    const fixture *f = *state;
+    int32_t *const many = malloc(N * sizeof *many);
+    json_t *const json = json_object();
+    bytes first = { 0 };
+    assert_non_null(many);
+    for (int32_t i = 0; i < N; i++)
+        many[i] = i % 1000 < 500 ? i / 7 : i * 7919 % 10007;
+    for (unsigned threads = 0; threads <= 9; threads += 3) {
+        wu_npz_writer *w = NULL;
+        wu_npz_reader *r = NULL;
+        void *data = NULL;
+        assert_int_equal(wu_npz_create(f->path, &w, &err), TC_OK);
+        wu_npz_use_threads(w, threads);
+        assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
+        add(w, "many", WU_I32, 0, 1, N, 0, many);
+        add(w, "fewer", WU_I32, 0, 1, (1 << 16) - 32, 0, many);     /* with its header a block */
+        add(w, "none", WU_I32, 0, 1, 0, 0, many);
+        assert_int_equal(wu_npz_close(&w, &err), TC_OK);
+        assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
+        assert_int_equal(wu_npz_load(r, (size_t)wu_npz_find(r, "many"), &data, &err), TC_OK);
+        assert_memory_equal(data, many, N * sizeof *many);
+        free(data);
+        wu_npz_reader_close(&r);
+        bytes b = read_file(f->path);
+        if (threads == 0)
+            first = b;
+        assert_int_equal(b.n, first.n);
+        assert_memory_equal(b.data, first.data, first.n);
+        if (threads > 0)
+            free(b.data);
+    }
+    free(first.data);
+    free(many);
+    json_decref(json);
+}
+
 static void refuses_misuse(void **state)
 {
     const fixture *f = *state;
@@ -662,6 +702,7 @@ int main(int argc, char **argv)
         return list_file(argv[2]);
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        IN_FOLDER(deflates_alike_in_all_threads),
         cmocka_unit_test(knows_sizes),
         cmocka_unit_test(notices_overflow),
         cmocka_unit_test(converts_text),

@@ -7,7 +7,7 @@
 
 enum {
     APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
-    SCHEMA_VERSION = 2,            /* 1 had no items.source */
+    SCHEMA_VERSION = 3,            /* 1 had no items.source, 2 no units.sha256 and no aliases */
     LOG_BYTES = 64 << 20,          /* what is left of the write-ahead log after a long read */
     CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
 };
@@ -135,6 +135,16 @@ val_time val_now(void)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
+/* Since version 3. */
+#define ALIASES \
+    "CREATE TABLE aliases(" \
+    " unit INTEGER NOT NULL REFERENCES units(id)," \
+    " name TEXT NOT NULL," \
+    " wu_id INTEGER NOT NULL," \
+    " result TEXT NOT NULL," \
+    " stored TEXT NOT NULL," \
+    " PRIMARY KEY(name, wu_id, unit)) WITHOUT ROWID;"
+
 static const char schema[] =
     "CREATE TABLE units("
     " id INTEGER PRIMARY KEY,"
@@ -149,7 +159,8 @@ static const char schema[] =
     " checked TEXT NOT NULL,"
     " kept TEXT,"
     " program TEXT NOT NULL,"
-    " stored TEXT NOT NULL);"
+    " stored TEXT NOT NULL,"
+    " sha256 TEXT);"
     "CREATE INDEX units_by_name ON units(name);"
     "CREATE TABLE items("
     " id INTEGER PRIMARY KEY,"
@@ -159,6 +170,7 @@ static const char schema[] =
     " source TEXT);"
     "CREATE UNIQUE INDEX items_by_unit ON items(unit, number);"
     "CREATE INDEX items_by_name ON items(name);"
+    ALIASES
     "CREATE TABLE refused("
     " id INTEGER PRIMARY KEY,"
     " kind TEXT NOT NULL,"
@@ -194,8 +206,8 @@ static tc_status pragma(const val_dataset *ds, const char *name, int64_t *value,
 }
 
 /* Whether the file is a data set: *empty is true for a database with nothing
- * in it, *old for one of version 1. Within a transaction, lest another assimilator makes it meanwhile. */
-static tc_status whose(const val_dataset *ds, bool *empty, bool *old, tc_err *err)
+ * in it, *old the version of an older one, or 0. Within a transaction, lest another assimilator makes it meanwhile. */
+static tc_status whose(const val_dataset *ds, bool *empty, int *old, tc_err *err)
 {
     int64_t application, version, objects;
     tc_status st = pragma(ds, "application_id", &application, err);
@@ -209,24 +221,27 @@ static tc_status whose(const val_dataset *ds, bool *empty, bool *old, tc_err *er
     *empty = application == 0 && version == 0 && objects == 0;
     if (!*empty && application != APPLICATION_ID)
         return tc_fail(err, TC_IO, "%.600s: is a database, but not a data set of texcell", ds->path);
-    *old = version == 1;
-    if (!*empty && !*old && version != SCHEMA_VERSION)
+    *old = version >= 1 && version < SCHEMA_VERSION ? (int)version : 0;
+    if (!*empty && *old == 0 && version != SCHEMA_VERSION)
         return tc_fail(err, TC_IO, "%.600s: was made by another version of texcell-assimilate (data set %lld, not %d)",
                        ds->path, (long long)version, SCHEMA_VERSION);
     return TC_OK;
 }
 
-/* Makes a data set of version 1 one of today's; its items have no sources. */
+/* Makes an older data set one of today's; what it has no word of stays NULL. */
 static tc_status renew(const val_dataset *ds, tc_err *err)
 {
-    bool empty, old = false;
+    bool empty;
+    int old = 0;
     tc_status st = val_begin(ds, err);
 
     if (st != TC_OK)
         return st;
     st = whose(ds, &empty, &old, err);
-    if (st == TC_OK && old)
-        st = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT; PRAGMA user_version=%d", SCHEMA_VERSION);
+    if (st == TC_OK && old == 1)
+        st = val_sql(ds, err, "ALTER TABLE items ADD COLUMN source TEXT");
+    if (st == TC_OK && old > 0)
+        st = val_sql(ds, err, "ALTER TABLE units ADD COLUMN sha256 TEXT; " ALIASES "PRAGMA user_version=%d", SCHEMA_VERSION);
     return val_end(ds, st, err);
 }
 
@@ -260,7 +275,8 @@ static tc_status use_log(const val_dataset *ds, tc_err *err)
 
 static tc_status create(const val_dataset *ds, tc_err *err)
 {
-    bool empty, old;
+    bool empty;
+    int old;
     tc_status st = val_sql(ds, err, "PRAGMA page_size=8192");
 
     if (st == TC_OK)
@@ -283,7 +299,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         (mode == VAL_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
-    bool empty = false, old = false;
+    bool empty = false;
+    int old = 0;
     tc_status st = TC_OK;
 
     *out = (val_dataset){ .path = path };
@@ -306,7 +323,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         st = val_end(out, whose(out, &empty, &old, err), err);
     if (st == TC_OK && empty)
         st = mode == VAL_WRITE ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
-    if (st == TC_OK && old)
+    if (st == TC_OK && old > 0)
         st = mode == VAL_WRITE ? renew(out, err)
             : tc_fail(err, TC_IO, "%.600s: is a data set of an older texcell; storing any result in it renews it", path);
     return st;

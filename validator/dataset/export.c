@@ -292,6 +292,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
                    "FROM units ORDER BY name, workunit" },
         { "items", "SELECT units.workunit, number, items.name AS item, source FROM units JOIN items ON items.unit = units.id "
                    "ORDER BY units.name, units.workunit, number" },
+        { "aliases", "SELECT units.workunit, aliases.name, aliases.wu_id, aliases.result, aliases.stored FROM aliases JOIN units "
+                     "ON units.id = aliases.unit ORDER BY aliases.name, aliases.wu_id, units.workunit" },
         { "refused", "SELECT kind, reason, name, wu_id, result, kept, stored FROM refused ORDER BY name, result, reason" },
         { "failed", "SELECT name, wu_id, batch, error_mask, reasons, stored FROM failed ORDER BY name, wu_id" },
     };

@@ -18,12 +18,13 @@ typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
     wu_tables tables;
-    char workunit[48];         /* the identity: "358765c0-40960" */
+    char workunit[128];        /* the identity: "358765c0-40960"; another unit having that, with its SHA-256 behind */
+    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose; "": it is not there */
     const char *analysis;      /* of result.json */
     char *parameters;          /* JSON; jansson's */
     json_t *arrays;            /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
     const char *checked;       /* against "workunit" or "result" */
-    char kept[64];             /* the copy's name in the folder, or "" */
+    char kept[160];            /* the copy's name in the folder, or "" */
     wu_npz_writer *copy;       /* waits for that name; NULL: there is none */
 } unit;
 
@@ -122,6 +123,16 @@ static void free_unit(unit *u)
     wu_result_file_close(&u->file);
 }
 
+static tc_status digest_of_file(unit *u, tc_err *err)
+{
+    val_copy read;
+    const tc_status st = val_read_upload(u->d->workunit, &read, err);
+
+    if (st == TC_OK)
+        memcpy(u->sha256, read.sha256, sizeof u->sha256);
+    return st;
+}
+
 /* Against the work unit, or where there is none (or a server's is unreadable)
  * against what the result says of itself. */
 static tc_status check(unit *u, tc_err *err)
@@ -145,6 +156,8 @@ static tc_status check(unit *u, tc_err *err)
         if (st == TC_OK)
             st = val_check_form(&of, d->result, err);
     }
+    if (st == TC_OK && of.job != NULL && strcmp(u->checked, "workunit") == 0)
+        st = digest_of_file(u, err);
     an_unit_free(&of);
     return st;
 }
@@ -176,7 +189,7 @@ static const char *first_difference(const json_t *a, const json_t *b)
     return first;
 }
 
-/* A row of units as: id, analysis, parameters, arrays. */
+/* A row of units as: id, analysis, parameters, arrays, SHA-256 of the work unit or NULL. */
 static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2),
@@ -200,18 +213,47 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
     return st;
 }
 
-static tc_status look_up(const val_dataset *ds, const unit *u, bool *there, tc_err *err)
+/* Whether a row is of another work unit with the same CRC-32 and size. */
+static bool is_another(const unit *u, sqlite3_stmt *row)
+{
+    const char *const sha256 = (const char *)sqlite3_column_text(row, 4);
+
+    return sha256 != NULL && u->sha256[0] != '\0' && strcmp(sha256, u->sha256) != 0;
+}
+
+/* *id: the unit's that is there, or 0. */
+static tc_status look_up(const val_dataset *ds, unit *u, int64_t *id, tc_err *err)
 {
     sqlite3_stmt *find;
-    tc_status st = val_sql_prepare(ds, &find, err, "SELECT id, analysis, parameters, arrays FROM units WHERE workunit = %Q",
-                                   u->workunit);
+    bool row = false, others = false;
+    tc_status st = val_sql_prepare(ds, &find, err, "SELECT id, analysis, parameters, arrays, sha256 FROM units "
+                                   "WHERE workunit = %Q OR workunit = '%q-%q'", u->workunit, u->workunit, u->sha256);
 
+    *id = 0;
     if (st == TC_OK)
-        st = val_sql_step(ds, find, there, err);
-    if (st == TC_OK && *there)
+        st = val_sql_step(ds, find, &row, err);
+    while (st == TC_OK && row && is_another(u, find)) {
+        others = true;
+        st = val_sql_step(ds, find, &row, err);
+    }
+    if (st == TC_OK && row) {
+        *id = sqlite3_column_int64(find, 0);
         st = compare(ds, u, find, err);
+    }
     sqlite3_finalize(find);
+    if (others && *id == 0)
+        snprintf(u->workunit + strlen(u->workunit), sizeof u->workunit - strlen(u->workunit), "-%s", u->sha256);
     return st;
+}
+
+/* The unit that is there has been delivered under another name, too. */
+static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_err *err)
+{
+    const val_delivery *const d = u->d;
+
+    return val_sql(ds, err, "INSERT OR IGNORE INTO aliases(unit, name, wu_id, result, stored) SELECT id, %Q, %lld, %Q, %Q "
+                   "FROM units WHERE id = %lld AND name != %Q", d->name, (long long)d->wu_id, d->result_name, val_now().text,
+                   (long long)id, d->name);
 }
 
 /* --- a new unit ------------------------------------------------------------------------------- */
@@ -242,7 +284,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
         kept = kept || !u->tables.used[i];
     if (!kept)
         return TC_OK;
-    snprintf(u->kept, sizeof u->kept, "%s.npz", u->workunit);
+    snprintf(u->kept, sizeof u->kept, "%s%s%.16s.npz", u->workunit, u->sha256[0] == '\0' ? "" : "-", u->sha256);
     path = wu_path_in(u->d->folder, u->kept, "");
     st = path == NULL ? tc_no_memory(err, u->kept) : wu_make_folder(u->d->folder, err);
     if (st == TC_OK)
@@ -261,10 +303,10 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
     sqlite3_stmt *insert = NULL;
     tc_status st = arrays == NULL ? tc_no_memory(err, u->d->result)
         : val_sql_prepare(ds, &insert, err, "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
-                          "arrays, checked, kept, program, stored) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, "
-                          "nullif(%Q, ''), %Q, %Q)", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
+                          "arrays, checked, kept, program, stored, sha256) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, "
+                          "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
                           (long long)u->file.n_items, u->checked, u->kept,
-                          "texcell-assimilate " VERSION, val_now().text);
+                          "texcell-assimilate " VERSION, val_now().text, u->sha256);
 
     if (st == TC_OK) {
         sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
@@ -313,7 +355,7 @@ static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err)
 {
     unit u = { .d = d };
-    bool there = false;
+    int64_t there = 0;
     tc_status st = check(&u, err);
 
     if (st == TC_OK)
@@ -324,11 +366,11 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
         st = val_begin(ds, err);
     if (st == TC_OK) {
         st = look_up(ds, &u, &there, err);
-        if (st == TC_OK && !there)
-            st = insert_new(ds, &u, err);
+        if (st == TC_OK)
+            st = there != 0 ? add_alias(ds, &u, there, err) : insert_new(ds, &u, err);
         st = val_end(ds, st, err);
     }
-    *stored = there ? VAL_WAS_THERE : VAL_STORED;
+    *stored = there != 0 ? VAL_WAS_THERE : VAL_STORED;
     free_unit(&u);
     return st;
 }

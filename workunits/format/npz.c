@@ -29,7 +29,7 @@ enum {
     NPY_PREFIX = 10,             /* magic, version 1.0, length of the header text */
     NPY_ALIGN = 64,              /* prefix and text together are a multiple of this */
     NPY_TEXT_MAX = 512,          /* of a header text we write or accept */
-    DEFLATE_LEVEL = 6,
+    DEFLATE_LEVEL = 4,           /* docs/performance.md */
     COPY_BLOCK = 1 << 20
 };
 
@@ -275,6 +275,11 @@ tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
     else
         wu_npz_abort(&w);
     return st;
+}
+
+void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
+{
+    wu_zip_use_threads(w->zip, threads);
 }
 
 /* Starts an entry that will have `bytes` bytes unpacked. */

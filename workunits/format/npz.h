@@ -48,6 +48,8 @@ typedef struct wu_npz_writer wu_npz_writer;
  * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
  * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
+/* So many threads deflate: wu_zip_use_threads. */
+void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 /* One array: begin, any number of writes that add up to its bytes, end. */
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);

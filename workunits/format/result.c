@@ -449,8 +449,10 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };
     tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
-    if (st == TC_OK)
+    if (st == TC_OK) {
+        wu_npz_use_threads(r.npz, job->threads);
         st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
+    }
     if (st == TC_OK)
         st = write_once(&r, once);
     if (st == TC_OK)

@@ -7,20 +7,38 @@
 
 #include "app/base/files.h"
 #include "app/base/os.h"
+#include "app/base/pool.h"
 
 enum {
     BUFFER = 1 << 16,
     LOCAL_HEADER = 30, LOCAL_CRC = 14, LOCAL_SIZES = 18, LOCAL_EXTRA = 20,
     ENTRY = 46, ENTRY_EXTRA = 4 + 3 * 8,
     VERSION = 20, VERSION_ZIP64 = 45,
-    EPOCH = 1 << 21 | 1 << 16    /* 1980-01-01 00:00:00, the first moment ZIP knows */
+    EPOCH = 1 << 21 | 1 << 16,   /* 1980-01-01 00:00:00, the first moment ZIP knows */
+    /* Data are deflated block by block, side by side, each with what stands before it as its dictionary. */
+    BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8
 };
+
+/* What deflates a block. */
+typedef struct lane {
+    z_stream z;
+    unsigned char *packed;   /* [room] */
+    size_t room, n;
+    uint32_t crc;            /* of the plain bytes */
+    bool text;               /* zlib takes them for text */
+} lane;
 
 struct wu_zip_writer {
     int fd;
     const char *shown;
-    z_stream z;
     int level;
+    unsigned threads;
+    an_pool *pool;           /* NULL: one thread */
+    unsigned n_lanes;
+    lane lanes[MAX_LANES];
+    unsigned char *plain;    /* [WINDOW + room]: the member's bytes that were deflated last, */
+    size_t room, waiting;    /*   and those that are to be */
+    bool first, last;        /* the blocks at hand begin, end a member */
     uint64_t at;             /* in the file: where the buffer goes */
     size_t n_buffered;
     unsigned char *list;     /* the entries so far */
@@ -32,6 +50,7 @@ struct wu_zip_writer {
     uint64_t header, data;   /* where they begin */
     uint64_t size;
     uint32_t crc;
+    bool text;
     unsigned char buffer[BUFFER];
 };
 
@@ -95,13 +114,14 @@ tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **ou
     wu_zip_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return tc_no_memory(err, shown);
-    *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level };
-    if (deflateInit2(&w->z, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
-        free(w);
-        return tc_no_memory(err, shown);
-    }
+    *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level, .threads = 1 };
     *out = w;
     return TC_OK;
+}
+
+void wu_zip_use_threads(wu_zip_writer *w, unsigned threads)
+{
+    w->threads = threads < MAX_LANES ? threads : MAX_LANES;
 }
 
 void wu_zip_free(wu_zip_writer **writer)
@@ -109,11 +129,39 @@ void wu_zip_free(wu_zip_writer **writer)
     wu_zip_writer *w = *writer;
     if (w == NULL)
         return;
-    (void)deflateEnd(&w->z);
+    for (unsigned i = 0; i < w->n_lanes; i++) {
+        (void)deflateEnd(&w->lanes[i].z);
+        free(w->lanes[i].packed);
+    }
+    an_pool_destroy(&w->pool);
+    free(w->plain);
     free(w->name);
     free(w->list);
     free(w);
     *writer = NULL;
+}
+
+/* Lanes, and room for what a member of so many bytes lets wait. */
+static tc_status make_lanes(wu_zip_writer *w, uint64_t bytes, tc_err *err)
+{
+    const uint64_t blocks = bytes / BLOCK + 1;
+    const unsigned lanes = blocks < w->threads ? (unsigned)blocks : w->threads > 0 ? w->threads : 1;
+    const size_t room = bytes < BLOCK ? (size_t)bytes + 1 : (size_t)lanes * BLOCK;
+    while (w->n_lanes < lanes) {
+        lane *const l = &w->lanes[w->n_lanes];
+        *l = (lane){ .n = 0 };
+        if (deflateInit2(&l->z, w->level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+            return tc_no_memory(err, w->shown);
+        w->n_lanes++;
+    }
+    if (room > w->room) {
+        free(w->plain);
+        w->plain = malloc(WINDOW + room);
+        w->room = w->plain == NULL ? 0 : room;
+    }
+    if (w->plain == NULL)
+        return tc_no_memory(err, w->shown);
+    return lanes > 1 && w->pool == NULL ? an_pool_create(w->threads, &w->pool, err) : TC_OK;
 }
 
 /* The 26 bytes that the header in front of the data and the entry have in common. */
@@ -146,10 +194,15 @@ tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     w->header = position(w);
     w->size = 0;
     w->crc = 0;
-    (void)deflateReset(&w->z);
+    w->text = false;
+    w->waiting = 0;
+    w->first = true;
+    tc_status st = deflated ? make_lanes(w, bytes, err) : TC_OK;
+    if (st != TC_OK)
+        return st;
     const uint64_t later = w->zip64 ? UINT32_MAX : 0;
     put_shared(w, put(header, 0x04034b50, 4), w->zip64, later, later, w->zip64 ? LOCAL_EXTRA : 0);
-    tc_status st = append(w, header, sizeof header, err);
+    st = append(w, header, sizeof header, err);
     if (st == TC_OK)
         st = append(w, name, strlen(name), err);
     if (st == TC_OK && w->zip64)
@@ -158,40 +211,87 @@ tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     return st;
 }
 
-/* Deflates what the stream has been given; with Z_FINISH to its end. */
-static tc_status deflate_all(wu_zip_writer *w, int how, tc_err *err)
+/* A part of the pool's: block i of those that wait, in its lane. */
+static void deflate_block(void *user, unsigned thread, size_t i)
 {
-    int rc = Z_OK;
-    do {
-        if (w->n_buffered == BUFFER) {
-            const tc_status st = flush(w, err);
-            if (st != TC_OK)
-                return st;
-        }
-        w->z.next_out = w->buffer + w->n_buffered;
-        w->z.avail_out = (uInt)(BUFFER - w->n_buffered);
-        rc = deflate(&w->z, how);
-        w->n_buffered = BUFFER - w->z.avail_out;
-    } while (rc == Z_OK && (how == Z_FINISH || w->z.avail_in > 0 || w->z.avail_out == 0));
-    return TC_OK;
+    wu_zip_writer *const w = user;
+    lane *const l = &w->lanes[i];
+    unsigned char *const from = w->plain + WINDOW + i * BLOCK;
+    const size_t left = w->waiting - i * BLOCK, n = left < BLOCK ? left : BLOCK;
+    const bool last = w->last && left <= BLOCK;
+    (void)thread;
+    l->crc = (uint32_t)crc32(crc32(0, NULL, 0), from, (uInt)n);
+    (void)deflateReset(&l->z);
+    if (i > 0 || !w->first)
+        (void)deflateSetDictionary(&l->z, from - WINDOW, WINDOW);
+    l->z.next_in = from;
+    l->z.avail_in = (uInt)n;
+    l->z.next_out = l->packed;
+    l->z.avail_out = (uInt)l->room;
+    (void)deflate(&l->z, last ? Z_FINISH : Z_SYNC_FLUSH);
+    l->n = l->room - l->z.avail_out;
+    l->text = l->z.data_type == Z_TEXT;
 }
 
-tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
+/* Deflates and writes what waits; last: the member ends with it. */
+static tc_status deflate_waiting(wu_zip_writer *w, bool last, tc_err *err)
 {
-    const size_t largest = (size_t)1 << 30;  /* zlib counts in unsigned */
-    const unsigned char *p = data;
+    const size_t blocks = w->waiting == 0 ? 1 : (w->waiting + BLOCK - 1) / BLOCK;
     tc_status st = TC_OK;
-    while (n > 0 && st == TC_OK) {
-        const size_t part = n < largest ? n : largest;
-        w->crc = (uint32_t)crc32(w->crc, p, (uInt)part);
-        w->size += part;
-        w->z.next_in = (unsigned char *)(uintptr_t)p;
-        w->z.avail_in = (uInt)part;
-        st = w->deflated ? deflate_all(w, Z_NO_FLUSH, err) : append(w, p, part, err);
+    w->last = last;
+    for (size_t i = 0; i < blocks; i++) {
+        lane *const l = &w->lanes[i];
+        /* An empty block to flush besides what deflate's own bound has. */
+        const size_t left = w->waiting - i * BLOCK, room = deflateBound(&l->z, left < BLOCK ? left : BLOCK) + 16;
+        if (room > l->room) {
+            free(l->packed);
+            l->packed = malloc(room);
+            l->room = l->packed == NULL ? 0 : room;
+        }
+        if (l->packed == NULL)
+            return tc_no_memory(err, w->shown);
+    }
+    if (blocks > 1 && w->pool != NULL)
+        an_pool_run(w->pool, deflate_block, w, blocks);
+    else
+        for (size_t i = 0; i < blocks; i++)
+            deflate_block(w, 0, i);
+    w->text = w->first ? w->lanes[0].text : w->text;
+    for (size_t i = 0; st == TC_OK && i < blocks; i++) {
+        const size_t left = w->waiting - i * BLOCK;
+        w->crc = (uint32_t)crc32_combine(w->crc, w->lanes[i].crc, (z_off_t)(left < BLOCK ? left : BLOCK));
+        st = append(w, w->lanes[i].packed, w->lanes[i].n, err);
+    }
+    if (!last)    /* all blocks are full */
+        memcpy(w->plain, w->plain + w->waiting, WINDOW);
+    w->first = false;
+    w->waiting = 0;
+    return st;
+}
+
+/* Bytes wait until there are more than there is room for: so the last block is known when it comes. */
+static tc_status deflate_more(wu_zip_writer *w, const unsigned char *p, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+    while (st == TC_OK && n > 0) {
+        if (w->waiting == w->room)
+            st = deflate_waiting(w, false, err);
+        const size_t room = w->room - w->waiting, part = n < room ? n : room;
+        memcpy(w->plain + WINDOW + w->waiting, p, part);
+        w->waiting += part;
         p += part;
         n -= part;
     }
     return st;
+}
+
+tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
+{
+    w->size += n;
+    if (w->deflated)
+        return deflate_more(w, data, n, err);
+    w->crc = (uint32_t)crc32_z(w->crc, data, n);
+    return append(w, data, n, err);
 }
 
 /* The member's entry in the list. */
@@ -214,7 +314,7 @@ static tc_status add_entry(wu_zip_writer *w, uint64_t packed, tc_err *err)
     unsigned char *p = put(put(w->list + w->list_size, 0x02014b50, 4), 0, 2);
     p = put_shared(w, p, w->zip64 || n > 0, short_of(packed), short_of(w->size), n);
     p = put(p, 0, 4);        /* comment, volume */
-    p = put(p, w->deflated && w->z.data_type == Z_TEXT, 2);
+    p = put(p, w->text, 2);
     p = put(p, 0, 4);        /* attributes */
     p = put(p, short_of(w->header), 4);
     memcpy(p, w->name, name);
@@ -227,8 +327,7 @@ static tc_status add_entry(wu_zip_writer *w, uint64_t packed, tc_err *err)
 tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 {
     unsigned char numbers[12], large[16];
-    w->z.avail_in = 0;
-    tc_status st = w->deflated ? deflate_all(w, Z_FINISH, err) : TC_OK;
+    tc_status st = w->deflated ? deflate_waiting(w, true, err) : TC_OK;
     if (st == TC_OK)
         st = flush(w, err);
     if (st != TC_OK)

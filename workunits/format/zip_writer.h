@@ -17,6 +17,8 @@ typedef struct wu_zip_writer wu_zip_writer;
  * for members that are deflated. shown: the file that messages name; it must outlive the
  * writer. */
 tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **out, tc_err *err);
+/* So many threads deflate, 8 at most, a megabyte for each; the bytes do not hang on it. */
+void wu_zip_use_threads(wu_zip_writer *w, unsigned threads);
 /* A member: begin, any number of writes, end. bytes: as many at most. */
 tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64_t bytes, tc_err *err);
 tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err);

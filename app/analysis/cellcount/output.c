@@ -31,7 +31,8 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
         centroid[2 * i + 1] = (double)r->sum_x / (double)r->area;
         mean[i] = (double)r->sum_grey / (double)r->area;
         border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
-        st = tc_ask(work->poll, err);
+        if (i % 4096 == 0)
+            st = tc_ask(work->poll, err);
     }
     return st;
 }

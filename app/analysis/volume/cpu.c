@@ -581,6 +581,13 @@ vol_phase vol_host_phase(const void *worker)
     return w->phase;
 }
 
+int32_t *vol_host_ways(void *worker)
+{
+    vol_worker *const w = worker;
+
+    return w->map.up;
+}
+
 uint32_t vol_host_threshold(const void *worker)
 {
     const vol_worker *const w = worker;
@@ -612,6 +619,11 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
     w->zeros = false;
     st = take_nodes(w, state, err);
     state->nodes[0] = next == VOL_SEAMS ? ~0 : 0;
+    w->phase = next;
+    if (next == VOL_EDGES || next == VOL_SADDLES)
+        state->head.portions_done = (uint64_t)VOL_KEPT * w->bands;
+    if (next == VOL_SIZES)
+        w->cells = (int32_t)state->cells;
     if (next == VOL_SEAMS) {
         w->stack.row = row_of_plane;
         w->slab_rows = slab_rows;

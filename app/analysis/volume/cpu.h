@@ -6,7 +6,6 @@
 #ifndef AN_VOLUME_CPU_H
 #define AN_VOLUME_CPU_H
 
-#include "app/analysis/common/watershed.h"
 #include "app/analysis/volume/volume.h"
 #include "app/base/pool.h"
 
@@ -63,6 +62,5 @@ typedef struct vol_work {
 /* watershed.c */
 extern const vol_work vol_ascend, vol_edges, vol_flat, vol_flat_join, vol_tops, vol_saddles, vol_clear, vol_first,
     vol_firsts, vol_name, vol_label, vol_copy;
-ws_map vol_map_of(const vol_params *p, const wu_item *item);
 
 #endif

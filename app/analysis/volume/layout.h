@@ -13,4 +13,15 @@
 /* Voxels of a work-item that paints. */
 #define VOL_PER_ITEM 16
 
+/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind the
+ * point; the height of a voxel of 0, which no grey value reaches. */
+#define VOL_WEIGHT_BITS 16
+#define VOL_GREY_BITS 8
+#define VOL_TOP (1 << 24)
+/* A watershed's table of saddles: what a free slot has, how many slots are tried, and the columns of
+ * the list that is made of it. */
+#define VOL_FREE 0xffffffffu
+#define VOL_PROBES 64
+#define VOL_SADDLE 5
+
 #endif

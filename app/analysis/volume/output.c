@@ -203,7 +203,8 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cell *
             centroid[3 * i + k] = (double)c->sum[k] / (double)c->voxels;
             border[i] |= c->lo[k] == 0 || c->hi[k] == size[k];
         }
-        st = tc_ask(work->poll, err);
+        if (i % 4096 == 0)
+            st = tc_ask(work->poll, err);
     }
     return st;
 }

@@ -1,5 +1,4 @@
 /* volume: which stacks, and how the work is cut. */
-#include "app/analysis/common/watershed.h"
 #include "app/analysis/volume/volume.h"
 
 #include "app/analysis/selftest.h"

@@ -21,7 +21,9 @@
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/gauss.h"
 #include "app/analysis/common/label.h"
+#include "app/analysis/common/watershed.h"
 #include "app/analysis/volume/core.h"
+#include "app/analysis/volume/layout.h"
 
 /* Membrane before a repair's blur, which a repair's threshold refers to. */
 enum { VOL_WHITE = 255, VOL_MAX_SIGMA = 8, VOL_WALLS = 8 };
@@ -98,10 +100,6 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 /* Rows of a slice that are blurred by a part, and voxels along x of one. */
 enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024 };
-
-/* Bits of grey values behind the point, and the height of a voxel of 0: greater than that of
- * any grey value. */
-enum { VOL_GREY_BITS = 8, VOL_TOP = 1 << 24 };
 
 /* What is blurred, and what becomes of it in the plane. */
 typedef enum vol_blurred {
@@ -197,7 +195,12 @@ uint32_t vol_host_threshold(const void *worker);
 /* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
  * what the repair has made. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
-/* Goes on with `next`. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
+/* The rules of a watershed; without planes. */
+ws_map vol_map_of(const vol_params *p, const wu_item *item);
+/* Of a watershed: the plane for the ways that a device finds. */
+int32_t *vol_host_ways(void *worker);
+/* Goes on with `next`. Of a watershed, with the heights in the state, VOL_EDGES: their ways are
+ * those of ws_ascend; VOL_SADDLES: of ws_tops; VOL_SIZES: the state has labels. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
  * nodes with ~root within the slab, 0 for membrane; slabs begin every slab_rows rows.
  * VOL_BIAS: with labels, 0 for membrane, and for the outside 0 or, after a repair, -1. */
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err);

@@ -1,0 +1,376 @@
+/*
+ * The device's part of volume's watershed, for a stack or a slab of one: voxels are numbered in the
+ * raster's order, fewer than 2^30. A launch has voxels [first, end), or entries of a list.
+ *
+ *   height[i]  VOL_TOP less the blurred grey value
+ *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the whole stack
+ *   top[i]     the maximum that it leads to; before that a list of voxels of plateaus, then a
+ *              union-find of those whose plateau is a maximum
+ *
+ * What is listed is listed in any order, and what becomes of it does not depend on that. While
+ * links, ways of plateaus, slots and counts are changed they are touched by atomic functions only.
+ *
+ * GROUP is the size of a work-group; PIXEL the type of a grey value, SUM one that holds its sums.
+ */
+//! check: -DGROUP=64 -DPIXEL=uchar -DSUM=uint
+//! check: -DGROUP=256 -DPIXEL=ushort -DSUM=ulong
+#ifndef GROUP
+#define GROUP 256
+#endif
+#ifndef PIXEL
+#define PIXEL uchar
+#define SUM uint
+#endif
+#include "app/analysis/common/core.h"
+#include "app/analysis/common/watershed_core.h"
+#include "app/analysis/volume/core.h"
+#include "app/analysis/volume/layout.h"
+#include "opencl/kernels/union_find.h"
+
+#define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+#define AT (first + (uint)get_global_id(0))
+
+/* --- blur ------------------------------------------------------------------------- */
+
+/* top: what the blurred value is taken from, if it is a height; else 0. */
+static uint rounded(SUM sum, uint shift, uint top)
+{
+    const uint value = (uint)((sum + ((SUM)1 << (shift - 1))) >> shift);
+
+    return top != 0 ? top - value : value;
+}
+
+__kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant uint *weight, int radius,
+                                        __global uint *out, int nx, uint first, uint end)
+{
+    const uint i = AT;
+    SUM sum = 0;
+
+    if (i >= end)
+        return;
+    const int x = (int)(i % (uint)nx);
+
+    for (int k = -radius; k <= radius; k++)
+        sum += (SUM)weight[abs(k)] * pixels[i - (uint)x + (uint)clamp(x + k, 0, nx - 1)];
+    out[i] = rounded(sum, VOL_WEIGHT_BITS - VOL_GREY_BITS, 0);
+}
+
+__kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint *weight, int radius,
+                                        __global uint *out, int nx, int ny, uint top, uint first, uint end)
+{
+    const uint i = AT;
+    SUM sum = 0;
+
+    if (i >= end)
+        return;
+    const int row = (int)(i / (uint)nx), y = row % ny;
+
+    for (int k = -radius; k <= radius; k++)
+        sum += (SUM)weight[abs(k)] * in[(int)i + (clamp(y + k, 0, ny - 1) - y) * nx];
+    out[i] = rounded(sum, VOL_WEIGHT_BITS, top);
+}
+
+/* The slab begins with slice z0, of nz of the stack. */
+__kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint *weight, int radius,
+                                        __global uint *out, int slice, int z0, int nz, uint top, uint first, uint end)
+{
+    const uint i = AT;
+    SUM sum = 0;
+
+    if (i >= end)
+        return;
+    const int z = (int)(i / (uint)slice) + z0;
+
+    for (int k = -radius; k <= radius; k++)
+        sum += (SUM)weight[abs(k)] * in[(int)i + (clamp(z + k, 0, nz - 1) - z) * slice];
+    out[i] = rounded(sum, VOL_WEIGHT_BITS, top);
+}
+
+/* --- uphill ----------------------------------------------------------------------- */
+
+/* base: the index of the slab's first voxel in the stack. */
+__kernel GROUP_ATTRIBUTE void ws_ways(__global const uint *height, __global int *up, int nx, int ny, int nz, int corners,
+                                      int depth, int base, uint first, uint end)
+{
+    const ws_shape s = { nx, ny, nz, corners, depth };
+    const uint i = AT;
+
+    if (i >= end)
+        return;
+    const int row = (int)(i / (uint)nx), x = (int)i - row * nx, z = row / ny;
+    const int to = ws_highest(height, &s, x, row - z * ny, z, 1);
+
+    up[i] = to == (int)i ? WS_UNKNOWN : to + base;
+}
+
+/* For each step (dx, dy, dz) from voxel i of the shape s to a voxel `there`: BODY. */
+#define FOR_NEIGHBOURS(i, s, BODY)                                                               \
+    do {                                                                                         \
+        const int row_ = (int)(i) / (s).nx, x_ = (int)(i) - row_ * (s).nx, z_ = row_ / (s).ny;   \
+        const int y_ = row_ - z_ * (s).ny;                                                       \
+                                                                                                 \
+        for (int dz = -(s).depth; dz <= (s).depth; dz++)                                         \
+            for (int dy = -1; dy <= 1; dy++)                                                     \
+                for (int dx = -1; dx <= 1; dx++) {                                               \
+                    const int there = (int)(i) + (dz * (s).ny + dy) * (s).nx + dx;               \
+                                                                                                 \
+                    if (!ws_is_step(dx, dy, dz, (s).corners) ||                                  \
+                        !ws_is_within(&(s), x_ + dx, y_ + dy, z_ + dz))                          \
+                        continue;                                                                \
+                    BODY                                                                         \
+                }                                                                                \
+    } while (0)
+
+/* Voxels of plateaus beside one whose way is known are listed: list[0..*count). */
+__kernel GROUP_ATTRIBUTE void ws_edges(__global const uint *height, volatile __global int *up, __global int *list,
+                                       volatile __global int *count, int nx, int ny, int nz, int corners, int depth,
+                                       uint first, uint end)
+{
+    const ws_shape s = { nx, ny, nz, corners, depth };
+    const uint i = AT;
+    int best = WS_UNKNOWN;
+
+    if (i >= end || atomic_or(&up[i], 0) != WS_UNKNOWN)
+        return;
+    FOR_NEIGHBOURS(i, s, {
+        if (height[there] == height[i] && atomic_or(&up[there], 0) >= 0)
+            best = max(best, WS_PENDING(there));
+    });
+    if (best == WS_UNKNOWN)
+        return;
+    atomic_xchg(&up[i], best);
+    list[atomic_inc(count)] = (int)i;
+}
+
+/* What is listed is pending no more. */
+__kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *list, uint first, uint end)
+{
+    if (AT < end)
+        up[list[AT]] = WS_PENDING(up[list[AT]]);
+}
+
+/* A step further in: from those that are listed to their neighbours, which are listed behind them. */
+__kernel GROUP_ATTRIBUTE void ws_step_in(__global const uint *height, volatile __global int *up, __global int *list,
+                                         volatile __global int *count, int nx, int ny, int nz, int corners, int depth,
+                                         uint first, uint end)
+{
+    const ws_shape s = { nx, ny, nz, corners, depth };
+
+    if (AT >= end)
+        return;
+    const int i = list[AT];
+
+    FOR_NEIGHBOURS(i, s, {
+        if (height[there] == height[i] && atomic_max(&up[there], WS_PENDING(i)) == WS_UNKNOWN)
+            list[atomic_inc(count)] = there;
+    });
+}
+
+/* What has no way is of a plateau that is a maximum: a tree, -1 for all others. */
+__kernel GROUP_ATTRIBUTE void ws_flat(__global const int *up, __global int *tree, uint first, uint end)
+{
+    if (AT < end)
+        tree[AT] = up[AT] == WS_UNKNOWN ? (int)AT : -1;
+}
+
+__kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile __global int *tree, int nx, int ny,
+                                           int nz, int corners, int depth, uint first, uint end)
+{
+    const ws_shape s = { nx, ny, nz, corners, depth };
+    const uint i = AT;
+
+    if (i >= end || uf_load(&tree[i]) < 0)
+        return;
+    FOR_NEIGHBOURS(i, s, {
+        if (there < (int)i && height[there] == height[i])
+            uf_join_shared(tree, (int)i, there);
+    });
+}
+
+/* Their voxels lead to the root, which leads to itself. Maxima are counted. */
+__kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree, volatile __global int *count,
+                                          uint first, uint end)
+{
+    if (AT >= end || tree[AT] < 0)
+        return;
+    int i = (int)AT;
+
+    while (tree[i] != i)
+        i = tree[i];
+    up[AT] = i;
+    if (i == (int)AT)
+        atomic_inc(count);
+}
+
+__kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    int i = (int)AT;
+
+    while (up[i] != i)
+        i = up[i];
+    top[AT] = i;
+}
+
+/* --- saddles ---------------------------------------------------------------------- */
+
+/*
+ * A table by hashing: a slot is taken by a voxel and a step to a neighbour, whose two maxima are
+ * its key; saddle[slot] is the highest. by: the steps to voxels that come later, in indices; a
+ * slot has voxel * steps + step, VOL_FREE if it is free.
+ */
+__kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first, uint end)
+{
+    if (AT < end) {
+        slot[AT] = VOL_FREE;
+        saddle[AT] = 0;
+    }
+}
+
+static int2 maxima_of(__global const int *top, __constant int *by, uint steps, uint code)
+{
+    const int i = (int)(code / steps), a = top[i], b = top[i + by[code % steps]];
+
+    return (int2)(min(a, b), max(a, b));
+}
+
+static void add_saddle(__global const int *top, __constant int *by, uint steps, volatile __global uint *slot,
+                       volatile __global uint *saddle, volatile __global int *count, uint mask, uint code, uint height)
+{
+    const int2 pair = maxima_of(top, by, steps, code);
+    uint at = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
+
+    for (int probe = 0; probe < VOL_PROBES; probe++, at = (at + 1) & mask) {
+        const uint was = atomic_cmpxchg(&slot[at], VOL_FREE, code);
+
+        if (was == VOL_FREE)
+            atomic_inc(&count[0]);
+        else if (any(maxima_of(top, by, steps, was) != pair))
+            continue;
+        atomic_max(&saddle[at], height);
+        return;
+    }
+    atomic_xchg(&count[1], 1);         /* there is no room */
+}
+
+__kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top, __constant int *by,
+                                         volatile __global uint *slot, volatile __global uint *saddle,
+                                         volatile __global int *count, uint mask, int nx, int ny, int nz, int corners,
+                                         int depth, uint steps, uint first, uint end)
+{
+    const ws_shape s = { nx, ny, nz, corners, depth };
+    const uint i = AT;
+
+    if (i >= end)
+        return;
+    FOR_NEIGHBOURS(i, s, {
+        uint k = 0;
+
+        if (there < (int)i || top[there] == top[i])
+            continue;
+        while (by[k] != there - (int)i)
+            k++;
+        add_saddle(top, by, steps, slot, saddle, count, mask, i * steps + k, min(height[i], height[there]));
+    });
+}
+
+/* The saddles that there are: their maxima, their height, those of the maxima. */
+__kernel GROUP_ATTRIBUTE void ws_list(__global const uint *height, __global const int *top, __constant int *by,
+                                      __global const uint *slot, __global const uint *saddle, __global int *list,
+                                      volatile __global int *count, uint steps, uint first, uint end)
+{
+    if (AT >= end || slot[AT] == VOL_FREE)
+        return;
+    const int2 pair = maxima_of(top, by, steps, slot[AT]);
+    __global int *const row = list + (size_t)atomic_inc(count) * VOL_SADDLE;
+
+    row[0] = pair.x;
+    row[1] = pair.y;
+    row[2] = (int)saddle[AT];
+    row[3] = (int)height[pair.x];
+    row[4] = (int)height[pair.y];
+}
+
+/* --- cells ------------------------------------------------------------------------ */
+
+/* pairs: a maximum, and the one that it is joined with, which up[maximum] becomes. */
+__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *pairs, uint first, uint end)
+{
+    if (AT < end)
+        up[pairs[2 * AT]] = pairs[2 * AT + 1];
+}
+
+/* The maximum of a voxel's cell, -1 for membrane, which is of none unless there is `fill`. */
+static int cell_of(__global const PIXEL *pixels, __global const int *up, __global const int *top, uint i, uint threshold,
+                   int fill)
+{
+    return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
+}
+
+__kernel GROUP_ATTRIBUTE void ws_clear(__global int *first_voxel, uint first, uint end)
+{
+    if (AT < end)
+        first_voxel[AT] = 0x7fffffff;
+}
+
+/* first_voxel[maximum]: of its cell. */
+__kernel GROUP_ATTRIBUTE void ws_first(__global const PIXEL *pixels, __global const int *up, __global const int *top,
+                                       volatile __global int *first_voxel, uint threshold, int fill, int nx, uint first,
+                                       uint end)
+{
+    const uint i = AT;
+
+    if (i >= end)
+        return;
+    const int cell = cell_of(pixels, up, top, i, threshold, fill);
+
+    /* Of a run the first voxel is enough. */
+    if (cell >= 0 && (i % (uint)nx == 0 || cell_of(pixels, up, top, i - 1, threshold, fill) != cell))
+        atomic_min(&first_voxel[cell], (int)i);
+}
+
+__kernel GROUP_ATTRIBUTE void ws_firsts(__global const PIXEL *pixels, __global const int *up, __global const int *top,
+                                        __global const int *first_voxel, __global int *list, volatile __global int *count,
+                                        uint threshold, int fill, uint first, uint end)
+{
+    const uint i = AT;
+
+    if (i >= end)
+        return;
+    const int cell = cell_of(pixels, up, top, i, threshold, fill);
+
+    if (cell >= 0 && first_voxel[cell] == (int)i)
+        list[atomic_inc(count)] = (int)i;
+}
+
+/* list: the first voxels in order. They give place to ~label. */
+__kernel GROUP_ATTRIBUTE void ws_name(__global const int *up, __global const int *top, __global int *first_voxel,
+                                      __global const int *list, uint first, uint end)
+{
+    if (AT < end)
+        first_voxel[up[top[list[AT]]]] = ~((int)AT + 1);
+}
+
+/* top becomes the label, 0 for membrane, which is counted. */
+__kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up, __global int *top,
+                                       __global const int *first_voxel, volatile __global int *count, uint threshold,
+                                       int fill, uint first, uint end)
+{
+    volatile __local int membrane;
+    const uint i = AT;
+
+    if (get_local_id(0) == 0)
+        membrane = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < end) {
+        const int cell = cell_of(pixels, up, top, i, threshold, fill);
+
+        top[i] = cell >= 0 ? ~first_voxel[cell] : 0;
+        if (cell < 0)
+            atomic_inc(&membrane);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0 && membrane > 0)
+        atomic_add(count, membrane);
+}

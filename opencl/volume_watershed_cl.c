@@ -1,0 +1,712 @@
+/*
+ * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the kernels
+ * of watershed.cl. The host joins the maxima, which is sequential, from the saddles that the device lists, and
+ * does what a filter leaves out and the table, by a worker of the CPU's backend.
+ *
+ * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with the
+ * slices around them that this needs; the host goes on from there. So it does where the saddles do
+ * not fit the device's table, as those of noise may not.
+ */
+#include <stdlib.h>
+
+#include "app/analysis/common/watershed.h"
+#include "app/base/sort.h"
+#include "opencl/volume_watershed_cl.h"
+
+extern const ocl_source ocl_source_watershed;
+
+enum { MAX_GROUP = 256, MOST_STEPS = 13 };
+
+/* Phases of the device. */
+typedef enum stage {
+    PUT, BLUR_X, BLUR_Y, BLUR_Z, WAYS,
+    READ_HEIGHTS, READ_WAYS,                               /* in slabs: then the host goes on */
+    EDGES, SETTLE, STEP_IN, FLAT, FLAT_JOIN, FLAT_END, TOPS, CLEAR_SLOTS, SADDLES, LIST, TAKE,
+    CLEAR, FIRST, FIRSTS, NAME, LABEL, READ_LABELS,
+    READ_TOPS_HEIGHTS, READ_TOPS,                          /* where there are too many saddles */
+    STAGES
+} stage;
+
+static const char *const kernel_names[STAGES] = {
+    [BLUR_X] = "ws_blur_x", [BLUR_Y] = "ws_blur_y", [BLUR_Z] = "ws_blur_z", [WAYS] = "ws_ways", [EDGES] = "ws_edges",
+    [SETTLE] = "ws_settle", [STEP_IN] = "ws_step_in", [FLAT] = "ws_flat", [FLAT_JOIN] = "ws_flat_join",
+    [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops", [CLEAR_SLOTS] = "ws_clear_slots", [SADDLES] = "ws_saddles",
+    [LIST] = "ws_list", [TAKE] = "ws_take", [CLEAR] = "ws_clear", [FIRST] = "ws_first", [FIRSTS] = "ws_firsts",
+    [NAME] = "ws_name", [LABEL] = "ws_label"
+};
+
+/* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says that there is no
+ * more room. */
+enum {
+    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_CELLS,
+    B_LISTED, B_MAXIMA, B_SADDLES, B_ROWS, B_FOUND, B_MEMBRANE, BUFFERS
+};
+
+typedef struct ws_worker {
+    ocl_worker ocl;            /* kernel s is that of stage s */
+    const vol_params *params;
+    void *host;                /* a worker of vol_cpu */
+    size_t group;
+    ocl_pace pace[STAGES];
+    an_gauss gauss;
+    uint32_t nx, ny, nz;
+    uint32_t slab_slices;      /* nz: the whole stack is on the device */
+    uint32_t z0, slices;       /* the slab; no slices: it has not begun */
+    uint32_t from, to;         /* slices that are on the device for it */
+    uint32_t slots;            /* of the table of saddles, a power of two */
+    uint32_t listed, settled;  /* voxels of plateaus, and those of them that are settled */
+    uint32_t pairs, cells;     /* maxima that were joined; cells */
+    stage stage;
+    uint64_t done;             /* work of the stage */
+    bool overflow;             /* of the table of saddles */
+    bool host_only;
+} ws_worker;
+
+static bool in_slabs(const ws_worker *w)
+{
+    return w->slab_slices < w->nz;
+}
+
+static size_t slice_of(const ws_worker *w)
+{
+    return (size_t)w->nx * w->ny;
+}
+
+/* Slices beside a voxel's own that its height takes. */
+static uint32_t reach(const ws_worker *w)
+{
+    return w->params->through ? (uint32_t)w->gauss.radius : 0;
+}
+
+/* Voxels [*first, *end) of the stack as counted from the first slice on the device: those whose
+ * heights (margin 1) or ways (0) are wanted. */
+static void wanted(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
+{
+    const uint32_t more = w->params->through ? margin : 0;
+    const uint32_t lo = w->z0 > more ? w->z0 - more : 0;
+    const uint32_t hi = w->nz - w->z0 - w->slices > more ? w->z0 + w->slices + more : w->nz;
+
+    *first = (uint32_t)((lo - w->from) * slice_of(w));
+    *end = (uint32_t)((hi - w->from) * slice_of(w));
+}
+
+static uint32_t voxels_on_device(const ws_worker *w)
+{
+    return (uint32_t)((w->to - w->from) * slice_of(w));
+}
+
+/* Later steps of a voxel: half its neighbours. */
+static uint32_t steps_of(const ws_worker *w, int32_t by[MOST_STEPS])
+{
+    uint32_t n = 0;
+
+    for (int step = 14; step < 27; step++) {
+        const int dz = step / 9 - 1, dy = step / 3 % 3 - 1, dx = step % 3 - 1;
+
+        if (ws_is_step(dx, dy, dz, w->params->corners) && (w->params->through || dz == 0))
+            by[n++] = (dz * (int32_t)w->ny + dy) * (int32_t)w->nx + dx;
+    }
+    return n;
+}
+
+/* Work of a stage: voxels, or entries of a list; 0 where it does not apply. */
+static uint64_t stage_work(const ws_worker *w, stage s)
+{
+    const bool whole = !in_slabs(w);
+    uint32_t first, end;
+
+    switch (s) {
+    case PUT:
+    case BLUR_X:
+    case BLUR_Y:
+        return voxels_on_device(w);
+    case BLUR_Z:
+        wanted(w, 1, &first, &end);
+        return reach(w) > 0 ? end - first : 0;
+    case WAYS:
+        wanted(w, 0, &first, &end);
+        return end - first;
+    case READ_HEIGHTS:
+    case READ_WAYS:
+        return whole ? 0 : w->slices * slice_of(w);
+    case SETTLE:
+    case STEP_IN:
+        return w->listed - w->settled;
+    case CLEAR_SLOTS:
+    case LIST:
+        return whole ? w->slots : 0;
+    case TAKE:
+        return w->pairs;
+    case NAME:
+        return w->cells;
+    case READ_TOPS_HEIGHTS:
+    case READ_TOPS:
+        return w->overflow ? voxels_on_device(w) : 0;
+    default:
+        return whole ? voxels_on_device(w) : 0;
+    }
+}
+
+/* --- launches ------------------------------------------------------------------------- */
+
+#define SHAPE(w) OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), OCL_INT((w)->params->corners), \
+                 OCL_INT((w)->params->through)
+/* The worker's stage; every kernel ends with the first and the end of its work. */
+#define LAUNCH(w, first, end, err, ...)                                                                         \
+    OCL_QUEUE(w, (int)(w)->stage, ocl_grid_of((w)->group, (size_t)((end) - (first)), 1, 1), err, __VA_ARGS__,   \
+              OCL_UINT(first), OCL_UINT(end))
+
+/* Along x from the pixels to `up`, along y to `top`, along z to the heights; the last pass of all goes
+ * there. */
+static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
+{
+    const int radius = w->gauss.radius, last = reach(w) == 0;
+    uint32_t from = 0, end;
+
+    if (w->stage == BLUR_X)
+        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
+                      OCL_HELD(w, B_UP), OCL_INT(w->nx));
+    if (w->stage == BLUR_Y)
+        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
+                      OCL_HELD(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx), OCL_INT(w->ny), OCL_UINT(last ? VOL_TOP : 0));
+    wanted(w, 1, &from, &end);
+    return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_WEIGHTS), OCL_INT(radius),
+                  OCL_HELD(w, B_HEIGHT), OCL_INT(slice_of(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
+}
+
+/* Where voxels lead. */
+static tc_status launch_ways(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
+{
+    uint32_t from, to;
+
+    switch (w->stage) {
+    case WAYS:
+        wanted(w, 0, &from, &to);
+        return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), SHAPE(w),
+                      OCL_INT(w->from * slice_of(w)));
+    case EDGES:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED),
+                      SHAPE(w));
+    case SETTLE:
+        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+    case STEP_IN:
+        return LAUNCH(w, w->settled + first, w->settled + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
+                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
+    case FLAT:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+    case FLAT_JOIN:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), SHAPE(w));
+    case FLAT_END:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_MAXIMA));
+    default:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+    }
+}
+
+static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
+{
+    int32_t by[MOST_STEPS];
+    const uint32_t steps = steps_of(w, by);
+
+    if (w->stage == CLEAR_SLOTS)
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE));
+    if (w->stage == LIST)
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
+                      OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
+    return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
+                  OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps));
+}
+
+/* From maxima to labels: the heights give place to first voxels. */
+static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
+{
+    const uint32_t threshold = vol_host_threshold(w->host);
+    const int fill = w->params->fill;
+
+    switch (w->stage) {
+    case TAKE:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_LIST));
+    case CLEAR:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
+    case FIRST:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
+                      OCL_UINT(threshold), OCL_INT(fill), OCL_INT(w->nx));
+    case FIRSTS:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
+                      OCL_HELD(w, B_CELLS), OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
+    case NAME:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
+    default:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
+                      OCL_HELD(w, B_MEMBRANE), OCL_UINT(threshold), OCL_INT(fill));
+    }
+}
+
+static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
+{
+    if (w->stage <= BLUR_Z)
+        return launch_blur(w, first, count, err);
+    if (w->stage <= TOPS)
+        return launch_ways(w, first, first + count, err);
+    if (w->stage <= LIST)
+        return launch_saddles(w, first, first + count, err);
+    return launch_cells(w, first, first + count, err);
+}
+
+/* --- what is not a launch ------------------------------------------------------------- */
+
+static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
+{
+    const wu_pixels *const px = w->ocl.work->pixels;
+    const size_t bytes = px->bits / 8;
+
+    return ocl_put(&w->ocl, B_PIXELS, first * bytes, ocl_pixels_from(px, w->from * slice_of(w) + first), count * bytes, err);
+}
+
+/* Some of a plane, of the slices that the slab is for, into a plane of the whole stack. */
+static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count, tc_err *err)
+{
+    const size_t on_device = (w->z0 - w->from) * slice_of(w) + first;
+
+    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_of(w) + first, count * sizeof *to, err);
+}
+
+/* Some of a stage. Its time is in ocl.took_ms. */
+static tc_status do_part(ws_worker *w, vol_state *state, uint64_t count, tc_err *err)
+{
+    w->ocl.took_ms = 0;
+    switch (w->stage) {
+    case PUT:
+        return put_pixels(w, w->done, count, err);
+    case READ_HEIGHTS:
+    case READ_TOPS_HEIGHTS:
+    case READ_LABELS:
+        state->begun = 1;
+        state->head.portions_done = 0;
+        return read_plane(w, w->stage == READ_LABELS ? B_TOP : B_HEIGHT, state->nodes + 1, w->done, count, err);
+    case READ_WAYS:
+    case READ_TOPS:
+        return read_plane(w, w->stage == READ_WAYS ? B_UP : B_TOP, vol_host_ways(w->host), w->done, count, err);
+    default:
+        return ocl_end_launch(&w->ocl, launch_stage(w, w->done, count, err), &w->pace[w->stage], count, err);
+    }
+}
+
+static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *err)
+{
+    return ocl_get(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
+}
+
+/* Room for a list that a kernel makes. */
+static tc_status make_list(ws_worker *w, int buffer, uint64_t bytes, tc_err *err)
+{
+    const ocl_need need = { buffer, bytes, "volume", NULL };
+
+    return ocl_make_buffers(&w->ocl, &need, 1, err);
+}
+
+/* --- joining -------------------------------------------------------------------------- */
+
+/* The maxima of the saddles' list, by their voxels, in the raster's order, and what the host joins them by: a
+ * map that has them alone. */
+typedef struct joining {
+    int32_t *rows;             /* [n][VOL_SADDLE] */
+    int32_t *voxel;            /* [maxima] */
+    int32_t *up;               /* [maxima] */
+    uint32_t *height;          /* [maxima] */
+    ws_list list;
+    size_t n, maxima;
+} joining;
+
+static int by_value(const void *va, const void *vb)
+{
+    const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
+
+    return a < b ? -1 : a > b;
+}
+
+static int32_t number_of(const joining *j, int32_t voxel)
+{
+    return (int32_t)((const int32_t *)bsearch(&voxel, j->voxel, j->maxima, sizeof voxel, by_value) - j->voxel);
+}
+
+static tc_status find_maxima(joining *j, const tc_poll *poll, tc_err *err)
+{
+    size_t kept = 0;
+    tc_status st;
+
+    for (size_t i = 0; i < j->n; i++) {
+        j->voxel[2 * i] = j->rows[VOL_SADDLE * i];
+        j->voxel[2 * i + 1] = j->rows[VOL_SADDLE * i + 1];
+    }
+    st = tc_sort(j->voxel, 2 * j->n, sizeof *j->voxel, by_value, poll, err);
+    for (size_t i = 0; st == TC_OK && i < 2 * j->n; i++)
+        if (kept == 0 || j->voxel[i] != j->voxel[kept - 1])
+            j->voxel[kept++] = j->voxel[i];
+    j->maxima = kept;
+    return st;
+}
+
+/* Numbers take the place of voxels: their order is the same. */
+static tc_status number_maxima(joining *j, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < j->n; st = tc_ask(poll, err))
+        for (const size_t end = j->n - i < 1 << 16 ? j->n : i + (1 << 16); i < end; i++) {
+            const int32_t *const row = j->rows + VOL_SADDLE * i;
+            const int32_t a = number_of(j, row[0]), b = number_of(j, row[1]);
+
+            j->list.saddles[i] = (ws_saddle){ a, b, (uint32_t)row[2] };
+            j->height[a] = (uint32_t)row[3];
+            j->height[b] = (uint32_t)row[4];
+        }
+    j->list.n = j->n;
+    for (size_t i = 0; i < j->maxima; i++)
+        j->up[i] = (int32_t)i;
+    return st;
+}
+
+static tc_status read_rows(ws_worker *w, joining *j, tc_err *err)
+{
+    j->rows = malloc((j->n + 1) * VOL_SADDLE * sizeof *j->rows);
+    j->voxel = malloc((2 * j->n + 1) * sizeof *j->voxel);
+    j->up = malloc((2 * j->n + 1) * sizeof *j->up);
+    j->height = malloc((2 * j->n + 1) * sizeof *j->height);
+    j->list.saddles = malloc((j->n + 1) * sizeof *j->list.saddles);
+    if (j->rows == NULL || j->voxel == NULL || j->up == NULL || j->height == NULL || j->list.saddles == NULL)
+        return tc_no_memory(err, "the saddles");
+    return ocl_get(&w->ocl, B_LIST, 0, j->rows, j->n * VOL_SADDLE * sizeof *j->rows, err);
+}
+
+/* What was joined, as pairs of voxels, into the list that the saddles were in. */
+static tc_status put_pairs(ws_worker *w, joining *j, tc_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < j->maxima; i++) {
+        int32_t to = (int32_t)i;
+
+        while (j->up[to] != to)
+            to = j->up[to];
+        if (to == (int32_t)i)
+            continue;
+        j->up[i] = to;
+        j->rows[2 * n] = j->voxel[i];
+        j->rows[2 * n++ + 1] = j->voxel[to];
+    }
+    w->pairs = (uint32_t)n;
+    return ocl_put(&w->ocl, B_LIST, 0, j->rows, 2 * n * sizeof *j->rows, err);
+}
+
+static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
+{
+    const tc_poll *const poll = w->ocl.work->poll;
+    joining j = { .n = n };
+    ws_list *const lists[1] = { &j.list };
+    ws_map map = vol_map_of(w->params, w->ocl.work->item);
+    tc_status st = read_rows(w, &j, err);
+
+    if (st == TC_OK)
+        st = find_maxima(&j, poll, err);
+    if (st == TC_OK)
+        st = number_maxima(&j, poll, err);
+    map.up = j.up;
+    map.height = j.height;
+    if (st == TC_OK)
+        st = ws_join(&map, lists, 1, poll, err);
+    if (st == TC_OK)
+        st = put_pairs(w, &j, err);
+    ws_list_drop(&j.list);
+    free(j.rows);
+    free(j.voxel);
+    free(j.up);
+    free(j.height);
+    return st;
+}
+
+/* --- the ends of stages --------------------------------------------------------------- */
+
+/* The next step into the plateaus, if there is one. */
+static tc_status end_step(ws_worker *w, tc_err *err)
+{
+    uint32_t count[2] = { 0, 0 };
+    const tc_status st = read_count(w, B_LISTED, count, err);
+
+    w->settled = w->listed;
+    w->listed = count[0];
+    if (st == TC_OK && w->stage == STEP_IN && w->listed > w->settled)
+        w->stage = SETTLE - 1;         /* what comes next is SETTLE */
+    return st;
+}
+
+/* Room for the lists of saddles and of cells, which are no more than maxima; without it the host goes on,
+ * too. */
+static tc_status end_saddles(ws_worker *w, tc_err *err)
+{
+    uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
+    tc_status st = read_count(w, B_SADDLES, saddles, err);
+
+    if (st == TC_OK)
+        st = read_count(w, B_MAXIMA, maxima, err);
+    if (st != TC_OK)
+        return st;
+    if (saddles[1] == 0)
+        st = make_list(w, B_LIST, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), err);
+    if (saddles[1] == 0 && st == TC_OK)
+        st = make_list(w, B_CELLS, (maxima[0] + (uint64_t)1) * sizeof(cl_int), err);
+    w->overflow = saddles[1] != 0 || st == TC_TOO_LARGE;
+    return w->overflow ? TC_OK : st;
+}
+
+static tc_status end_list(ws_worker *w, tc_err *err)
+{
+    uint32_t count[2] = { 0, 0 };
+    const tc_status st = read_count(w, B_ROWS, count, err);
+
+    return st == TC_OK ? join_maxima(w, count[0], err) : st;
+}
+
+/* The first voxels of the cells, in order. */
+static tc_status end_firsts(ws_worker *w, tc_err *err)
+{
+    uint32_t count[2] = { 0, 0 };
+    int32_t *list = NULL;
+    tc_status st = read_count(w, B_FOUND, count, err);
+
+    w->cells = count[0];
+    if (st == TC_OK && (list = malloc((w->cells + (size_t)1) * sizeof *list)) == NULL)
+        st = tc_no_memory(err, "the cells");
+    if (st == TC_OK)
+        st = ocl_get(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
+    if (st == TC_OK)
+        st = tc_sort(list, w->cells, sizeof *list, by_value, w->ocl.work->poll, err);
+    if (st == TC_OK)
+        st = ocl_put(&w->ocl, B_CELLS, 0, list, w->cells * sizeof *list, err);
+    free(list);
+    return st;
+}
+
+static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
+{
+    static const uint32_t none[2] = { 0, 0 };
+    const uint32_t margin = w->params->through ? reach(w) + 1 : 0;
+    tc_status st = TC_OK;
+
+    w->z0 = z0;
+    w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
+    w->from = z0 > margin ? z0 - margin : 0;
+    w->to = w->nz - z0 - w->slices > margin ? z0 + w->slices + margin : w->nz;
+    w->stage = PUT;
+    w->done = 0;
+    for (int b = B_LISTED; st == TC_OK && b < BUFFERS; b++)
+        st = ocl_put(&w->ocl, b, 0, none, sizeof none, err);
+    return st;
+}
+
+/* The device has nothing more to do. */
+static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
+{
+    uint32_t membrane[2] = { 0, 0 };
+    tc_status st = TC_OK;
+
+    w->host_only = true;
+    if (in_slabs(w) || w->overflow)
+        return vol_host_resume(w->host, state, in_slabs(w) ? VOL_EDGES : VOL_SADDLES, 0, err);
+    st = read_count(w, B_MEMBRANE, membrane, err);
+    state->membrane = membrane[0];
+    state->cells = w->cells;
+    return st == TC_OK ? vol_host_resume(w->host, state, VOL_SIZES, 0, err) : st;
+}
+
+static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    if (w->stage == EDGES || w->stage == STEP_IN)
+        st = end_step(w, err);
+    else if (w->stage == SADDLES)
+        st = end_saddles(w, err);
+    else if (w->stage == LIST)
+        st = end_list(w, err);
+    else if (w->stage == FIRSTS)
+        st = end_firsts(w, err);
+    if (st != TC_OK)
+        return st;
+    w->done = 0;
+    do
+        w->stage = w->overflow && w->stage == SADDLES ? READ_TOPS_HEIGHTS : w->stage + 1;
+    while (w->stage < STAGES && stage_work(w, w->stage) == 0);
+    if (w->stage < STAGES)
+        return TC_OK;
+    return w->z0 + w->slices < w->nz ? begin_slab(w, w->z0 + w->slices, err) : finish_device(w, state, err);
+}
+
+/* --- the backend ---------------------------------------------------------------------- */
+
+/* Progress in the plan's portions: the device's part counts as the first half. */
+static uint64_t position(const ws_worker *w)
+{
+    const double slab = ((double)w->stage + 1) / STAGES;
+
+    return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->z0 + slab * w->slices) / w->nz);
+}
+
+/* Launches until launch_ms are used. */
+static tc_status work(ws_worker *w, vol_state *state, tc_err *err)
+{
+    tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
+    double total = 0;
+
+    while (st == TC_OK && !w->host_only && total < w->ocl.work->launch_ms) {
+        const uint64_t left = stage_work(w, w->stage) - w->done;
+        const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
+
+        st = do_part(w, state, count, err);
+        total += w->ocl.took_ms;
+        w->done += count;
+        if (st == TC_OK && count == left)
+            st = end_stage(w, state, err);
+    }
+    return st;
+}
+
+tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_done, tc_err *err)
+{
+    ws_worker *const w = worker;
+    tc_status st;
+
+    if (w->host_only)
+        return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
+    if (vol_host_phase(w->host) < VOL_BLUR) {
+        st = vol_host_step(w->host, state, VOL_BLUR, portions_done, err);
+        return st == TC_OK ? TC_MORE : st;
+    }
+    st = work(w, state, err);
+    *portions_done = position(w);
+    return st == TC_OK ? TC_MORE : st;
+}
+
+static void free_parts(void *worker)
+{
+    ws_worker *const w = worker;
+
+    if (w->host != NULL)
+        vol_cpu.close(&w->host);
+}
+
+/* Slots for saddles: one for every four voxels is more than all but noise takes. */
+static uint32_t slots_for(uint64_t voxels)
+{
+    uint32_t slots = 1024;
+
+    while (slots < voxels / 4)
+        slots *= 2;
+    return slots;
+}
+
+/* Device bytes for so many slices, with those around them; what is listed of saddles and cells is thought to take as
+ * much as their table. */
+static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
+{
+    const uint64_t margin = w->params->through ? 2 * ((uint64_t)reach(w) + 1) : 0;
+    const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin, n = on_device * slice_of(w);
+
+    return n * (3 * sizeof(cl_int) + w->ocl.work->pixels->bits / 8) + (whole ? 16 * (uint64_t)slots_for(n) : 0) + 4096;
+}
+
+static bool fits(const ws_worker *w, uint64_t slices, bool whole)
+{
+    const ocl_device *const d = w->ocl.device;
+    const uint64_t bytes = slab_bytes(w, slices, whole);
+
+    return bytes <= d->memory_limit - d->memory_used && bytes / 3 <= d->info.max_alloc_bytes;
+}
+
+/* All slices, or as many as fit; 0: not even one. A slot's code has a voxel and a step. */
+static void choose_slabs(ws_worker *w)
+{
+    int32_t by[MOST_STEPS];
+    uint32_t most = w->nz - 1, fitting = 0;
+
+    if (fits(w, w->nz, true) && w->nz * slice_of(w) * steps_of(w, by) < VOL_FREE) {
+        w->slab_slices = w->nz;
+        return;
+    }
+    while (fitting < most) {
+        const uint32_t middle = most - (most - fitting) / 2;
+
+        if (fits(w, middle, false))
+            fitting = middle;
+        else
+            most = middle - 1;
+    }
+    w->slab_slices = fitting;
+}
+
+static tc_status make_buffers(ws_worker *w, tc_err *err)
+{
+    const uint32_t margin = w->params->through ? 2 * (reach(w) + 1) : 0;
+    const uint64_t slices = w->nz - w->slab_slices > margin ? w->slab_slices + margin : w->nz;
+    const uint64_t n = slices * slice_of(w), word = sizeof(cl_uint);
+    int32_t by[MOST_STEPS] = { 0 };
+
+    w->slots = slots_for(n);
+    steps_of(w, by);
+    const ocl_need needs[] = {
+        { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
+        { B_HEIGHT, n * word, "volume", NULL }, { B_UP, n * word, "volume", NULL }, { B_TOP, n * word, "volume", NULL },
+        { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
+        { B_STEPS, sizeof by, "volume", by },
+        { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+        { B_SADDLE, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+        { B_LISTED, 2 * word, "volume", NULL }, { B_MAXIMA, 2 * word, "volume", NULL },
+        { B_SADDLES, 2 * word, "volume", NULL }, { B_ROWS, 2 * word, "volume", NULL },
+        { B_FOUND, 2 * word, "volume", NULL }, { B_MEMBRANE, 2 * word, "volume", NULL }
+    };
+
+    return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+}
+
+/* The first launch of a stage takes a million voxels, and a copy 16. */
+static void set_paces(ws_worker *w)
+{
+    const uint64_t most = (uint64_t)w->nz * slice_of(w);
+
+    for (int s = 0; s < STAGES; s++) {
+        const uint64_t copied = (uint64_t)1 << 24, first = kernel_names[s] != NULL ? (uint64_t)1 << 20 : copied;
+        const uint64_t limit = kernel_names[s] != NULL ? most + w->slots : copied;
+
+        ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms, first < limit ? first : limit, limit);
+    }
+}
+
+static tc_status open_parts(void *worker, const void *state, tc_err *err)
+{
+    ws_worker *const w = worker;
+    const an_work *const work = w->ocl.work;
+    const bool deep = work->pixels->bits == 16;
+    tc_status st = vol_cpu.open(work, state, &w->host, err);
+
+    if (st != TC_OK)
+        return st;
+    w->params = work->params;
+    w->nx = work->item->nx;
+    w->ny = work->item->ny;
+    w->nz = work->item->nz;
+    w->gauss = vol_blur_of(w->params, work->pixels).gauss;
+    choose_slabs(w);
+    w->host_only = w->slab_slices == 0 || vol_host_phase(w->host) >= VOL_KEPT;
+    if (w->host_only)
+        return TC_OK;
+    w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
+    st = ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DSUM=%s",
+                   w->group, deep ? "ushort" : "uchar", deep ? "ulong" : "uint");
+    if (st == TC_OK)
+        st = make_buffers(w, err);
+    if (st == TC_OK)
+        set_paces(w);
+    return st;
+}
+
+const ocl_launcher vol_watershed_launcher = { "volume", sizeof(ws_worker), open_parts, free_parts };

@@ -1,0 +1,86 @@
+/* The guard's ear: while a call lasts the program can be told to end, and to sleep. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "app/base/guard.h"
+
+static _Atomic unsigned asked;
+static _Atomic bool suspended;
+
+static bool ask(void)
+{
+    asked++;
+    return suspended;
+}
+
+static void never(const char *how)
+{
+    fail_msg("%s", how);
+    abort();
+}
+
+static double seconds_of(clockid_t which)
+{
+    struct timespec now;
+
+    clock_gettime(which, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* A call that works for so long; the share of the time that this thread had. */
+static double call(double seconds, bool is_work)
+{
+    const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+
+    asked = 0;
+    tc_guard_enter("a call", is_work);
+    while (seconds_of(CLOCK_MONOTONIC) - start < seconds)
+        ;
+    tc_guard_leave();
+    return (seconds_of(CLOCK_THREAD_CPUTIME_ID) - used) / (seconds_of(CLOCK_MONOTONIC) - start);
+}
+
+static void test_long_calls(void **unused)
+{
+    tc_err err;
+
+    (void)unused;
+    assert_int_equal(tc_guard_up(never, &err), TC_OK);
+    tc_guard_listen(ask, 1000);
+    suspended = false;
+    call(0.5, false);
+    assert_in_range(asked, 3, 10);
+    suspended = true;
+    assert_true(call(1, false) < 0.3);
+    assert_in_range(asked, 5, 20);
+    call(0.5, true);                 /* a launch is waited for */
+    assert_int_equal(asked, 0);
+    tc_guard_listen(ask, 50);
+    call(0.5, true);                 /* but not one that takes too long */
+    assert_in_range(asked, 2, 9);
+    tc_guard_down();
+}
+
+static void test_nobody_asks_without_a_guard(void **unused)
+{
+    (void)unused;
+    tc_guard_listen(ask, 50);
+    call(0.2, false);
+    assert_int_equal(asked, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_calls),
+                                        cmocka_unit_test(test_nobody_asks_without_a_guard) };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
