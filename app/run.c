@@ -132,6 +132,8 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     if (st == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s", unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);
+        if (unit->job->about != NULL)
+            progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
         st = do_items(o, unit, &device, files, p, err);
     }

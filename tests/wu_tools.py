@@ -846,6 +846,34 @@ def test_names():
     ok(len(set(names)) == 9 and all(len(n) <= 128 for n in names), "nine items, nine names", r.stderr + str(names))
 
 
+def test_about():
+    """What the work is for: in the unit, in what the volunteer and the scientist see, in the result."""
+    save_all("about", {"p.png": GREY})
+    out, result, page = path("about.zip"), path("about.npz"), path("about.html")
+    text = "Zählt <b>Zellen</b> in Tropfen. Danke!"
+    r = pack(out, "--about", text, path("about/p.png"))
+    ok(r.returncode == 0 and job_of(out)["about"] == text, "--about", r.stderr)
+    r = run([TEXCELL, "run", out, "-o", result, "--device", "cpu"])
+    ok("texcell: about this work: " + text in r.stderr, "the volunteer is told what the work is for", r.stderr)
+    ok(all("\nabout      " + text + "\n" in run([TEXCELL_WU, "show", f]).stdout for f in (out, result)), "show tells it", r.stderr)
+    r = run([TEXCELL_WU, "report", result, "--images", out, "-o", page])
+    with open(page, encoding="utf-8") as f:
+        ok("<p>Zählt &lt;b&gt;Zellen&lt;/b&gt; in Tropfen. Danke!</p>" in f.read(), "so does the page, as text", r.stderr)
+    for wrong in ("", "x" * 501, "a\nb", "\x1b[2J", os.fsdecode(b"\xff\xfe")):
+        r = pack(out, "--about", wrong, path("about/p.png"))
+        ok(r.returncode == 1 and "--about" in r.stderr, "--about %.10r is refused" % wrong, r.stderr)
+    r = pack(out, "--about", "x" * 500, path("about/p.png"))
+    ok(r.returncode == 0, "--about of 500 bytes", r.stderr)
+    members = zipfile.ZipFile(out)
+    for wrong in ("x" * 501, "a\u0007", 7, ""):
+        bad = dict(json.loads(members.read("job.json")), about=wrong)
+        with zipfile.ZipFile(path("bad_about.zip"), "w") as z:
+            for name in members.namelist():
+                z.writestr(name, json.dumps(bad) if name == "job.json" else members.read(name))
+        r = run([TEXCELL_WU, "show", path("bad_about.zip")])
+        ok(r.returncode == 2 and "job.json: about: must" in r.stderr, "a unit about %.10r is refused" % (wrong,), r.stderr)
+
+
 def test_sources():
     """Which file an item was made of stands in the work unit, with the folder that all are in and no
     more of the path; whatever the order, a file keeps the name that it can have."""
@@ -1525,7 +1553,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()

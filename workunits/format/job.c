@@ -34,13 +34,13 @@ bool wu_name_ok(const char *name)
     return true;
 }
 
-bool wu_source_ok(const char *source)
+bool wu_line_ok(const char *text, size_t most)
 {
-    const size_t n = strlen(source);
-    if (n == 0 || n > WU_MAX_SOURCE)
+    const size_t n = strlen(text);
+    if (n == 0 || n > most)
         return false;
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)source[i] < 0x20 || source[i] == 0x7f)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
             return false;
     return true;
 }
@@ -396,7 +396,7 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
     const tc_status st = get_string(r, json, "source", place.text, false, &source);
     if (st != TC_OK || source == NULL)
         return st;
-    if (!wu_source_ok(source))
+    if (!wu_line_ok(source, WU_MAX_SOURCE))
         return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character", WU_MAX_SOURCE);
     r->sources += strlen(source);
     if (r->sources > WU_MAX_SOURCES)
@@ -511,17 +511,24 @@ static tc_status check_format(job_reader *r, const json_t *json)
 
 static tc_status read_job_json(job_reader *r, json_t *json)
 {
-    static const char *const keys[] = { "format", "version", "analysis", "parameters", "items", NULL };
+    static const char *const keys[] = { "format", "version", "analysis", "about", "parameters", "items", NULL };
+    static const char *const keys_1[] = { "format", "version", "analysis", "parameters", "items", NULL };
     wu_job *job = r->job;
-    const char *analysis = NULL;
+    const char *analysis = NULL, *about = NULL;
     json_t *parameters = json_object_get(json, "parameters");
     tc_status st = check_format(r, json);
     if (st == TC_OK)
-        st = check_keys(r, json, "", keys);
+        st = check_keys(r, json, "", r->version == 1 ? keys_1 : keys);
     if (st == TC_OK)
         st = get_string(r, json, "analysis", "analysis", true, &analysis);
     if (st == TC_OK)
         st = copy_string(r, analysis, &job->analysis);
+    if (st == TC_OK)
+        st = get_string(r, json, "about", "about", false, &about);
+    if (st == TC_OK && about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
+        st = job_fail(r, "about", "must have 1 to %u bytes, none of them a control character", WU_MAX_ABOUT);
+    if (st == TC_OK && about != NULL)
+        st = copy_string(r, about, &job->about);
     if (st != TC_OK)
         return st;
     if (parameters != NULL && !json_is_object(parameters))
@@ -616,6 +623,7 @@ void wu_job_destroy(wu_job **job)
     free(j->heads);
     free(j->path);
     free(j->analysis);
+    free(j->about);
     json_decref(j->parameters);
     wu_archive_destroy(&j->archive);
     free(j);

@@ -29,6 +29,7 @@
 #define WU_MAX_NAME 128u                        /* bytes of an item's name */
 #define WU_MAX_SOURCE 1024u                     /* of its source; all sources together: */
 #define WU_MAX_SOURCES ((size_t)8 << 20)
+#define WU_MAX_ABOUT 500u                       /* of what the work is for */
 #define WU_MAX_LABEL 16777215u                  /* largest label of an object: 24 bits */
 
 typedef struct wu_item {
@@ -56,6 +57,7 @@ typedef struct wu_job {
     uint64_t file_size;
     uint32_t file_crc;       /* CRC-32 of all bytes of the file: its identity */
     char *analysis;          /* the name; not checked against any table here */
+    char *about;             /* what the work is for, for volunteers, UTF-8; NULL: not said */
     json_t *parameters;      /* an object (owned) */
     size_t n_items;
     wu_item *items;
@@ -99,7 +101,8 @@ tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *sampl
  * 1..WU_MAX_NAME of letters, digits, '.', '_', '-', not beginning with '.'. */
 bool wu_name_ok(const char *name);
 
-/* True for what may be a source: 1..WU_MAX_SOURCE bytes without control characters. */
-bool wu_source_ok(const char *source);
+/* True for what may be a source, or with WU_MAX_ABOUT what is about the work: 1 to `most` bytes without
+ * control characters. */
+bool wu_line_ok(const char *text, size_t most);
 
 #endif

@@ -307,7 +307,8 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
                                    "analysis", job->analysis, "parameters", json_deep_copy(parameters),
                                    "items", item_list(job), "arrays", declared_list(once, declared));
     if (json_object_size(json) == RESULT_KEYS &&
-        (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0))
+        (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0) &&
+        (job->about == NULL || json_object_set_new(json, "about", json_string(job->about)) == 0))
         return json;
     json_decref(json);
     return NULL;

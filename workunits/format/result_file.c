@@ -58,7 +58,7 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
         return tc_no_memory(err, "the sources of items");
     for (size_t i = 0; good && i < file->n_items; i++) {
         const char *const source = json_string_value(json_array_get(list, i));
-        good = source != NULL && (source[0] == '\0' || wu_source_ok(source));
+        good = source != NULL && (source[0] == '\0' || wu_line_ok(source, WU_MAX_SOURCE));
         file->item_sources[i] = source;
     }
     return good ? TC_OK : tc_fail(err, TC_BAD_INPUT, "%s: %s: \"sources\" must be a list of a path for each item",

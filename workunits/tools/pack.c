@@ -62,6 +62,7 @@ const char wu_pack_help[] =
     "  --stack              a folder is a stack of slices\n"
     "  --recursive          take the folders in a folder as well (with --stack one stack each);\n"
     "                       masks are looked for in folders of the same names\n"
+    "  --about TEXT         what this work is for, in a sentence or two: volunteers see it\n"
     "  --skip-bad           leave out the inputs that cannot be packed, and list them\n"
     "  --max-pixels N       inputs of more pixels (of all slices) cannot be packed: for pictures of\n"
     "                       strangers, of which a small file may be a very large picture\n"
@@ -77,7 +78,7 @@ const char wu_pack_help[] =
     "The same input gives the same bytes, whenever and wherever it is packed.\n";
 
 typedef struct pack_options {
-    const char *analysis;
+    const char *analysis, *about;
     json_t *parameters;        /* owned */
     const char *params_file;
     double spacing[3];         /* z, y, x; x 0: not given, z 0: not of z */
@@ -151,6 +152,16 @@ static tc_status take_preset(void *to, const char *text, tc_err *err)
     return set_param(to, "preset", 6, text, err);
 }
 
+static tc_status take_about(void *to, const char *text, tc_err *err)
+{
+    json_t *const as_utf8 = json_string(text);
+    const bool good = as_utf8 != NULL && wu_line_ok(text, WU_MAX_ABOUT);
+    json_decref(as_utf8);
+    *(const char **)to = text;
+    return good ? TC_OK : tc_fail(err, TC_USAGE, "pack: --about: must have 1 to %u bytes of UTF-8, none of them a control "
+                                  "character", WU_MAX_ABOUT);
+}
+
 static tc_status take_scale(void *to, const char *text, tc_err *err)
 {
     pack_options *const o = to;
@@ -191,6 +202,7 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
 {
     tc_option options[32] = {
         { "analysis", 0, TC_TEXT, .to = &o->analysis },
+        { "about", 0, TC_TAKE, .to = &o->about, .take = take_about },
         { "preset", 0, TC_TAKE, .to = o, .take = take_preset },
         { "params", 0, TC_TAKE, .to = o, .take = take_params },
         { "param", 0, TC_TAKE, .to = o, .take = take_param },
@@ -497,7 +509,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, pix
         const size_t first = i * out.per_unit;
         const size_t left = sources->n - first;
         const wu_unit unit = {
-            .shown = out.paths[i], .analysis = o->analysis, .parameters = o->parameters,
+            .shown = out.paths[i], .analysis = o->analysis, .about = o->about, .parameters = o->parameters,
             .items = sources->items + first, .n = left < out.per_unit ? left : out.per_unit,
             .check = check_pixels, .user = check,
         };

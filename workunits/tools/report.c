@@ -205,6 +205,10 @@ static tc_status put_page(wu_report *r, tc_err *err)
     wu_page_put(page, "</h1>\n<p>");
     if (analysis != NULL)
         wu_page_text(page, analysis->summary);
+    if (text_of(r, "about")[0] != '\0') {
+        wu_page_put(page, "</p>\n<p>");
+        wu_page_text(page, text_of(r, "about"));
+    }
     wu_page_put(page, "</p>\n");
     put_headline(r);
     wu_page_put(page, "<p class=note>From ");

@@ -53,6 +53,16 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
+/* What it is for; NULL: not said. */
+static void print_about(const char *about)
+{
+    if (about == NULL)
+        return;
+    fputs("about      ", stdout);
+    tc_put_plain(about, stdout);
+    putchar('\n');
+}
+
 /* --- work units --------------------------------------------------------------------------- */
 
 static void print_item(const wu_item *item, int width)
@@ -158,6 +168,7 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     fputs("work unit  ", stdout);
     tc_put_plain(path, stdout);
     printf(": %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", job->file_size, job->file_crc);
+    print_about(job->about);
     printf("analysis   %s\n", wu_quote(job->analysis).text);
     status = print_parameters(job->parameters, err);
     if (status == TC_OK) {
@@ -364,6 +375,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
         fputs("result     ", stdout);
         tc_put_plain(path, stdout);
         printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
+        print_about(json_string_value(json_object_get(json, "about")));
         printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
         status = print_parameters(json_object_get(json, "parameters"), err);
     }

@@ -109,9 +109,9 @@ static json_t *job_json(const wu_unit *unit)
             items = NULL;
         }
     }
-    return json_pack("{s:s, s:i, s:s, s:O, s:o}", "format", WU_FORMAT_NAME, "version",
-                     WU_FORMAT_VERSION, "analysis", unit->analysis, "parameters", unit->parameters,
-                     "items", items);
+    return json_pack("{s:s, s:i, s:s, s:s*, s:O, s:o}", "format", WU_FORMAT_NAME, "version",
+                     WU_FORMAT_VERSION, "analysis", unit->analysis, "about", unit->about, "parameters",
+                     unit->parameters, "items", items);
 }
 
 /* The fewest digits that give every number of the job back exactly: 0.29 is

@@ -11,6 +11,7 @@
 typedef struct wu_unit {
     const char *shown;         /* the path in messages */
     const char *analysis;
+    const char *about;         /* NULL: nothing is said */
     json_t *parameters;        /* an object, as given (not owned) */
     wu_source *items;          /* n of them (not owned) */
     size_t n;
