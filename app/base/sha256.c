@@ -20,6 +20,15 @@ static uint32_t turned(uint32_t v, unsigned n)
     return v >> n | v << (32 - n);
 }
 
+/* One of the 64 rounds: of the eight words two change, and the next round calls each by the next name. */
+static inline void turn(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g, uint32_t *h,
+                        uint32_t word)
+{
+    *h += (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) + word;
+    *d += *h;
+    *h += (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+}
+
 static void add_block(uint32_t state[8], const unsigned char block[64])
 {
     uint32_t w[64], v[8];
@@ -31,15 +40,15 @@ static void add_block(uint32_t state[8], const unsigned char block[64])
         w[i] = (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10) + w[i - 7] +
                (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 16];
     memcpy(v, state, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        const uint32_t e = v[4], a = v[0];
-        const uint32_t one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & v[5]) ^ (~e & v[6])) +
-                             constants[i] + w[i];
-        const uint32_t two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += one;
-        v[0] = one + two;
+    for (int i = 0; i < 64; i += 8) {
+        turn(v[0], v[1], v[2], &v[3], v[4], v[5], v[6], &v[7], constants[i] + w[i]);
+        turn(v[7], v[0], v[1], &v[2], v[3], v[4], v[5], &v[6], constants[i + 1] + w[i + 1]);
+        turn(v[6], v[7], v[0], &v[1], v[2], v[3], v[4], &v[5], constants[i + 2] + w[i + 2]);
+        turn(v[5], v[6], v[7], &v[0], v[1], v[2], v[3], &v[4], constants[i + 3] + w[i + 3]);
+        turn(v[4], v[5], v[6], &v[7], v[0], v[1], v[2], &v[3], constants[i + 4] + w[i + 4]);
+        turn(v[3], v[4], v[5], &v[6], v[7], v[0], v[1], &v[2], constants[i + 5] + w[i + 5]);
+        turn(v[2], v[3], v[4], &v[5], v[6], v[7], v[0], &v[1], constants[i + 6] + w[i + 6]);
+        turn(v[1], v[2], v[3], &v[4], v[5], v[6], v[7], &v[0], constants[i + 7] + w[i + 7]);
     }
     for (size_t i = 0; i < 8; i++)
         state[i] += v[i];

@@ -300,7 +300,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* "", ":memory:" and "file:..." have a meaning of their own to SQLite. */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
-    int old = 0;
+    int old = 0, keep_log = 1;
     tc_status st = TC_OK;
 
     *out = (val_dataset){ .path = path };
@@ -314,6 +314,10 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* A data set may be a stranger's: its views and triggers get nothing but harmless functions. */
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    if (mode == VAL_WRITE_ON) {
+        sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
+    }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
     st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d", CACHE_KIB, LOG_BYTES);
@@ -322,9 +326,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (st == TC_OK)
         st = val_end(out, whose(out, &empty, &old, err), err);
     if (st == TC_OK && empty)
-        st = mode == VAL_WRITE ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
+        st = mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
     if (st == TC_OK && old > 0)
-        st = mode == VAL_WRITE ? renew(out, err)
+        st = mode != VAL_READ ? renew(out, err)
             : tc_fail(err, TC_IO, "%.600s: is a data set of an older texcell; storing any result in it renews it", path);
     return st;
 }

@@ -54,7 +54,9 @@ static const char usage[] =
     "(data set or disk), 4 the data set has another result of this work unit.\n";
 
 typedef struct options {
-    const char *db, *store, *workunits, *folder, *only, *accepted;
+    const char *db, *store;
+    const char *workunits;     /* NULL: not called as a script */
+    const char *folder, *only, *accepted;
     int n;                     /* arguments that are no options */
     char **args;
 } options;
@@ -109,7 +111,7 @@ static tc_status open_session(session *s, const options *o, const char *name, si
     s->d.name = s->name;
     s->d.folder = s->folder;
     s->d.result_name = base_name(s->d.result);
-    return val_dataset_open(o->db, VAL_WRITE, &s->ds, err);
+    return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_WRITE, &s->ds, err);
 }
 
 static void close_session(session *s)

@@ -1,0 +1,89 @@
+"""make bench-plans: the operations that each analysis' plan counts, a second of processor time, on one thread, over real
+pictures where they are there: what a flop of the client's benchmark is to one analysis it should be to all, since
+credit and time left go by it. Processor time of the smallest of three runs, less that of a job with next to nothing to
+do; decoding is a part of it, as it is of a task."""
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import tifffile
+from PIL import Image
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import DATA, TEXCELL, TEXCELL_WU  # noqa: E402
+
+BALL = 'init={"type":"ball","cx":200,"cy":200,"r":60}'
+# Analysis, parameters, picture and how often it stands beside itself.
+JOBS = [
+    ("cellcount", ["split=distance"], "grey", 4), ("cellcount", ["labels=true"], "grey", 4),
+    ("glcm", ["levels=[64]", "distances=[1,5]"], "grey", 1), ("glcm", ["levels=[16]", "distances=[1,2,3]"], "grey", 1),
+    ("volume", ["membrane=110"], "stack", 1), ("volume", ["membrane=110", 'repair={"sigma":1}'], "stack", 1),
+    ("volume", ["method=watershed", "smooth=1.5"], "stack", 1),
+    ("levelset", ["target=128", "epsilon=40", "iterations=300", BALL], "grey", 1),
+    ("levelset", ["target=128", "epsilon=40", "iterations=600", "band=6", BALL], "grey", 1),
+    ("voting", ["radius=12"], "grey", 1), ("voting", ["radius=25"], "grey", 1), ("voting", ["radius=6"], "stack", 1),
+    ("objects", ['families=["shape","intensity"]'], "labels", 3), ("objects", ["levels=32"], "labels", 3),
+]
+
+
+def pictures():
+    """A real grey picture, a stack and labels; made ones where the data are not there."""
+    names = [os.path.join(f, n) for f, _d, ns in os.walk(DATA) for n in sorted(ns) if n.endswith((".png", ".jpg", ".jpeg", ".tif"))]
+    grey = None
+    for name in names:
+        picture = np.asarray(Image.open(name).convert("L"))
+        if min(picture.shape) >= 400:
+            grey = np.ascontiguousarray(picture[:480, :640])
+            break
+    if grey is None:
+        y, x = np.mgrid[0:480, 0:640]
+        grey = (120 + 60 * np.sin(x / 9) * np.cos(y / 13) + np.random.default_rng(1).normal(0, 8, (480, 640))).clip(0, 255).astype(np.uint8)
+    stack = np.stack([np.roll(grey, 3 * i, 0) for i in range(24)])[:, :320, :400]
+    cells = np.zeros_like(grey, np.uint32)
+    for i in range(12):
+        for j in range(16):
+            cells[40 * i + 4:40 * i + 36, 40 * j + 4:40 * j + 36] = 16 * i + j + 1
+    return {"grey": grey, "stack": stack, "labels": grey, "cells": cells}
+
+
+def seconds(argv):
+    best = math.inf
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.check_call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return best
+
+
+def main():
+    shown, rates = pictures(), []
+    with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
+        path, unit, result = (os.path.join(folder, n) for n in ("p.tif", "u.zip", "r.npz"))
+        for analysis, parameters, kind, times in JOBS:
+            tile = (1,) * (shown[kind].ndim - 2) + (times, times)
+            tifffile.imwrite(path, np.tile(shown[kind], tile))
+            words = [w for p in parameters for w in ("--param", p)]
+            if kind == "labels":
+                cells = np.tile(shown["cells"], tile)
+                cells[cells > 0] += (np.arange(cells.shape[0])[:, None] // 480 * 1000 + np.arange(cells.shape[1]) // 640 * 10000
+                                     ).astype(np.uint32)[cells > 0]
+                tifffile.imwrite(path + "f", cells)
+                words += ["--labels", path + "f"]
+            if os.path.exists(unit):
+                os.unlink(unit)
+            subprocess.check_call([TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit, path], stdout=subprocess.DEVNULL)
+            needs = json.loads(subprocess.check_output([TEXCELL_WU, "show", "--needs", unit]))
+            spent = seconds([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
+            rates.append((needs["operations"] / max(spent - 0.004, 1e-3), spent, analysis, " ".join(parameters)))
+    middle = math.exp(sum(math.log(r[0]) for r in rates) / len(rates))
+    for rate, spent, analysis, parameters in rates:
+        print("%-10s %-62s %6.2f s %8.2e operations a second, %.2f of the mean" % (analysis, parameters, spent, rate, rate / middle))
+
+
+main()
