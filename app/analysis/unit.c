@@ -10,7 +10,7 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
     if (!analysis->takes_labels && item->n_labels > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has labels; %s takes none", where, analysis->name);
     if (analysis->takes_labels && item->n_labels == 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: has no labels, which say what %s measures", where, analysis->name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: has no labels, which say what %s measures; --labels gives them", where, analysis->name);
     return analysis->check_item(params, item, where, err);
 }
 

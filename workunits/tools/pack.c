@@ -198,6 +198,14 @@ static tc_status take_spacing(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
+static tc_status fail_no_analysis(tc_err *err)
+{
+    char names[200] = "";
+    for (const an_analysis *const *a = an_table; *a != NULL; a++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] != '\0' ? ", " : "", (*a)->name);
+    return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing, what is to be computed: %s", names);
+}
+
 static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, pack_options *o, tc_err *err)
 {
     tc_option options[32] = {
@@ -233,13 +241,13 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
     o->inputs = argv + 1;
     o->n_inputs = (size_t)n_inputs;
     if (o->analysis == NULL)
-        return tc_fail(err, TC_USAGE, "pack: --analysis NAME is missing");
+        return fail_no_analysis(err);
     if (o->output == NULL)
         return tc_fail(err, TC_USAGE, into != NULL ? "analyse: -o DIR is missing" : "pack: -o WU.zip is missing");
     if (into != NULL && o->split > 0)
         return tc_fail(err, TC_USAGE, "analyse: packs one work unit; --split is for pack");
     if (o->n_inputs == 0)
-        return tc_fail(err, TC_USAGE, "pack: no INPUT");
+        return tc_fail(err, TC_USAGE, "pack: no INPUT, a picture or a folder of pictures");
     return TC_OK;
 }
 
@@ -532,10 +540,16 @@ static tc_status go_into(wu_pack_into *into, const an_analysis *analysis, pack_o
     into->place = into->within != NULL ? wu_path_in(into->folder, into->within, "") : strdup(into->folder);
     into->unit = into->place == NULL ? NULL : wu_path_in(into->place, "workunit", ".zip");
     o->output = into->unit;
-    if (into->unit == NULL)
-        return tc_no_memory(err, into->folder);
-    const tc_status status = wu_make_folder(into->folder, err);
-    return status == TC_OK ? wu_make_folder(into->place, err) : status;
+    return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
+}
+
+static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params, tc_err *err)
+{
+    const tc_status status = an_parse(analysis, o->parameters, "pack: parameters", params, err);
+    const tc_err own = *err;
+    return status != TC_BAD_INPUT ? status
+         : tc_fail(err, status, "%s; texcell-wu parameters %s says what each is%s", own.message, analysis->name,
+                   analysis->suggest != NULL ? ", and analyse --suggest finds some" : "");
 }
 
 static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
@@ -563,7 +577,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
     const bool suggested = into != NULL && into->suggestion != NULL;
     if (status == TC_OK && !measured && !suggested)
-        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
+        status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
     sources.want = (wu_picture_want){ .channel = colour.channel, .scaled = o.scale[1] > o.scale[0], .lo = o.scale[0], .hi = o.scale[1] };
     if (status == TC_OK)
@@ -579,7 +593,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK && suggested)
         status = wu_suggest(analysis, &sources, o.parameters, into->suggestion, err);
     if (status == TC_OK && (measured || suggested))
-        status = an_parse(analysis, o.parameters, "pack: parameters", &params, err);
+        status = read_parameters(analysis, &o, &params, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);
     check = (pixel_check){ .analysis = analysis, .params = params };
@@ -587,6 +601,10 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_sources_decode(&sources, check_pixels, &check, err);
     if (status == TC_OK)
         status = settle(&o, &sources, err);
+    if (status == TC_OK && into != NULL)
+        status = wu_make_folder(into->folder, err);
+    if (status == TC_OK && into != NULL)
+        status = wu_make_folder(into->place, err);
     if (status == TC_OK)
         status = write_all(&o, &sources, &check, err);
     /* One file is damaged: which others are? */
@@ -607,6 +625,12 @@ tc_status wu_pack(int argc, char **argv, tc_err *err)
 
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
+    static const char own[] = "pack: ";
     wu_json_watch();
-    return wu_json_verdict(pack(argc, argv, into, err), err);
+    const tc_status status = wu_json_verdict(pack(argc, argv, into, err), err);
+    const tc_err said = *err;
+    /* The same words, by the verb that was given. */
+    if (status != TC_OK && strncmp(said.message, own, strlen(own)) == 0)
+        tc_fail(err, status, "analyse: %s", said.message + strlen(own));
+    return status;
 }
