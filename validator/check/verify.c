@@ -13,20 +13,31 @@
 
 /* --- choosing ---------------------------------------------------------------------- */
 
-/* Makes of the seed another one, for the question whether anything is chosen. */
+/* Make of the seed other ones: for the question whether anything is chosen, and for what is looked at. */
 #define CHANCE 0x6368616e6365u
+#define LOOKS 0x6c6f6f6b73u
 
-/* Takes n_chosen of n items, every such set as likely as any other: in turn, each
+/* Of the time that computing takes, on average. */
+static const double look_budget = 0.02;
+
+/* Takes `wanted` of n items, every such set as likely as any other: in turn, each
  * with the share that is still wanted of those that are left. */
-static void choose(val_verifier *v, size_t n)
+static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
 {
-    uint64_t state = v->seed;
-    size_t wanted = v->n_chosen;
-
     for (size_t i = 0; i < n; i++) {
-        v->chosen[i] = tc_random_below(n - i, &state) < wanted;
-        wanted -= v->chosen[i];
+        chosen[i] = tc_random_below(n - i, &seed) < wanted;
+        wanted -= chosen[i];
     }
+}
+
+/* How many of n items are looked at. */
+static size_t count_looks(const an_unit *unit, size_t n)
+{
+    const an_analysis *const a = unit->analysis;
+    const double share = a->pixels_share != NULL ? a->pixels_share(unit->params, &unit->job->items[0]) : 0;
+    const double looks = share > look_budget ? (double)n * look_budget / share : (double)n;
+
+    return looks < 1 ? 1 : (size_t)looks;
 }
 
 /* At least one of `chosen` items, drawn from n without putting back, is one of
@@ -74,12 +85,15 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (options->max_seconds > 0)
         v->deadline = tc_seconds() + options->max_seconds;
     v->chosen = calloc(n, sizeof *v->chosen);
-    if (v->chosen == NULL)
+    v->looked_at = calloc(n, sizeof *v->looked_at);
+    if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
+    choose(options->seed ^ LOOKS, n, options->blind || unit->analysis->check_pixels == NULL ? 0 : count_looks(unit, n),
+           v->looked_at);
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    choose(v, n);
+    choose(v->seed, n, v->n_chosen, v->chosen);
     report(v, n);
     return TC_OK;
 }
@@ -87,7 +101,8 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
 void val_verifier_free(val_verifier *v)
 {
     free(v->chosen);
-    v->chosen = NULL;
+    free(v->looked_at);
+    v->chosen = v->looked_at = NULL;
 }
 
 /* --- computing ----------------------------------------------------------------------- */
@@ -174,7 +189,7 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
     tc_err why = { "" };
     tc_status st;
 
-    if (!again && (v->options->blind || a->check_pixels == NULL))
+    if (!again && !v->looked_at[index])
         return TC_OK;
     st = a->plan(v->unit->params, item, &work.plan, err);
     if (st == TC_OK)

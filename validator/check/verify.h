@@ -12,7 +12,8 @@ typedef struct val_verifier {
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;              /* [items] */
+    bool *chosen;              /* [items]: is computed again */
+    bool *looked_at;           /* [items]: has pixels that are looked at */
     double deadline;           /* in tc_seconds; 0: none */
 } val_verifier;
 

@@ -129,6 +129,7 @@ const an_analysis an_cellcount = {
     .expect = cc_expect,
     .check_result = cc_check_result,
     .check_pixels = cc_check_pixels,
+    .pixels_share = cc_pixels_share,
     .suggest = cc_suggest,
     .cpu = &cc_cpu,
     .selftests = selftests

@@ -172,3 +172,9 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     free(s.params.offsets);
     return st;
 }
+
+double glcm_pixels_share(const void *params, const wu_item *item)
+{
+    (void)item;
+    return ((const glcm_params *)params)->window == GLCM_WHOLE_ROI ? 0.26 : 0.021;
+}

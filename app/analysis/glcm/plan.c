@@ -353,6 +353,7 @@ const an_analysis an_glcm = {
     .expect = glcm_expect,
     .check_result = glcm_check_result,
     .check_pixels = glcm_check_pixels,
+    .pixels_share = glcm_pixels_share,
     .cpu = &glcm_cpu,
     .selftests = selftests
 };

@@ -191,3 +191,9 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     free(c.claimed);
     return st;
 }
+
+double ls_pixels_share(const void *params, const wu_item *item)
+{
+    (void)item;
+    return ((const ls_params *)params)->band > 0 ? 0.07 : 0.023;
+}

@@ -230,6 +230,7 @@ const an_analysis an_levelset = {
     .expect = ls_expect,
     .check_result = ls_check_result,
     .check_pixels = ls_check_pixels,
+    .pixels_share = ls_pixels_share,
     .cpu = &ls_cpu,
     .uses_floats = true,
     .selftests = selftests

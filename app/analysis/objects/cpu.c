@@ -385,10 +385,12 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area, const uint32_t *start,
                               const obj_run *runs, tc_err *err)
 {
+    enum { LOGS = 256 };             /* most counts of small objects are below it */
     cpu_worker *const w = worker;
+    const tc_status st = tc_logs_init(&w->o.logs, LOGS, err);
 
     w->indexed = true;
-    return obj_index_give(&w->index, &w->o, n, label, area, start, runs, err);
+    return st == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err) : st;
 }
 
 /* --- for a device's backend ----------------------------------------------------------------------- */

@@ -66,6 +66,7 @@ const an_analysis an_objects = {
     .expect = obj_expect,
     .check_result = obj_check_result,
     .check_pixels = obj_check_pixels,
+    .pixels_share = obj_pixels_share,
     .cpu = &obj_cpu,
     .takes_labels = true,
     .one_kind = true,

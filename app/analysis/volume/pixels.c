@@ -249,3 +249,9 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     an_follow_end(&f);
     return st;
 }
+
+double vol_pixels_share(const void *params, const wu_item *item)
+{
+    (void)item;
+    return ((const vol_params *)params)->repair ? 0.004 : 0.023;
+}

@@ -95,6 +95,7 @@ const an_analysis an_volume = {
     .expect = vol_expect,
     .check_result = vol_check_result,
     .check_pixels = vol_check_pixels,
+    .pixels_share = vol_pixels_share,
     .cpu = &vol_cpu,
     .selftests = selftests
 };

@@ -236,3 +236,9 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
                        "as high", e.more, looks, e.scores / (e.votes + 1));
     return TC_OK;
 }
+
+double voting_pixels_share(const void *params, const wu_item *item)
+{
+    (void)params;
+    return item->is_stack ? 0.031 : 0.012;
+}

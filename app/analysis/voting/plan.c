@@ -421,6 +421,7 @@ const an_analysis an_voting = {
     .expect = voting_expect,
     .check_result = voting_check_result,
     .check_pixels = voting_check_pixels,
+    .pixels_share = voting_pixels_share,
     .suggest = voting_suggest,
     .cpu = &voting_cpu,
     .one_kind = true,
