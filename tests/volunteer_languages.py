@@ -1,0 +1,55 @@
+"""docs/volunteer.md in other languages: every heading, table row, message, command and address of
+the English page stands in each, in its place, and no sentence was left in English."""
+import os
+import re
+
+import tap
+
+LANGUAGES = ("de", "fr")
+# Words that only an English sentence has.
+ENGLISH = re.compile(r"\b(?:the|and|with|which|that|does|you|your|texcell's)\b")
+
+
+def parts(name):
+    """The page as a list of kind and text: headings by their level, examples, rows, bullets, paragraphs."""
+    with open(os.path.join(tap.SRC, "docs", name), encoding="utf-8") as f:
+        blocks = re.split(r"(?ms)^(```.*?^```)$", f.read())
+    found = []
+    for block in blocks:
+        if block.startswith("```"):
+            found.append(("example", block))
+            continue
+        for line in re.sub(r"\n(?! *[|*#\n])", " ", block).split("\n"):
+            kind = re.match(r"(#+ |\||\* |)", line.strip()).group().strip()
+            if line.strip():
+                found.append((kind or "paragraph", line.strip()))
+    return found
+
+
+def kept(kind, text):
+    """What is the same in every language: messages, options, files, addresses."""
+    if kind == "example":
+        return text
+    # Pages in other languages are other ones.
+    links = [x for x in re.findall(r"\]\(([^)]+)\)", text) if not x.startswith("volunteer.")]
+    return sorted(re.findall(r"`[^`]+`", text)) + links + [re.findall(r"(?m)\|", text)]
+
+
+def main():
+    page = parts("volunteer.md")
+    tap.ok(len(page) > 100 and sum(k.startswith("#") for k, _ in page) >= 8, "the English page", len(page))
+    for language in LANGUAGES:
+        other = parts("volunteer.%s.md" % language)
+        tap.ok([k for k, _ in page] == [k for k, _ in other], language + ": every heading, row and paragraph has its counterpart",
+               next(("%s / %s" % (a, b) for a, b in zip(page, other) if a[0] != b[0]), "%d, %d" % (len(page), len(other))))
+        for (kind, text), (_, there) in zip(page, other):
+            if kept(kind, text) != kept(kind, there):
+                tap.ok(False, language + ": the same messages, options and addresses", text + "\n" + there)
+            bare = re.sub(r"`[^`]*`|\([^)]*\)|„[^“]*“|« [^»]* »", "", there)
+            if kind != "example" and (ENGLISH.search(bare) or (kind == "##" and text == there)):
+                tap.ok(False, language + ": nothing is left in English", there)
+        tap.ok(True, language + ": compared")
+    tap.done()
+
+
+main()
