@@ -8,6 +8,7 @@
  * own copy of those of the state. Maps stay on the device until a sync, which brings
  * the two together: the caller's state never holds half of what was done.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 extern const ocl_source ocl_source_glcm;
 
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
+_Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
 
 enum {
     MAX_BATCH = 4096,           /* portions of a step */
@@ -31,12 +33,14 @@ enum {
 
 enum {
     CELL_STEPS, MARGINAL_STEPS, DIFFERENCE, STEPS, DIVISORS, F, F60, EXP_TABLE, MOVES,
-    PLANES, ROI, WORK, PORTIONS, WORDS, BINS, PARTIALS, COUNTS, MAPS, MATRICES
+    PLANES, ROI, WORK, PORTIONS, WORDS, BINS, PARTIALS, MORE_PARTIALS, COUNTS, MAPS, MATRICES
 };
 
-enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, KERNELS };
+enum { SLIDE, SLIDE_GLOBAL, STATISTICS, MAP, COUNT, MORE_STATISTICS, MORE_MAP, KERNELS };
+enum { KERNELS_OF_13 = MORE_STATISTICS };
 static const char *const kernel_names[KERNELS] = {
-    [SLIDE] = "glcm_slide", [STATISTICS] = "glcm_statistics", [MAP] = "glcm_maps", [COUNT] = "glcm_count"
+    [SLIDE] = "glcm_slide", [STATISTICS] = "glcm_statistics", [MAP] = "glcm_maps", [COUNT] = "glcm_count",
+    [MORE_STATISTICS] = "glcm_more_statistics", [MORE_MAP] = "glcm_more_maps"
 };
 /* Those of the program with histograms in global memory. */
 static const char *const global_names[KERNELS] = { [SLIDE_GLOBAL] = "glcm_slide" };
@@ -59,6 +63,8 @@ typedef struct cl_worker {
     int64_t *first_move;        /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
+    bool more;                  /* features beyond the 13 are computed there */
+    size_t words;               /* of a window */
 
     unsigned char *state;       /* all but the maps: what steps add to */
     uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
@@ -66,7 +72,7 @@ typedef struct cl_worker {
     uint64_t most;              /* portions that the buffers have room for */
     glcm_work *host_work;       /* [most] */
     uint32_t *host_portions;    /* [most] by level */
-    glcm_moments *host_partials;
+    glcm_moments *host_partials, *host_more;
     uint32_t *host_counts;
     uint32_t groups_per_portion;
     uint64_t portion_windows;   /* the most of any portion, and the most of each alone */
@@ -271,7 +277,13 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
     const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE" : "";
     bool any_global = false;
-    tc_status st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, KERNELS, err, "%s", single);
+    char more[40] = "";
+    tc_status st;
+
+    if (w->more)
+        snprintf(more, sizeof more, "-DGLCM_WANTED=%#x ", (unsigned)w->params->features);
+    st = ocl_build(&w->ocl, &ocl_source_glcm, false, kernel_names, w->more ? KERNELS : KERNELS_OF_13, err, "%s%s", more,
+                   single);
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[SLIDE].max_group;
@@ -282,7 +294,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     }
     if (st != TC_OK || !any_global || whole_roi(w))
         return st;
-    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s", single);
+    return ocl_build(&w->ocl, &ocl_source_glcm, false, global_names, KERNELS, err, "-DGLCM_GLOBAL_BINS %s%s", more,
+                     single);
 }
 
 static size_t segments_of(const cl_worker *w)
@@ -308,8 +321,8 @@ static uint64_t portion_bytes(const cl_worker *w)
 
         bins = bytes > bins ? bytes : bins;
     }
-    return w->portion_windows * GLCM_WORDS * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
-         + w->groups_per_portion * (GLCM_FEATURES * sizeof(glcm_moments) + sizeof(uint32_t));
+    return w->portion_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4
+         + w->groups_per_portion * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t));
 }
 
 /* Windows of the largest portion, in either orientation. */
@@ -381,9 +394,10 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { WORK, n * sizeof(glcm_work), "the portions", NULL },
         { MATRICES, matrices * n * MATRIX * sizeof(uint32_t), "the matrices", NULL },
         { PORTIONS, sliding * n * sizeof(uint32_t), "the portions", NULL },
-        { WORDS, sliding * n * w->portion_windows * GLCM_WORDS * sizeof(uint64_t), "the sums", NULL },
+        { WORDS, sliding * n * w->portion_windows * w->words * sizeof(uint64_t), "the sums", NULL },
         { BINS, sliding * bins, "the histograms", NULL },
         { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics", NULL },
+        { MORE_PARTIALS, w->more ? groups * GLCM_MORE * sizeof(glcm_moments) : 0, "the statistics", NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },
@@ -411,8 +425,9 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
     w->host_work = calloc(n, sizeof *w->host_work);
     w->host_portions = calloc(n, sizeof *w->host_portions);
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
+    w->host_more = calloc(groups + 1, GLCM_MORE * sizeof *w->host_more);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
-    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL || w->host_counts == NULL)
+    if (w->host_work == NULL || w->host_portions == NULL || w->host_partials == NULL || w->host_more == NULL || w->host_counts == NULL)
         return tc_no_memory(err, "glcm");
     return TC_OK;
 }
@@ -421,7 +436,7 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
 
 static void find_maps(const cl_worker *w, const glcm_portion *portion, glcm_work *work)
 {
-    for (int f = 0; f < GLCM_FEATURES; f++)
+    for (int f = 0; f < GLCM_ALL; f++)
         work->map[f] = -1;
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
@@ -447,7 +462,7 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
     *work = (glcm_work){
         .plane = (tc_i64)((2 * portion->level + lens->transposed) * w->crop_pixels) + at,
         .roi = (tc_i64)(lens->transposed * w->crop_pixels) + at,
-        .words = (tc_i64)(place * w->portion_windows * GLCM_WORDS),
+        .words = (tc_i64)(place * w->portion_windows * w->words),
         .stride = (tc_i32)c->rows,
         .partner = (tc_i32)(lens->dx * c->rows + lens->dy),
         .columns = (tc_i32)(tile.x1 - tile.x0),
@@ -498,10 +513,22 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 
 static tc_status launch_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
-    return OCL_QUEUE(w, STATISTICS, ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_portion * GLCM_GROUP, (size_t)n, 1),
-                     err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS), OCL_HELD(w, F),
-                     OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
-                     OCL_HELD(w, COUNTS));
+    const ocl_grid grid = ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_portion * GLCM_GROUP, (size_t)n, 1);
+    const tc_status st = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS),
+                                   OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE),
+                                   OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS));
+
+    return st == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
+                                              OCL_HELD(w, MORE_PARTIALS)) : st;
+}
+
+/* Whether a portion has a map of some of the features. */
+static bool has_map(const glcm_work *work, int first, int end)
+{
+    for (int f = first; f < end; f++)
+        if (work->map[f] >= 0)
+            return true;
+    return false;
 }
 
 /* The maps of those portions of the batch that have any. */
@@ -512,15 +539,15 @@ static tc_status launch_maps(cl_worker *w, uint64_t n, tc_err *err)
     for (uint32_t i = 0; st == TC_OK && i < n; i++) {
         const glcm_work *const work = &w->host_work[i];
         const ocl_grid grid = { .global = { (size_t)work->rows, (size_t)work->columns, 1 } };
-        int maps = 0;
 
-        for (int f = 0; f < GLCM_FEATURES; f++)
-            maps += work->map[f] >= 0;
-        if (maps > 0)
+        if (has_map(work, 0, GLCM_FEATURES))
             st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(i), OCL_HELD(w, WORDS),
                            OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
                            OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
                            OCL_INT(w->g.nx));
+        if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
+            st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(i), OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
+                           OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
     }
     return st;
 }
@@ -531,6 +558,8 @@ static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
     tc_status st = ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
                            groups * GLCM_FEATURES * sizeof *w->host_partials, err);
 
+    if (st == TC_OK && w->more)
+        st = ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more, groups * GLCM_MORE * sizeof *w->host_more, err);
     return st == TC_OK ? ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err) : st;
 }
 
@@ -541,13 +570,21 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
         const uint64_t windows = (uint64_t)w->host_work[i].columns * (uint64_t)w->host_work[i].rows;
         const size_t at = (size_t)(i * w->groups_per_portion);
         glcm_portion portion;
+        size_t entry;
 
         glcm_portion_at(&w->g, first + i, &portion);
+        entry = portion.level * w->params->n_offsets + portion.offset;
         for (size_t k = 0; k * GLCM_GROUP_WINDOWS < windows; k++) {
             glcm_stat stat = { .windows = w->host_counts[at + k] };
 
             memcpy(stat.feature, w->host_partials + (at + k) * GLCM_FEATURES, sizeof stat.feature);
-            glcm_stat_merge(&glcm_state_stats(w->state)[portion.level * w->params->n_offsets + portion.offset], &stat);
+            glcm_stat_merge(&glcm_state_stats(w->state)[entry], &stat);
+            if (w->more) {
+                glcm_more more;
+
+                memcpy(more.feature, w->host_more + (at + k) * GLCM_MORE, sizeof more.feature);
+                glcm_more_merge(&glcm_state_more(w->params, w->state)[entry], &more);
+            }
         }
     }
 }
@@ -574,7 +611,7 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 static void add_matrix(const cl_worker *w, const glcm_portion *portion, const uint32_t *counts, uint64_t *matrix)
 {
     const unsigned levels = w->params->levels[portion->level];
-    int64_t feature[GLCM_FEATURES];
+    const size_t entry = portion->level * w->params->n_offsets + portion->offset;
 
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++) {
@@ -583,8 +620,8 @@ static void add_matrix(const cl_worker *w, const glcm_portion *portion, const ui
             matrix[a * levels + b] = a == b ? 2 * c : c;
             matrix[b * levels + a] = matrix[a * levels + b];
         }
-    if (glcm_matrix_features(matrix, levels, &w->tables, feature))
-        glcm_stat_add(&glcm_state_stats(w->state)[portion->level * w->params->n_offsets + portion->offset], feature);
+    glcm_matrix_take(matrix, levels, &w->tables, &glcm_state_stats(w->state)[entry],
+                     w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
 }
 
 /* Rows of so many matrices: of several a launch takes all. */
@@ -639,6 +676,7 @@ static void free_parts(void *worker)
     free(w->host_work);
     free(w->host_portions);
     free(w->host_partials);
+    free(w->host_more);
     free(w->host_counts);
     glcm_tables_free(&w->tables);
 }
@@ -651,9 +689,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     const size_t maps_at = glcm_state_maps_at(p);
     tc_status st = glcm_geometry_init(work, &w->g, err);
 
-    /* A window's histograms are gone once its sums are known. */
-    if (st == TC_OK && p->more)
-        return tc_fail(err, TC_TOO_LARGE, "features beyond Haralick's 13 are computed by the CPU");
+    w->more = p->more && !whole_roi(w);
+    w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
+    if (st == TC_OK && w->more && !w->ocl.device->info.doubles)
+        return tc_fail(err, TC_TOO_LARGE, "%s has no double precision, which features beyond Haralick's 13 need",
+                       w->ocl.device->info.name);
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
     if (w->state == NULL)

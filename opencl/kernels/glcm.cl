@@ -5,9 +5,14 @@
  * glcm_slide: a work-item slides one window along a row, with histograms of its
  * own, and leaves the sums of every window. glcm_statistics: features from the
  * sums, and their statistics. glcm_count: the one matrix of a whole ROI.
+ *
+ * GLCM_WANTED: the set of features, where some are not of the 13. These are taken from a window's histograms where it
+ * stands, in double precision, and kept behind its sums.
  */
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
+//! check: -DGLCM_WANTED=0xffffff
+//! check: -DGLCM_WANTED=0x4000 -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 
 /* Histograms in local memory where they fit, else in global memory. Bin i of
  * work-item k of a group is at i * items + k: neighbours use different banks.
@@ -19,6 +24,10 @@
 #define GLCM_BINS __local
 #endif
 #include "app/analysis/glcm/layout.h"
+#ifdef GLCM_WANTED
+#pragma OPENCL FP_CONTRACT OFF
+#include "app/analysis/glcm/more_core.h"
+#endif
 
 #ifdef GLCM_SINGLE
 #define APART(items) 1
@@ -65,6 +74,57 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
     words[7 * windows] = s->marginal.x;
     words[8 * windows] = s->marginal.y;
 }
+
+#ifdef GLCM_WANTED
+/* The largest entry of C: a cell's count, that on the diagonal counted from `diagonal` and twice. */
+static uint largest_entry(glcm_histograms h, uint items, uint levels, uint diagonal)
+{
+    uint most = 0, cell = 4 * levels;
+
+    for (uint b = 0; b < levels; b++, cell++) {
+        for (uint a = 0; a < b; a++, cell++)
+            most = max(most, (uint)h[cell * APART(items)]);
+        most = max(most, 2 * (h[cell * APART(items)] - diagonal));
+    }
+    return most;
+}
+
+/* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features have them. */
+static void store_more(__global ulong *words, long windows, glcm_histograms h, uint items, uint levels, uint diagonal,
+                       const glcm_sums *s)
+{
+    cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
+    cooc_weights w = { 0, 0, 0, 0, 0, 0, 0 };
+    double feature[COOC_FEATURES], mean;
+    tc_i64 fixed[GLCM_MORE];
+
+    t.pairs = s->difference.y >> GLCM_N_SHIFT;
+    if (t.pairs == 0)
+        return;
+    t.most = COOC_HAS(GLCM_WANTED, COOC_JOINT_MAXIMUM) ? largest_entry(h, items, levels, diagonal) : 0;
+    t.s1 = s->sum & GLCM_PACK_MASK;
+    t.s2 = s->sum >> GLCM_PACK_SHIFT;
+    t.d1 = s->difference.x & GLCM_PACK_MASK;
+    t.d2 = s->difference.x >> GLCM_PACK_SHIFT;
+    mean = cooc_mean(&t);
+    for (uint k = 0; k < levels; k++) {
+        const uint count = h[(levels + k) * APART(items)];
+
+        if (count > 0)
+            cooc_difference(&w, k, count, levels, ~(1u << COOC_IDM));
+    }
+    for (uint k = 0; k < 2 * levels - 1; k++) {
+        const uint count = h[(2 * levels + k) * APART(items)];
+
+        if (count > 0)
+            cooc_sum(&w, k, count, mean);
+    }
+    cooc_plain_features(&t, &w, feature);
+    glcm_more_fixed(feature, levels, fixed);
+    for (uint i = 0; i < GLCM_MORE; i++)
+        words[(GLCM_WORDS + i) * windows] = (ulong)fixed[i];
+}
+#endif
 
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
@@ -130,6 +190,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
     for (int x = x0; ; x++) {
         if (*roi) {
             store_sums(words + PLACE(u, x, y), windows, &s);
+#ifdef GLCM_WANTED
+            store_more(words + PLACE(u, x, y), windows, h, items, levels, diagonal, &s);
+#endif
         } else {
             words[2 * windows + PLACE(u, x, y)] = 0;
         }
@@ -283,6 +346,55 @@ __kernel void glcm_maps(__global const glcm_work *all, uint portion, __global co
         if (u->map[i] >= 0)
             maps[u->map[i] * map_plane + py * map_width + px] = glcm_as_float(feature[i]);
 }
+
+#ifdef GLCM_WANTED
+/* The statistics of the features beyond the 13, as glcm_statistics, without what is known from there. */
+__kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1)))
+void glcm_more_statistics(__global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials)
+{
+    enum { PARTS = GLCM_GROUP / GLCM_MORE };
+    __local glcm_moments part[PARTS * GLCM_MORE];
+    __global const glcm_work *const u = all + get_global_id(1);
+    const long windows = (long)u->columns * u->rows;
+    const long first = (long)get_group_id(0) * GLCM_GROUP_WINDOWS, last = min(first + GLCM_GROUP_WINDOWS, windows);
+    const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE, my_feature = me - my_part * GLCM_MORE;
+    __global const ulong *const words = all_words + u->words;
+    glcm_moments mine = GLCM_NO_MOMENTS;
+
+    for (long w = first + my_part; my_part < PARTS && w < last; w += PARTS)
+        if (words[2 * windows + w] >> GLCM_N_SHIFT > 0)
+            glcm_moments_add(&mine, (tc_i64)words[(GLCM_WORDS + my_feature) * windows + w]);
+    if (my_part < PARTS)
+        part[me] = mine;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (first < windows && me < GLCM_MORE) {
+        for (uint i = 1; i < PARTS; i++) {
+            const glcm_moments other = part[i * GLCM_MORE + me];
+
+            glcm_moments_merge(&mine, &other);
+        }
+        partials[(u->partial + (long)get_group_id(0)) * GLCM_MORE + me] = mine;
+    }
+}
+
+/* The maps of these, as glcm_maps. */
+__kernel void glcm_more_maps(__global const glcm_work *all, uint portion, __global const ulong *all_words,
+                             __global float *maps, long map_plane, int map_width)
+{
+    __global const glcm_work *const u = all + portion;
+    const long x = (long)get_global_id(1), y = (long)get_global_id(0);
+    const long px = u->map_x0 + (u->transposed ? y : x), py = u->map_y0 + (u->transposed ? x : y);
+    const long windows = (long)u->columns * u->rows;
+    __global const ulong *const words = all_words + u->words + PLACE(u, x, y);
+
+    if (words[2 * windows] >> GLCM_N_SHIFT == 0)
+        return;
+    for (uint i = 0; i < GLCM_MORE; i++)
+        if (u->map[GLCM_FEATURES + i] >= 0)
+            maps[u->map[GLCM_FEATURES + i] * map_plane + py * map_width + px] =
+                glcm_more_float((tc_i64)words[(GLCM_WORDS + i) * windows], GLCM_FEATURES + i, u->levels);
+}
+#endif
 
 /* --- one matrix of the whole ROI --------------------------------------------------- */
 

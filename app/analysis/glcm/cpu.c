@@ -255,12 +255,6 @@ static void flush_totals(totals *t, glcm_stat *stat)
     clear_totals(t);
 }
 
-static void count_more(glcm_more *more, const int64_t feature[GLCM_MORE])
-{
-    for (int i = 0; i < GLCM_MORE; i++)
-        glcm_moments_add(&more->feature[i], feature[i]);
-}
-
 /* --- one portion ------------------------------------------------------------------------- */
 
 typedef struct portion_work {
@@ -362,11 +356,10 @@ static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
     sums.sum[0] -= missing;
     sums.difference[0] -= missing;
     glcm_more_features(&sums, levels, feature);
-    count_more(u->more, feature);
+    glcm_more_add(u->more, feature);
     for (unsigned i = 0; i < GLCM_MORE; i++)
         if (u->maps[GLCM_FEATURES + i] != NULL)
-            put_map(u, GLCM_FEATURES + i, (float)((double)feature[i] /
-                                             (double)((int64_t)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels))));
+            put_map(u, GLCM_FEATURES + i, glcm_more_float(feature[i], GLCM_FEATURES + i, levels));
 }
 
 /* The features of the window where it stands. */
@@ -514,21 +507,7 @@ static void clear_counts(const cpu_worker *w, const glcm_portion *portion, scrat
 static void take_matrix(const cpu_worker *w, const glcm_portion *portion, const scratch *s, glcm_stat *stat,
                         glcm_more *more)
 {
-    const unsigned levels = w->params->levels[portion->level];
-    int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
-    cooc_sums sums;
-
-    if (!glcm_matrix_features(s->counts, levels, &w->tables, feature))
-        return;
-    glcm_stat_add(stat, feature);
-    if (more == NULL)
-        return;
-    cooc_clear(&sums, levels);
-    for (unsigned a = 0; a < levels; a++)
-        for (unsigned b = a; b < levels; b++)
-            cooc_add(&sums, NULL, a, b, (uint32_t)(s->counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
-    glcm_more_features(&sums, levels, others);
-    count_more(more, others);
+    glcm_matrix_take(s->counts, w->params->levels[portion->level], &w->tables, stat, more);
 }
 
 /* The one matrix of the ROI. */
@@ -801,8 +780,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         glcm_stat_merge(&glcm_state_stats(state)[portion.level * w->params->n_offsets + portion.offset],
                         &w->results[i]);
         if (w->more != NULL)
-            glcm_more_merge((glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(w->params)) +
-                            portion.level * w->params->n_offsets + portion.offset, &w->more[i]);
+            glcm_more_merge(&glcm_state_more(w->params, state)[portion.level * w->params->n_offsets + portion.offset],
+                            &w->more[i]);
     }
     head->portions_done = done + n;
     *portions_done = head->portions_done;

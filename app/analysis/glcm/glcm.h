@@ -9,6 +9,7 @@
 #include "app/analysis/analysis.h"
 #include "app/analysis/common/cooc.h"
 #include "app/analysis/glcm/core.h"
+#include "app/analysis/glcm/more_core.h"
 
 enum {
     GLCM_MAX_LEVELS = 256,      /* grey levels */
@@ -75,15 +76,14 @@ typedef struct glcm_stat {
 
 /* The features beyond the 13: computed from a window's histograms where one of them is wanted, and in
  * units of 2^-glcm_fraction_bits. */
-enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
 typedef struct glcm_more {
     glcm_moments feature[GLCM_MORE];
 } glcm_more;
-/* 32, or fewer where a value of so many levels would have more than 48 bits. */
-int glcm_fraction_bits(unsigned feature, unsigned levels);
 /* Features of a matrix without logarithms, in these units. */
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE]);
 void glcm_more_clear(glcm_more *more);
+/* Adds one window's. */
+void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
 /* The state is: an_state_head, glcm_stat[n_levels][n_offsets], with more features glcm_more of the same
@@ -92,12 +92,16 @@ static inline glcm_stat *glcm_state_stats(void *state)
 {
     return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
 }
+size_t glcm_state_more_at(const glcm_params *params);   /* byte offset of the statistics of more features */
+size_t glcm_state_maps_at(const glcm_params *params);   /* byte offset of the planes */
+static inline glcm_more *glcm_state_more(const glcm_params *params, void *state)
+{
+    return (glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(params));
+}
 static inline const glcm_stat *glcm_state_stats_const(const void *state)
 {
     return (const glcm_stat *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
 }
-size_t glcm_state_more_at(const glcm_params *params);   /* byte offset of the statistics of more features */
-size_t glcm_state_maps_at(const glcm_params *params);   /* byte offset of the planes */
 
 void glcm_stat_clear(glcm_stat *stat);
 /* Adds one window's features. */
@@ -196,6 +200,8 @@ void glcm_tables_free(glcm_tables *t);
  * empty. For GLCM_WHOLE_ROI. */
 bool glcm_matrix_features(const uint64_t *counts, unsigned levels, const glcm_tables *t,
                           int64_t feature[GLCM_FEATURES]);
+/* Adds them, as one window's, and those beyond the 13, where more is not NULL. */
+void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_stat *stat, glcm_more *more);
 
 /* params.c */
 extern const an_param glcm_parameters[];

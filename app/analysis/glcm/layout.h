@@ -11,11 +11,14 @@
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 
+/* Features that there are: the 13, and those of more_core.h, which stands on double precision. */
+#define GLCM_ALL 24
+
 /* A pixel outside the picture, in a plane of grey levels. */
 #define GLCM_OUTSIDE 0x8000
 
 /* Words of 64 bits kept for each window: the glcm_sums, n in the top 14 bits of
- * idm. Plane w of a portion begins at word + w * windows. */
+ * idm; with more features these behind them. Plane w of a portion begins at word + w * windows. */
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
@@ -40,7 +43,7 @@ typedef struct glcm_work {
     tc_i32 transposed;       /* maps: window (x,y) is pixel (y,x) */
     tc_i32 interior;         /* no pair of any window has an end outside the picture */
     tc_i32 map_x0, map_y0;   /* maps: pixel of window (0,0) */
-    tc_i32 map[GLCM_FEATURES];   /* maps: plane of each feature, or -1 */
+    tc_i32 map[GLCM_ALL];    /* maps: plane of each feature, or -1 */
 } glcm_work;
 
 /* A row of the lens of pairs, as distances in a plane from the centre: the pair

@@ -40,28 +40,36 @@ void glcm_more_merge(glcm_more *more, const glcm_more *other)
 
 /* --- features beyond the 13 ----------------------------------------------------- */
 
-/* Third and fourth central moments of a sum of two levels grow with these powers of its span. */
-int glcm_fraction_bits(unsigned feature, unsigned levels)
-{
-    const double span = 2 * ((double)levels - 1), cube = span * span * span;
-    const double most = feature == COOC_CLUSTER_SHADE ? cube / 10 : feature == COOC_CLUSTER_PROMINENCE ? cube * span / 12 : 65535;
-    int bits = 48;
-
-    for (uint64_t left = (uint64_t)most; left > 0; left /= 2)
-        bits--;
-    return bits < 32 ? bits : 32;
-}
-
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
 {
     double plain[COOC_FEATURES];
 
     cooc_features(sums, NULL, levels, ~0u, plain);
-    for (unsigned i = 0; i < GLCM_MORE; i++) {
-        const double v = plain[GLCM_FEATURES + i] * (double)((int64_t)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels));
+    glcm_more_fixed(plain, levels, feature);
+}
 
-        feature[i] = (int64_t)(v + (v < 0 ? -0.5 : 0.5));
-    }
+void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
+{
+    for (int i = 0; i < GLCM_MORE; i++)
+        glcm_moments_add(&more->feature[i], feature[i]);
+}
+
+void glcm_matrix_take(const uint64_t *counts, unsigned levels, const glcm_tables *t, glcm_stat *stat, glcm_more *more)
+{
+    int64_t feature[GLCM_FEATURES], others[GLCM_MORE];
+    cooc_sums sums;
+
+    if (!glcm_matrix_features(counts, levels, t, feature))
+        return;
+    glcm_stat_add(stat, feature);
+    if (more == NULL)
+        return;
+    cooc_clear(&sums, levels);
+    for (unsigned a = 0; a < levels; a++)
+        for (unsigned b = a; b < levels; b++)
+            cooc_add(&sums, NULL, a, b, (uint32_t)(counts[(size_t)a * levels + b] / (a == b ? 2 : 1)));
+    glcm_more_features(&sums, levels, others);
+    glcm_more_add(more, others);
 }
 
 /* --- statistics --------------------------------------------------------------------- */

@@ -315,7 +315,7 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
     for (size_t i = 0; p->more && i < p->n_levels * p->n_offsets; i++)
-        glcm_more_clear((glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(p)) + i);
+        glcm_more_clear(&glcm_state_more(p, state)[i]);
     for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             maps[i] = __builtin_nanf("");
@@ -323,7 +323,7 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 }
 
 /* Borders, every window shape, 8 and 16 bit, several slices, maps; levels whose
- * histograms fit local memory and levels whose do not. */
+ * histograms fit local memory and levels whose do not. The last asks for double precision. */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}", 40, 31, 1, 8, false, 0x7236e44f },
@@ -331,6 +331,8 @@ static const an_selftest selftests[] = {
       "\"directions\":\"four\",\"range\":\"image\",\"roi\":{\"type\":\"mask\"}}", 23, 29, 2, 16, true, 0x9cfe3c4e },
     { "{\"levels\":[8],\"window\":{\"shape\":\"roi\"},\"distances\":[1,2],"
       "\"roi\":{\"type\":\"disc\",\"r\":20}}", 50, 45, 1, 8, false, 0x5e56039e },
+    { "{\"levels\":[12,200],\"window\":{\"shape\":\"disc\",\"radius\":4},\"distances\":[1,3],\"features\":\"ibsi\","
+      "\"maps\":[{\"feature\":\"cluster_shade\",\"levels\":200,\"offset\":[1,0]}]}", 33, 37, 1, 16, false, 0x1f6b24c6 },
     { .parameters = NULL }
 };
 
