@@ -214,7 +214,7 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
                       OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
-                  OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps));
+                  OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps), OCL_UINT(vol_least_rise(w->params)));
 }
 
 /* From maxima to labels: the heights give place to first voxels. */
@@ -307,10 +307,16 @@ static tc_status make_list(ws_worker *w, int buffer, uint64_t bytes, tc_err *err
 
 /* --- joining -------------------------------------------------------------------------- */
 
+/* One of the two maxima of a row, and which: 2 row + 0 or 1. */
+typedef struct end_of {
+    int32_t voxel, at;
+} end_of;
+
 /* The maxima of the saddles' list, by their voxels, in the raster's order, and what the host joins them by: a
  * map that has them alone. */
 typedef struct joining {
     int32_t *rows;             /* [n][VOL_SADDLE] */
+    end_of *ends;              /* [2 n] */
     int32_t *voxel;            /* [maxima] */
     int32_t *up;               /* [maxima] */
     uint32_t *height;          /* [maxima] */
@@ -325,56 +331,46 @@ static int by_value(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-static int32_t number_of(const joining *j, int32_t voxel)
+static uint32_t voxel_of(const void *end)
 {
-    return (int32_t)((const int32_t *)bsearch(&voxel, j->voxel, j->maxima, sizeof voxel, by_value) - j->voxel);
-}
-
-static tc_status find_maxima(joining *j, const tc_poll *poll, tc_err *err)
-{
-    size_t kept = 0;
-    tc_status st;
-
-    for (size_t i = 0; i < j->n; i++) {
-        j->voxel[2 * i] = j->rows[VOL_SADDLE * i];
-        j->voxel[2 * i + 1] = j->rows[VOL_SADDLE * i + 1];
-    }
-    st = tc_sort(j->voxel, 2 * j->n, sizeof *j->voxel, by_value, poll, err);
-    for (size_t i = 0; st == TC_OK && i < 2 * j->n; i++)
-        if (kept == 0 || j->voxel[i] != j->voxel[kept - 1])
-            j->voxel[kept++] = j->voxel[i];
-    j->maxima = kept;
-    return st;
+    return (uint32_t)((const end_of *)end)->voxel;
 }
 
 /* Numbers take the place of voxels: their order is the same. */
 static tc_status number_maxima(joining *j, const tc_poll *poll, tc_err *err)
 {
-    tc_status st = TC_OK;
+    tc_status st;
 
-    for (size_t i = 0; st == TC_OK && i < j->n; st = tc_ask(poll, err))
-        for (const size_t end = j->n - i < 1 << 16 ? j->n : i + (1 << 16); i < end; i++) {
-            const int32_t *const row = j->rows + VOL_SADDLE * i;
-            const int32_t a = number_of(j, row[0]), b = number_of(j, row[1]);
+    for (size_t i = 0; i < 2 * j->n; i++)
+        j->ends[i] = (end_of){ j->rows[i / 2 * VOL_SADDLE + i % 2], (int32_t)i };
+    st = tc_sort_by_key(j->ends, 2 * j->n, sizeof *j->ends, voxel_of, NULL, poll, err);
+    for (size_t i = 0; st == TC_OK && i < 2 * j->n; i++) {
+        const size_t row = (size_t)j->ends[i].at / 2, side = (size_t)j->ends[i].at % 2;
 
-            j->list.saddles[i] = (ws_saddle){ a, b, (uint32_t)row[2] };
-            j->height[a] = (uint32_t)row[3];
-            j->height[b] = (uint32_t)row[4];
+        if (j->maxima == 0 || j->voxel[j->maxima - 1] != j->ends[i].voxel) {
+            j->voxel[j->maxima] = j->ends[i].voxel;
+            j->up[j->maxima] = (int32_t)j->maxima;
+            j->height[j->maxima++] = (uint32_t)j->rows[row * VOL_SADDLE + 3 + side];
         }
+        if (side == 0)
+            j->list.saddles[row].a = (int32_t)j->maxima - 1;
+        else
+            j->list.saddles[row].b = (int32_t)j->maxima - 1;
+        j->list.saddles[row].height = (uint32_t)j->rows[row * VOL_SADDLE + 2];
+    }
     j->list.n = j->n;
-    for (size_t i = 0; i < j->maxima; i++)
-        j->up[i] = (int32_t)i;
     return st;
 }
 
 static tc_status read_rows(ws_worker *w, joining *j, tc_err *err)
 {
     j->rows = malloc((j->n + 1) * VOL_SADDLE * sizeof *j->rows);
+    j->ends = malloc((2 * j->n + 1) * sizeof *j->ends);
     j->voxel = malloc((2 * j->n + 1) * sizeof *j->voxel);
     j->up = malloc((2 * j->n + 1) * sizeof *j->up);
     j->height = malloc((2 * j->n + 1) * sizeof *j->height);
     j->list.saddles = malloc((j->n + 1) * sizeof *j->list.saddles);
-    if (j->rows == NULL || j->voxel == NULL || j->up == NULL || j->height == NULL || j->list.saddles == NULL)
+    if (j->rows == NULL || j->ends == NULL || j->voxel == NULL || j->up == NULL || j->height == NULL || j->list.saddles == NULL)
         return tc_no_memory(err, "the saddles");
     return ocl_get(&w->ocl, B_LIST, 0, j->rows, j->n * VOL_SADDLE * sizeof *j->rows, err);
 }
@@ -408,8 +404,6 @@ static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
     tc_status st = read_rows(w, &j, err);
 
     if (st == TC_OK)
-        st = find_maxima(&j, poll, err);
-    if (st == TC_OK)
         st = number_maxima(&j, poll, err);
     map.up = j.up;
     map.height = j.height;
@@ -419,6 +413,7 @@ static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
         st = put_pairs(w, &j, err);
     ws_list_drop(&j.list);
     free(j.rows);
+    free(j.ends);
     free(j.voxel);
     free(j.up);
     free(j.height);

@@ -64,3 +64,58 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
     free(room);
     return st;
 }
+
+/* --- by keys ------------------------------------------------------------------------ */
+
+enum { DIGIT = 11, DIGITS = 3 };       /* bits of a digit, and digits of a key */
+
+/* Elements of `from` by one digit of their keys into `to`, each as early as it was. */
+static tc_status distribute(const sorter *s, const unsigned char *from, unsigned char *to, int digit,
+                            uint32_t (*key)(const void *element))
+{
+    size_t at[1 << DIGIT] = { 0 }, before = 0;
+    const int shift = digit * DIGIT;
+    const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;
+    tc_status st = TC_OK;
+
+    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(s->poll, s->err))
+        for (end = tc_block_end(i, s->n); i < end; i++)
+            at[key(from + i * s->size) >> shift & mask]++;
+    for (size_t d = 0; d <= mask; d++) {
+        const size_t here = at[d];
+
+        at[d] = before;
+        before += here;
+    }
+    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(s->poll, s->err))
+        for (end = tc_block_end(i, s->n); i < end; i++)
+            memcpy(to + at[key(from + i * s->size) >> shift & mask]++ * s->size, from + i * s->size, s->size);
+    return st;
+}
+
+tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(const void *element),
+                         int (*compare)(const void *a, const void *b), const tc_poll *poll, tc_err *err)
+{
+    const sorter s = { n, size, compare, poll, err };
+    unsigned char *from = list, *const room = malloc(n * size + 1), *to = room;
+    tc_status st = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
+
+    for (int digit = 0; st == TC_OK && digit < DIGITS; digit++) {
+        unsigned char *const sorted = to;
+
+        st = distribute(&s, from, sorted, digit, key);
+        to = from;
+        from = sorted;
+    }
+    for (size_t i = 0, end; st == TC_OK && i < n; i = end) {
+        for (end = i + 1; end < n && key(from + end * size) == key(from + i * size); end++)
+            ;
+        if (compare != NULL && end - i > 1)
+            st = tc_sort(from + i * size, end - i, size, compare, poll, err);
+        memcpy((unsigned char *)list + i * size, from + i * size, (end - i) * size);
+        if (st == TC_OK && i / RUN != end / RUN)
+            st = tc_ask(poll, err);
+    }
+    free(room);
+    return st;
+}

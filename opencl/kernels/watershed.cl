@@ -257,7 +257,7 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps, 
 __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global const int *top, __constant int *by,
                                          volatile __global uint *slot, volatile __global uint *saddle,
                                          volatile __global int *count, uint mask, int nx, int ny, int nz, int corners,
-                                         int depth, uint steps, uint first, uint end)
+                                         int depth, uint steps, uint least, uint first, uint end)
 {
     const ws_shape s = { nx, ny, nz, corners, depth };
     const uint i = AT;
@@ -268,6 +268,9 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
         uint k = 0;
 
         if (there < (int)i || top[there] == top[i])
+            continue;
+        /* Maxima that are apart anyway. */
+        if (min(height[top[i]], height[top[there]]) - min(height[i], height[there]) >= least)
             continue;
         while (by[k] != there - (int)i)
             k++;

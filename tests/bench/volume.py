@@ -1,5 +1,5 @@
 """Labels of a 256^3 stack: texcell's and those of scipy.ndimage.label with the same
-connectivity, in turn in the same run. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
+connectivity, in turn in the same run; those of a watershed beside scikit-image's Gaussian, h-minima and watershed. With a DEVICE also on that, beside cupyx.scipy.ndimage.label where CuPy is.
 
     volume.py [DEVICE [SIDE]]
 
@@ -84,6 +84,35 @@ def on_cpu(name, path, mask, n):
         sys.stdout.flush()
 
 
+def cells_in_noise(mask, n):
+    """Grey values: foam of the mask's walls, blurred, in noise."""
+    rng = np.random.default_rng(2)
+    block = mask[:min(n, 256), :min(n, 256), :min(n, 256)]
+    walls = smooth(block.astype(np.float32), 3) * 60 + 40 + rng.normal(0, 6, block.shape).astype(np.float32)
+    return np.tile(np.clip(walls, 0, 255).astype(np.uint8), (n // len(block),) * 3)
+
+
+def watershed(path, grey, n, device):
+    """Of scikit-image the watershed with its h-minima; its Gaussian by itself, since ours is part of ours."""
+    grey.tofile(path)
+    if device is not None:
+        one, cells = ours(path, n, "watershed", device, 16, 3)
+        cpu = ours(path, n, "watershed", "cpu", 16, 3)[0]
+        print("watershed: kernels %.1f, all of it %.1f; 16 CPU threads %.1f, all of it %.1f; %.1f and %.1f times; %d cells, those "
+              "of the CPU" % (one[0], one[1], cpu[0], cpu[1], cpu[0] / one[0], cpu[1] / one[1], cells))
+        return
+    from skimage import filters, measure, morphology, segmentation
+    best, cells = min((ours(path, n, "watershed") for _ in range(3)), key=lambda t: t[0][0])
+    times = [time.process_time()]
+    blurred = filters.gaussian(grey, 1.5, preserve_range=True)
+    times.append(time.process_time())
+    found = segmentation.watershed(blurred, measure.label(morphology.h_minima(blurred, 2))).max()
+    times.append(time.process_time())
+    gauss, flood = 1e3 * np.diff(times)
+    print("watershed: texcell %.0f, scikit-image %.0f (its Gaussian %.0f more): %.1f times; %d and %d cells" % (
+        best[0], flood, gauss, flood / best[0], cells, found))
+
+
 def cupy_ms(mask, structure):
     try:
         import cupy
@@ -122,6 +151,8 @@ def main():
     else:
         print("%-12s %-6s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it", "CuPy", "ratio"))
     for name, mask in stacks(n):
+        if name == "foam":
+            watershed(path, cells_in_noise(mask, n), n, device)
         mask.astype(np.uint8).tofile(path)
         if device is None:
             on_cpu(name, path, mask, n)

@@ -323,13 +323,10 @@ static int by_pair(const void *va, const void *vb)
     return a->height != b->height ? (a->height > b->height ? -1 : 1) : 0;
 }
 
-static int by_height(const void *va, const void *vb)
+/* Its key where the highest come first. */
+static uint32_t depth_of(const void *saddle)
 {
-    const ws_saddle *const a = va, *const b = vb;
-
-    if (a->height != b->height)
-        return a->height > b->height ? -1 : 1;
-    return by_pair(a, b);
+    return ~((const ws_saddle *)saddle)->height;
 }
 
 /* Leaves the highest of each pair, of those from `from` on, which are sorted. */
@@ -341,6 +338,12 @@ static void keep_highest(ws_list *p, size_t from)
         if (kept == from || p->saddles[i].a != p->saddles[kept - 1].a || p->saddles[i].b != p->saddles[kept - 1].b)
             p->saddles[kept++] = p->saddles[i];
     p->n = kept;
+}
+
+/* Whether a saddle cannot join maxima a and b: what they are joined with before is higher still. */
+static bool parts(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
+{
+    return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
 }
 
 /* Saddles to the neighbours that come later in the raster. */
@@ -363,9 +366,12 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
 
             if (!whole && !leads(s, w, at, k))
                 continue;
-            if (m->up[there] != here && m->up[there] >= 0)
-                add_saddle(list, here, m->up[there],
-                           m->height[i] < m->height[there] ? m->height[i] : m->height[there]);
+            if (m->up[there] != here && m->up[there] >= 0) {
+                const uint32_t saddle = m->height[i] < m->height[there] ? m->height[i] : m->height[there];
+
+                if (!parts(m, here, m->up[there], saddle))
+                    add_saddle(list, here, m->up[there], saddle);
+            }
         }
     }
 }
@@ -446,12 +452,9 @@ tc_status ws_join(const ws_map *m, ws_list *const *lists, size_t n_lists, const 
     ws_list all = { .n = 0 };
     tc_status st = gather(lists, n_lists, &all, poll, err);
 
+    /* Lower saddles of a pair that is there more than once do nothing: what was apart stays so. */
     if (st == TC_OK)
-        st = tc_sort(all.saddles, all.n, sizeof *all.saddles, by_pair, poll, err);
-    if (st == TC_OK) {
-        keep_highest(&all, 0);
-        st = tc_sort(all.saddles, all.n, sizeof *all.saddles, by_height, poll, err);
-    }
+        st = tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err);
     if (st == TC_OK)
         st = join_maxima(m, &all, poll, err);
     ws_list_drop(&all);

@@ -40,7 +40,8 @@ typedef struct ws_map {
     bool plateaus;             /* are walked by steps; else pixels lead to the first of their neighbours there */
     const uint32_t *height;    /* [nz][ny][nx]; 0: ground, which is of no hill */
     int32_t *up;               /* [nz][ny][nx]: where each leads; WS_GROUND. In the end: to the hill's maximum */
-    /* Whether a maximum is a hill of its own beside a higher one, by its height and the saddle's. */
+    /* Whether a maximum is a hill of its own beside a higher one, by its height and the saddle's: if it
+     * is, a higher one is with a lower saddle, too. */
     bool (*apart)(const void *rule, uint32_t maximum, uint32_t saddle);
     const void *rule;
 } ws_map;
@@ -57,7 +58,8 @@ void ws_flat_begin(const ws_map *m, size_t row0, size_t row1);
 void ws_flat_join(const ws_map *m, size_t row0, size_t row1);
 /* up becomes the maximum that each pixel leads to. */
 void ws_tops(const ws_map *m, size_t row0, size_t row1);
-/* The saddles of these rows, and from the last of them to the next, into `list`. */
+/* The saddles of these rows, and from the last of them to the next, into `list`; not those of maxima that
+ * are apart anyway. */
 void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list);
 /* From the highest saddle down, maxima that are not apart are joined: up[maximum] becomes the
  * one that it is joined with. Empties the lists of saddles. */

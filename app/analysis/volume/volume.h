@@ -196,6 +196,8 @@ uint32_t vol_host_threshold(const void *worker);
 /* Words of 32 bits, as a device's kernels want them, for `count` rows from `row` on of
  * what the repair has made. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
+/* The least dynamics of a cell, in 2^-VOL_GREY_BITS. */
+uint32_t vol_least_rise(const vol_params *p);
 /* The rules of a watershed; without planes. */
 ws_map vol_map_of(const vol_params *p, const wu_item *item);
 /* Of a watershed: the plane for the ways that a device finds. */

@@ -5,12 +5,14 @@
 #include "app/analysis/common/union_find.h"
 #include "app/analysis/volume/cpu.h"
 
-/* The dynamics of a cell, in 2^-VOL_GREY_BITS. */
+uint32_t vol_least_rise(const vol_params *p)
+{
+    return (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
+}
+
 static bool apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 {
-    const vol_params *const p = rule;
-
-    return maximum - saddle >= (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
+    return maximum - saddle >= vol_least_rise(rule);
 }
 
 ws_map vol_map_of(const vol_params *p, const wu_item *item)
