@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2016,SC2154  # the fields are for apt; $apt is whose reads this
 # Read by libraries.sh and old_libc.sh: apt with a list of its own and with its state in $apt, a folder. It fetches and verifies
 # from the places that apt is configured for here; nobody's configuration is read twice or changed.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import ndimage
 
 import tap
-from oracle import cellcount_check, workunit
+from oracle import workunit
 from oracle.cellcount_check import check, folder, texcell
 from oracle.workunit import item
 

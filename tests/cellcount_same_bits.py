@@ -5,8 +5,6 @@ the answers are those of the oracle too."""
 import os
 import re
 import shutil
-import sys
-import time
 
 import numpy as np
 from scipy import ndimage

@@ -651,7 +651,7 @@ def test_submit(folder):
                "--dry-run", deep)
     ok(r.returncode == 0 and "3 items" in r.stdout + r.stderr and "is grey, but --stain" in r.stdout + r.stderr and tree(folder) == before,
        "submit: hands over the options of pack", r.stdout + r.stderr)
-    for moment, done in ((0, 0), (1, 3)):
+    for moment in (0, 1):
         write(os.path.join(folder, "kill_at"), str(moment))
         r = submit(folder, *request)
         time.sleep(0.3)             # create_work goes on

@@ -3,10 +3,8 @@ checkpoints then damaged, swapped or missing: the result is always the
 undisturbed run's, byte for byte, and nothing else is left behind."""
 import os
 import random
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np

@@ -18,7 +18,7 @@ skipped=$(count SKIP)
 failed=$(($(count FAIL) + $(count XPASS) + $(count ERROR)))
 
 grep -E '^(not ok|FAIL|ERROR|XPASS)' "$log" | head -n 40
-for trs in $(find "$build/tests" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|ERROR|XPASS)' {} +); do
+find "$build/tests" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|ERROR|XPASS)' {} + | while read -r trs; do
     echo "--- ${trs%.trs}.log"
     grep -E -B 12 '^not ok|^Bail|rror' "${trs%.trs}.log" | tail -n 60
 done

@@ -13,7 +13,6 @@ import time
 
 import skimage
 
-import analyses
 import other_system
 import tap
 from oracle import workunit

@@ -945,9 +945,9 @@ def test_bad_files():
     folder = save_all("bad", {"a.png": GREY, "b.png": GREY, "c.png": GREY, "small.png": GREY[:2, :2]})
     with open(path("bad/b.png"), "rb") as f:
         whole = f.read()
-    for name, data in (("cut.png", whole[:len(whole) // 2]), ("hurt.png", whole[:-30] + bytes(30)), ("text.tif", b"no picture")):
+    for name, content in (("cut.png", whole[:len(whole) // 2]), ("hurt.png", whole[:-30] + bytes(30)), ("text.tif", b"no picture")):
         with open(os.path.join(folder, name), "wb") as f:
-            f.write(data)
+            f.write(content)
     box = ["--param", "target=99", "--param", "epsilon=9", "--param", "iterations=1",
            "--param", 'init={"type":"box","x0":1,"y0":1,"x1":20,"y1":20}']
     bad, out = ("cut.png", "hurt.png", "small.png", "text.tif"), path("bad.zip")

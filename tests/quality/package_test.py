@@ -1,0 +1,117 @@
+"""What is handed out: the archive of the sources has every file and nothing else, make install puts everything
+where it works, manual pages and completion are what --help says, the version is one, and scripts and
+words are without the faults that shellcheck, pyflakes and codespell find."""
+import os
+import re
+import shutil
+import subprocess
+
+import tap
+
+WORK = tap.scratch()
+PROGRAMS = ["texcell", "texcell-wu", "texcell-validate"] + ["texcell-assimilate"] * os.path.exists(tap.TEXCELL_ASSIMILATE)
+
+
+def lines(*argv, **kw):
+    return tap.run(argv, **kw).stdout.splitlines()
+
+
+def source(name):
+    with open(os.path.join(tap.SRC, name)) as f:
+        return f.read()
+
+
+def archive():
+    """Beside what autoconf makes."""
+    kept = set(lines("git", "ls-files", cwd=tap.SRC))
+    if not kept:
+        tap.skip("the archive of the sources", "no git here that knows them")
+        return
+    folder = os.path.join(WORK, "dist")
+    r = tap.run(["make", "-s", "-C", tap.BUILD, "distdir", "distdir=" + folder])
+    there = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
+    made = re.compile(r"configure|aclocal\.m4|config\.h\.in|Makefile\.in|build-aux/.*|app/analysis/analyses\.inc")
+    missing, more = kept - there - {".gitignore"}, {f for f in there - kept if not made.fullmatch(f)}
+    tap.ok(r.returncode == 0 and not missing, "make dist leaves nothing out", "\n".join(sorted(missing)) + r.stderr)
+    tap.ok(not more, "and takes nothing else", "\n".join(sorted(more)))
+
+
+def installed():
+    """In a folder of its own; the programs from there, by their names."""
+    root = os.path.join(WORK, "root")
+    r = tap.run(["make", "-s", "-C", tap.BUILD, "install", "prefix=" + root])
+    if not tap.ok(r.returncode == 0, "make install", r.stderr):
+        return
+    env = dict(os.environ, PATH=os.path.join(root, "bin") + ":" + os.environ["PATH"])
+    for program in PROGRAMS + ["texcell-deploy"]:
+        shown = tap.run([program, "--help"], env=dict(env, COLUMNS="100")).stdout
+        verbs = set(re.findall(r"(?m)^(?:usage:|      ) %s ([a-z][a-z-]*)" % program, shown))
+        of_verbs = {verb: tap.run([program, verb, "--help"], env=env).stdout for verb in verbs}
+        manual(program, shown + "".join(of_verbs.values()), os.path.join(root, "share", "man", "man1", program + ".1"))
+        completion(program, of_verbs, root, env)
+    project = os.path.join(WORK, "project")
+    os.mkdir(project)
+    r = tap.run(["texcell-deploy", "--version", "1.00", project], env=env)
+    tap.ok(r.returncode != 0 and "project" in r.stderr and "Traceback" not in r.stderr,
+           "the installed texcell-deploy finds its parts", r.stderr)
+    r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
+    left = lines("find", root, "!", "-type", "d")
+    tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing", "\n".join(left) + r.stderr)
+
+
+def manual(program, shown, page):
+    with open(page) as f:
+        text = f.read()
+    plain = re.sub(r"\s+", " ", text.replace("\\-", "-").replace("\\&", "").replace("\n.B ", " "))
+    options = set(re.findall(r"--[a-z][a-z-]*", shown))
+    missing = sorted(o for o in options if o not in plain)
+    tap.ok(not missing and " 1.0" in text.splitlines()[0] and re.search(r" 20\d\d-\d\d-\d\d ", text.splitlines()[0]),
+           "%s(1) has every option, version and day" % program, "%s\n%s" % (missing, text.splitlines()[0]))
+    if shutil.which("mandoc") is None:
+        tap.skip("%s(1) is well made" % program, "no mandoc")
+        return
+    r = tap.run(["mandoc", "-T", "lint", page])
+    tap.ok(r.returncode == 0 and not r.stdout, "%s(1) is well made" % program, r.stdout)
+
+
+def completion(program, of_verbs, root, env):
+    """As bash asks for it."""
+    def offered(*words):
+        script = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _texcell "$1" "${!#}" "${@:$#-1:1}"; printf "%s\\n" "${COMPREPLY[@]}"'
+        return set(lines("bash", "-c", script, os.path.join(root, "share/bash-completion/completions", program), program, *words, env=env))
+    tap.ok(offered("") == {*of_verbs, "--help", "--version"}, "bash completes the verbs of " + program, offered(""))
+    for verb, shown in list(of_verbs.items())[:1]:
+        wanted = set(re.findall(r"--[a-z][a-z-]*", shown))
+        tap.ok(wanted and offered(verb, "--") == wanted, "and the options of " + verb, offered(verb, "--"))
+
+
+def one_version():
+    version = re.search(r"AC_INIT\(\[texcell\], \[(.*)\]\)", source("configure.ac")).group(1)
+    said = {p: lines(os.path.join(tap.BUILD, p), "--version")[0] for p in PROGRAMS}
+    said = {p: text for p, text in said.items() if text.split()[1] != version}
+    tap.ok(not said, "the programs say configure.ac's version", said)
+    tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
+           and "\nversion: %s\n" % version in source("CITATION.cff"), "so do NEWS.md and CITATION.cff")
+
+
+def clean(tool, *args):
+    if shutil.which(tool) is None:
+        tap.skip(tool, "not there")
+        return
+    r = subprocess.run([tool, *args], cwd=tap.SRC, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    tap.ok(r.returncode == 0, tool + " finds nothing", r.stdout.decode("utf-8", "replace"))
+
+
+def main():
+    archive()
+    installed()
+    one_version()
+    files = lines("git", "ls-files", cwd=tap.SRC)
+    if files:
+        clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
+        clean("codespell", *files)
+        clean("pyflakes3", *[f for f in files if f.endswith(".py")], "validator/deploy/texcell-deploy", "validator/deploy/texcell-submit")
+    tap.done()
+
+
+main()
