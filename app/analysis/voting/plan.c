@@ -164,22 +164,25 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 
 /* --- grey levels ----------------------------------------------------------------- */
 
-/* The highest bit of the largest pixel is the highest that any has. */
+/* The highest bit of the largest pixel is the highest that any has. Eight bytes at a time. */
 static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
+    const unsigned char *const bytes = px->bits == 8 ? px->u8 : (const unsigned char *)px->u16;
+    const size_t n = s->n * (px->bits / 8), words = n / 8;
+    uint64_t all = 0, word = 0;
     uint32_t bits = 1;
     tc_status st = TC_OK;
 
-    for (size_t i = 0, end; st == TC_OK && i < s->n; st = tc_ask(work->poll, err)) {
-        end = tc_block_end(i, s->n);
-        if (px->bits == 8)
-            for (; i < end; i++)
-                bits |= px->u8[i];
-        else
-            for (; i < end; i++)
-                bits |= px->u16[i];
-    }
+    for (size_t i = 0; st == TC_OK && i < words; st = tc_ask(work->poll, err))
+        for (const size_t end = tc_block_end(i, words); i < end; i++) {
+            memcpy(&word, bytes + 8 * i, 8);
+            all |= word;
+        }
+    word = 0;
+    memcpy(&word, bytes + 8 * words, n % 8);
+    for (all |= word; all != 0; all >>= px->bits)
+        bits |= (uint32_t)all & (px->bits == 8 ? 0xff : 0xffff);
     s->shape.shift = 0;
     while (bits << (s->shape.shift + 1) < 65536)
         s->shape.shift++;

@@ -20,51 +20,78 @@ typedef struct refiner {
     voting_peaks *found;
 } refiner;
 
-/* Whether a gradient g at d from the peak looks past it by more than 30
- * degrees. Most do, and need no root and no division: the direction in whole
- * numbers, below, is less than one degree off, and must be within 22.5. */
-static bool looks_away(const int64_t d[3], const int64_t g[3])
-{
-    const double x = (double)d[2], y = (double)d[1], z = (double)d[0];
-    const double gx = (double)g[2], gy = (double)g[1], gz = (double)g[0];
-    const double dot = -(gz * z + gy * y + gx * x);
+/* Four pixels of a row at a time. */
+typedef uint32_t u4 __attribute__((vector_size(16)));
+typedef int32_t i4 __attribute__((vector_size(16)));
+typedef float f4 __attribute__((vector_size(16)));
+typedef uint64_t u64_2 __attribute__((vector_size(16)));
 
-    return dot < 0 || dot * dot < 0.75 * (gz * gz + gy * gy + gx * gx) * (z * z + y * y + x * x);
+static u4 load4(const uint32_t *from)
+{
+    u4 v;
+
+    memcpy(&v, from, sizeof v);
+    return v;
 }
 
-/* Direction of a gradient in a cube of half side 64, and weight; 0 for no voter. */
-static uint32_t line_of(const refiner *r, const int64_t g[3], int64_t u[3])
-{
-    const uint64_t most = voting_most(g[0], g[1], g[2]), size = voting_length(g[0], g[1], g[2]);
+/* A row of the blurred picture around a peak, and what its pixels' distances and gradients have in common. */
+typedef struct row_around {
+    int32_t z, y;
+    int64_t dz, dy;            /* from the peak, in 1/256 */
+    const uint32_t *here;      /* the row */
+    const uint32_t *up[2], *down[2];    /* those beside it along z and y, or itself at the end */
+} row_around;
 
-    if (most == 0 || size < r->s->shape.floor)
-        return 0;
-    for (int a = 0; a < 3; a++)
-        u[a] = voting_component(g[a], most, 64);
-    return voting_weight(size, r->s->shape.root);
+/* Which of pixels x to x + 3 may have gradients that meet the peak, dx from it, as bits of lanes: not those that look
+ * past it by more than 30 degrees. Most do, and need no root and no division: the direction in whole
+ * numbers, below, is less than one degree off, and must be within 22.5; single precision is exact to far less. */
+static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_t dx, i4 *facing)
+{
+    const voting_shape *const s = &r->s->shape;
+    const float step = (float)(4 * r->s->scale[2]);
+    const f4 gz = __builtin_convertvector((i4)(load4(row->up[0] + x) - load4(row->down[0] + x)), f4) * (float)s->inverse[0],
+             gy = __builtin_convertvector((i4)(load4(row->up[1] + x) - load4(row->down[1] + x)), f4) * (float)s->inverse[1],
+             gx = __builtin_convertvector((i4)(load4(row->here + x + 1) - load4(row->here + x - 1)), f4) * (float)s->inverse[2];
+    const f4 d = (f4){ 0, 1, 2, 3 } * step + (float)dx;
+    const float dz = (float)row->dz, dy = (float)row->dy;
+    const f4 dot = -(gz * dz + gy * dy + gx * d);
+
+    *facing = (dot > 0) & (dot * dot >= (gz * gz + gy * gy + gx * gx) * (d * d + (dz * dz + dy * dy)) * 0.75f);
+    const u64_2 any = (u64_2)*facing;
+    return (any[0] | any[1]) != 0;
 }
 
-/* A voter at d (from the peak, in 1/256), with direction u. It counts if it looks
- * to the peak, within 22.5 degrees.
+/* A gradient at d (from the peak, in 1/256). It counts if it is a voter's and looks to the peak, within 22.5 degrees;
+ * u is its direction in a cube of half side 64.
  * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
- * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. */
-static void add_line(const int64_t d[3], const int64_t u[3], uint32_t weight, lines *l)
+ * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. Of m the lower half is kept. */
+static void add_line(const refiner *r, const int64_t d[3], const int64_t g[3], lines *l)
 {
     const int64_t cos2 = 874;
+    const uint64_t most = voting_most(g[0], g[1], g[2]);
+    int64_t u[3];
+
+    if (most == 0)
+        return;
+    for (int a = 0; a < 3; a++)
+        u[a] = voting_component(g[a], most, 64);
     const int64_t d2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
     const int64_t u2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int64_t dot = -(u[0] * d[0] + u[1] * d[1] + u[2] * d[2]);
 
     if (dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
         return;
-    const int64_t t = (weight << 12) / (uint32_t)u2;
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            const int64_t m = t * ((a == b ? u2 : 0) - u[a] * u[b]);
+    const uint64_t length = voting_length(g[0], g[1], g[2]);
 
-            l->m[a][b] += m;
-            l->v[a] += m * d[b];
-        }
+    if (length < r->s->shape.floor)
+        return;
+    const int64_t t = (voting_weight(length, r->s->shape.root) << 12) / (uint32_t)u2;
+    for (int a = 0; a < 3; a++) {
+        l->v[a] += t * (u2 * d[a] + u[a] * dot);
+        for (int b = 0; b < a; b++)
+            l->m[a][b] -= t * u[a] * u[b];
+        l->m[a][a] += t * (u2 - u[a] * u[a]);
+    }
 }
 
 typedef __int128 i128;
@@ -140,42 +167,80 @@ static bool solve(const lines *l, int64_t c[3])
     return true;
 }
 
-/* What is at a pixel, if it is within 5/4 of the radius. */
-static void add_pixel(const refiner *r, const voting_peak *p, int64_t z, int64_t y, int64_t x, lines *l)
+/* What is at a pixel of a row, dx from the peak. */
+static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx, lines *l)
 {
-    const voting_scheme *const s = r->s;
-    const int64_t d[3] = { 4 * (z - p->z) * s->scale[0], 4 * (y - p->y) * s->scale[1], 4 * (x - p->x) * s->scale[2] };
-    int64_t g[3], u[3];
-    uint32_t weight;
+    const int64_t d[3] = { row->dz, row->dy, dx };
+    int64_t g[3];
 
-    if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * s->radius64 * s->radius64)
-        return;
-    voting_gradient(&s->shape, r->blurred + (z * s->ny + y) * s->nx + x, (tc_i32)z, (tc_i32)y, (tc_i32)x, g);
-    if (looks_away(d, g))
-        return;
-    weight = line_of(r, g, u);
-    if (weight != 0)
-        add_line(d, u, weight, l);
+    voting_gradient(&r->s->shape, row->here + x, row->z, row->y, x, g);
+    add_line(r, d, g, l);
 }
 
+/* Pixels [x, to] of a row. */
+static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to, lines *l)
+{
+    const int64_t step = 4 * (int64_t)r->s->scale[2];
+    const int32_t nx = (int32_t)r->s->nx;
+    i4 facing;
+
+    while (x <= to) {
+        const int64_t dx = step * (x - peak_x);
+
+        if (x == 0 || x + 3 > to || x + 4 >= nx) {
+            add_pixel(r, row, x, dx, l);
+            x++;
+            continue;
+        }
+        if (may_face4(r, row, x, dx, &facing))
+            for (int i = 0; i < 4; i++)
+                if (facing[i])
+                    add_pixel(r, row, x + i, dx + i * step, l);
+        x += 4;
+    }
+}
+
+static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int64_t y)
+{
+    const voting_scheme *const s = r->s;
+    const size_t plane = (size_t)s->ny * s->nx;
+    const uint32_t *const here = r->blurred + ((size_t)z * s->ny + (size_t)y) * s->nx;
+
+    return (row_around){ .z = (int32_t)z, .y = (int32_t)y, .dz = 4 * (z - p->z) * s->scale[0], .dy = 4 * (y - p->y) * s->scale[1],
+                         .here = here,
+                         .up = { z + 1 < s->nz ? here + plane : here, y + 1 < s->ny ? here + s->nx : here },
+                         .down = { z > 0 ? here - plane : here, y > 0 ? here - s->nx : here } };
+}
+
+/* All within 5/4 of the radius. */
 static lines lines_around(const refiner *r, const voting_peak *p)
 {
     const voting_scheme *const s = r->s;
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
-    int64_t from[3], to[3];
+    int64_t reach[3], from[3], to[3];
     lines l;
 
     memset(&l, 0, sizeof l);
     for (int a = 0; a < 3; a++) {
-        const int64_t reach = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
-
-        from[a] = at[a] > reach ? at[a] - reach : 0;
-        to[a] = at[a] + reach < length[a] ? at[a] + reach : length[a] - 1;
+        reach[a] = length[a] > 1 ? 5 * s->radius64 / (4 * (int64_t)s->scale[a]) : 0;
+        from[a] = at[a] > reach[a] ? at[a] - reach[a] : 0;
+        to[a] = at[a] + reach[a] < length[a] ? at[a] + reach[a] : length[a] - 1;
     }
     for (int64_t z = from[0]; z <= to[0]; z++)
-        for (int64_t y = from[1]; y <= to[1]; y++)
-            for (int64_t x = from[2]; x <= to[2]; x++)
-                add_pixel(r, p, z, y, x, &l);
+        for (int64_t y = from[1]; y <= to[1]; y++) {
+            const row_around row = row_at(r, p, z, y);
+            const int64_t left = 25 * s->radius64 * s->radius64 - row.dz * row.dz - row.dy * row.dy;
+            int64_t k = reach[2];
+
+            while (k >= 0 && 16 * k * k * s->scale[2] * s->scale[2] > left)
+                k--;
+            if (k >= 0)
+                add_row(r, &row, (int32_t)p->x, (int32_t)(p->x > k ? p->x - k : 0),
+                        (int32_t)(p->x + k <= to[2] ? p->x + k : to[2]), &l);
+        }
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < a; b++)
+            l.m[b][a] = l.m[a][b];
     return l;
 }
 
