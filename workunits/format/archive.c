@@ -43,26 +43,6 @@ struct wu_unzip {
 
 /* --- the file as a whole ------------------------------------------------------- */
 
-static tc_status crc_of(int fd, const char *path, const tc_poll *poll, uint32_t *crc, uint64_t *size, tc_err *err)
-{
-    unsigned char *const buf = malloc(CHUNK);
-    tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
-    size_t got = 1;
-    *crc = (uint32_t)crc32(0, NULL, 0);
-    for (*size = 0; st == TC_OK && got > 0; *size += got) {
-        st = tc_read_at(fd, path, *size, buf, CHUNK, &got, err);
-        *crc = (uint32_t)crc32(*crc, buf, (uInt)got);
-        st = st == TC_OK ? tc_ask(poll, err) : st;
-    }
-    free(buf);
-    return st;
-}
-
-tc_status wu_archive_crc(const wu_archive *a, uint32_t *crc, uint64_t *size, tc_err *err)
-{
-    return crc_of(a->fd, a->path, a->poll, crc, size, err);
-}
-
 static tc_status changed(const wu_archive *a, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", a->path);
@@ -74,6 +54,37 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
     size_t got;
     const tc_status st = tc_read_at(a->fd, a->path, at, buf, n, &got, err);
     return st == TC_OK && got < n ? changed(a, err) : st;
+}
+
+/* Of bytes [from, to) of the file, and of those before. */
+static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc, tc_err *err)
+{
+    unsigned char *const buf = malloc(CHUNK);
+    tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
+    for (uint64_t at = from; st == TC_OK && at < to; at += CHUNK) {
+        const size_t n = to - at < CHUNK ? (size_t)(to - at) : CHUNK;
+        st = read_at(a, at, buf, n, err);
+        *crc = (uint32_t)crc32(*crc, buf, (uInt)n);
+        st = st == TC_OK ? tc_ask(a->poll, err) : st;
+    }
+    free(buf);
+    return st;
+}
+
+tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err)
+{
+    uint64_t at = 0;
+    tc_status st = TC_OK;
+    *crc = (uint32_t)crc32(0, NULL, 0);
+    for (size_t i = 0; st == TC_OK && i < a->n; i++) {
+        const wu_member *const m = &a->members[i];
+        if (m->is_folder || m->is_deflated || m->packed > INT32_MAX || m->data < at)
+            continue;          /* read as what stands between the others */
+        st = crc_more(a, at, m->data, crc, err);
+        *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->packed);
+        at = m->data + m->packed;
+    }
+    return st == TC_OK ? crc_more(a, at, a->file_size, crc, err) : st;
 }
 
 static tc_status check_head(const wu_archive *a, tc_err *err)

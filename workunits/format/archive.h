@@ -71,8 +71,9 @@ long wu_archive_find(const wu_archive *archive, const char *name);
  * between and behind the members (comments, extra fields, gaps), and everything
  * that is said twice must be the same. Time stamps and compression are free. */
 const char *wu_archive_untidy(const wu_archive *archive);
-/* CRC-32 and size of the whole file. */
-tc_status wu_archive_crc(const wu_archive *archive, uint32_t *crc, uint64_t *size, tc_err *err);
+/* CRC-32 of the whole file, all of whose members have been read to their ends: what is stored is known by
+ * its own, and not read again. TC_BAD_INPUT if the file is shorter than it was. */
+tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
 
 typedef struct wu_unzip wu_unzip;
 

@@ -596,7 +596,8 @@ tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out
     }
     st = read_members(&r);
     if (st == TC_OK)
-        st = wu_archive_crc(r.job->archive, &r.job->file_crc, &r.job->file_size, err);
+        st = wu_archive_crc_of_read(r.job->archive, &r.job->file_crc, err);
+    r.job->file_size = r.job->archive != NULL ? r.job->archive->file_size : 0;
 cleanup:
     wu_unzip_close(&r.zip);
     free(r.used);
