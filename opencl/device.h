@@ -127,6 +127,8 @@ typedef struct ocl_device {
      * is known. The next item's begin there. */
     const void *paces_of;      /* the job's parameters */
     double grown[OCL_MOST_PACES];
+    unsigned threads;          /* of the host that copy what goes to and fro; 0: the driver does (staging.h) */
+    struct ocl_staging *staging;
 } ocl_device;
 
 /* Opens a device of the list. *device: free with ocl_device_close. */

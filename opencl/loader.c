@@ -63,7 +63,7 @@ static bool is_work(const char *name)
     {                                                     \
         static unsigned seen;                             \
         tc_guard_enter(#name, is_work(#name));            \
-        const type answer = real.name arguments;          \
+        type const answer = real.name arguments;          \
         leave(&seen);                                     \
         return answer;                                    \
     }

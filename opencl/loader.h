@@ -84,6 +84,15 @@
             (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,\
              const void *from, cl_uint n, const cl_event *after, cl_event *event),               \
             (queue, buffer, blocking, offset, size, from, n, after, event))                      \
+    OBJECT(void *, clEnqueueMapBuffer,                                                           \
+           (cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,         \
+            size_t offset, size_t size, cl_uint n, const cl_event *after, cl_event *event,       \
+            cl_int *status),                                                                     \
+           (queue, buffer, blocking, flags, offset, size, n, after, event, status))              \
+    RELEASE(clEnqueueUnmapMemObject,                                                             \
+            (cl_command_queue queue, cl_mem memory, void *host, cl_uint n,                       \
+             const cl_event *after, cl_event *event),                                            \
+            (queue, memory, host, n, after, event))                                              \
     ENQUEUE(clEnqueueNDRangeKernel,                                                              \
             (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *start,  \
              const size_t *global, const size_t *local, cl_uint n, const cl_event *after,        \

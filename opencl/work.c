@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/base/os.h"
+#include "opencl/staging.h"
 
 /* --- buffers ------------------------------------------------------------------ */
 
@@ -66,11 +67,13 @@ tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset,
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    const cl_int code = device->api.clEnqueueWriteBuffer(
+    const bool staged = ocl_stages(device, bytes);
+    const tc_status st = staged ? ocl_staged_write(device, buffer, offset, from, bytes, err) : TC_OK;
+    const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueWriteBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
-    return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
+    return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueWriteBuffer", code, err);
 }
 
 tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, void *to,
@@ -80,11 +83,13 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    const cl_int code = device->api.clEnqueueReadBuffer(
+    const bool staged = ocl_stages(device, bytes);
+    const tc_status st = staged ? ocl_staged_read(device, buffer, offset, to, bytes, err) : TC_OK;
+    const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueReadBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
     device->times.bytes += bytes;
-    return code == CL_SUCCESS ? TC_OK : ocl_fail(device, "clEnqueueReadBuffer", code, err);
+    return code == CL_SUCCESS ? st : ocl_fail(device, "clEnqueueReadBuffer", code, err);
 }
 
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)

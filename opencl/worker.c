@@ -18,6 +18,7 @@ tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, con
     w->launcher = launcher;
     w->work = work;
     w->device = work->device;
+    w->device->threads = work->threads;
     const tc_status st = launcher->open(w, state, err);
     if (st != TC_OK)
         ocl_worker_close(worker);

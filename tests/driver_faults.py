@@ -104,8 +104,8 @@ def main():
             if times > reached.get(call, (0, ""))[0]:
                 reached[call] = (times, name)
     never = sorted(call for call in counts if call not in reached)
-    # Waiting without a busy processor is for GPUs, a log is for a build that fails.
-    tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo"}, "the jobs make all other calls", never)
+    # Waiting without a busy processor and pinned memory are for GPUs, a log is for a build that fails.
+    tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject"}, "the jobs make all other calls", never)
     reached["load"] = (1, "glcm")
     reached["unload"] = (1, "glcm")
     for call, (times, name) in sorted(reached.items()):

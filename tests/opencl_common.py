@@ -6,7 +6,10 @@ import re
 import shutil
 import sys
 
+import numpy as np
+
 import tap
+from oracle import workunit
 
 TRY = os.path.join(tap.BUILD, "tests", "unit", "opencl_try")
 EMBED = os.path.join(tap.SRC, "opencl", "embed.sh")
@@ -115,6 +118,39 @@ def every_call_fails():
     tap.ok(r.returncode == 0, "a failure after the last call is none", said(r))
 
 
+def staged():
+    """Large copies to and from a GPU, which PoCL is dressed up as, go through pinned memory (opencl/staging.c)."""
+    if attempt("selftest", "opencl").returncode != 0:
+        tap.skip("copies through pinned memory", "no device")
+        return
+    rng = np.random.default_rng(4)
+    picture = (128 + 90 * np.sin(np.arange(2100) / 9.) * np.cos(np.arange(1900)[:, None] / 7.) + rng.normal(0, 5, (1900, 2100)))
+    unit = workunit.write(os.path.join(SCRATCH, "large.zip"), "cellcount", {"labels": True}, [workunit.item("x", [picture.astype(np.uint8)])])
+
+    def result(device, **hooks):
+        out = os.path.join(SCRATCH, "large.npz")
+        environment = dict(os.environ, POCL_CACHE_DIR=os.path.join(SCRATCH, "pocl"))
+        r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--device", device, "--threads", "3"],
+                    env=dict(environment, **tap.opencl_hooks(gpu=1, count=COUNT, **hooks)))
+        if r.returncode != 0:
+            return r, None
+        with open(out, "rb") as f:
+            content = f.read()
+        os.remove(out)
+        return r, content
+    r, expected = result("cpu")
+    r, got = result("opencl")
+    calls, left = counted()
+    tap.ok(expected is not None and got == expected and left == 0, "copies through pinned memory", said(r))
+    r, last = result("opencl", fail=calls + 1)
+    wrong = []
+    for n in range(calls - 96, calls + 1, 12):
+        r, got = result("opencl", fail="%d" % n)
+        if (got is None and r.returncode != 3) or (got is not None and got != expected) or counted()[1] != 0:
+            wrong.append("%d of %d: left %d, %s" % (n, calls, counted()[1], said(r)))
+    tap.ok(last == expected and not wrong, "calls that fail there: the CPU goes on, and no object is left", "\n".join(wrong[:3]))
+
+
 def oclgrind():
     log = os.path.join(SCRATCH, "oclgrind.log")
     if shutil.which("oclgrind") is None:
@@ -212,6 +248,7 @@ if not os.path.exists(TRY):
     sys.exit(0)
 without_opencl()
 real_device()
+staged()
 oclgrind()
 embedding()
 tap.done()

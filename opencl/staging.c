@@ -1,0 +1,162 @@
+#include "opencl/staging.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/base/pool.h"
+
+/* Two halves, in turn: one the device's, one the threads'. Threads beyond a few wait for memory. */
+enum { HALF = 8 << 20, PIECE = 1 << 19, MAX_THREADS = 8 };
+
+struct ocl_staging {
+    cl_mem memory;
+    unsigned char *host;       /* [2 * HALF], mapped as long as it lives; NULL: there is none */
+    an_pool *pool;
+};
+
+/* --- pinned memory ------------------------------------------------------------------ */
+
+static bool make(ocl_device *d, ocl_staging *s)
+{
+    cl_int code = CL_SUCCESS;
+    tc_err ignored;
+
+    s->memory = d->api.clCreateBuffer(d->context, CL_MEM_ALLOC_HOST_PTR, 2 * (size_t)HALF, NULL, &code);
+    if (s->memory != NULL && code == CL_SUCCESS)
+        s->host = d->api.clEnqueueMapBuffer(d->queue, s->memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                            2 * (size_t)HALF, 0, NULL, NULL, &code);
+    return s->host != NULL && code == CL_SUCCESS &&
+           an_pool_create(d->threads < MAX_THREADS ? d->threads : MAX_THREADS, &s->pool, &ignored) == TC_OK;
+}
+
+static void drop(ocl_device *d, ocl_staging *s)
+{
+    if (s->host != NULL)
+        d->api.clEnqueueUnmapMemObject(d->queue, s->memory, s->host, 0, NULL, NULL);
+    if (s->memory != NULL)
+        d->api.clReleaseMemObject(s->memory);
+    an_pool_destroy(&s->pool);
+    memset(s, 0, sizeof *s);
+}
+
+void ocl_staging_free(ocl_device *d)
+{
+    if (d->staging != NULL)
+        drop(d, d->staging);
+    free(d->staging);
+    d->staging = NULL;
+}
+
+bool ocl_stages(ocl_device *d, size_t bytes)
+{
+    if (bytes < OCL_STAGING_LEAST || d->threads == 0 || d->info.type & CL_DEVICE_TYPE_CPU)
+        return false;
+    if (d->staging == NULL) {
+        d->staging = calloc(1, sizeof *d->staging);
+        if (d->staging != NULL && !make(d, d->staging))
+            drop(d, d->staging);           /* and no second try */
+    }
+    return d->staging != NULL && d->staging->host != NULL;
+}
+
+/* --- the threads' part ----------------------------------------------------------------- */
+
+typedef struct copy {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t n;
+} copy;
+
+static void copy_piece(void *user, unsigned thread, size_t part)
+{
+    const copy *const c = user;
+    const size_t at = part * PIECE, left = c->n - at;
+
+    (void)thread;
+    memcpy(c->to + at, c->from + at, left < PIECE ? left : PIECE);
+}
+
+static void copy_all(const ocl_staging *s, void *to, const void *from, size_t n)
+{
+    copy c = { to, from, n };
+
+    an_pool_run(s->pool, copy_piece, &c, (n + PIECE - 1) / PIECE);
+}
+
+/* --- the device's part ------------------------------------------------------------------ */
+
+/* Waits for what a half is used for, if it is. */
+static tc_status end_half(const ocl_device *d, cl_event *event, const char *call, tc_err *err)
+{
+    cl_int code;
+
+    if (*event == NULL)
+        return TC_OK;
+    code = d->api.clWaitForEvents(1, event);
+    d->api.clReleaseEvent(*event);
+    *event = NULL;
+    return code == CL_SUCCESS ? TC_OK : ocl_fail(d, call, code, err);
+}
+
+/* Of both halves; the first fault, which may have come before, is told. */
+static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, const char *call, tc_err *err)
+{
+    for (int i = 0; i < 2; i++) {
+        tc_err later;
+        const tc_status end = end_half(d, &event[i], call, st == TC_OK ? err : &later);
+
+        st = st == TC_OK ? end : st;
+    }
+    return st;
+}
+
+tc_status ocl_staged_write(ocl_device *d, const ocl_buffer *buffer, size_t offset, const void *from, size_t bytes,
+                           tc_err *err)
+{
+    const ocl_staging *const s = d->staging;
+    cl_event event[2] = { NULL, NULL };
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, n; st == TC_OK && at < bytes; at += n) {
+        const size_t half = at / HALF % 2;
+        unsigned char *const stage = s->host + half * HALF;
+
+        n = bytes - at < HALF ? bytes - at : HALF;
+        st = end_half(d, &event[half], "clEnqueueWriteBuffer", err);
+        if (st != TC_OK)
+            break;
+        copy_all(s, stage, (const unsigned char *)from + at, n);
+        const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer->memory, CL_FALSE, offset + at, n, stage, 0,
+                                                        NULL, &event[half]);
+        if (code != CL_SUCCESS || d->api.clFlush(d->queue) != CL_SUCCESS)
+            st = ocl_fail(d, "clEnqueueWriteBuffer", code, err);
+    }
+    return end_both(d, event, st, "clEnqueueWriteBuffer", err);
+}
+
+tc_status ocl_staged_read(ocl_device *d, const ocl_buffer *buffer, size_t offset, void *to, size_t bytes, tc_err *err)
+{
+    const ocl_staging *const s = d->staging;
+    cl_event event[2] = { NULL, NULL };
+    tc_status st = TC_OK;
+
+    /* Piece by piece; the next is queued before one is waited for. */
+    for (size_t queued = 0, at = 0; st == TC_OK && at < bytes;) {
+        for (; st == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF; queued += HALF) {
+            const size_t half = queued / HALF % 2, n = bytes - queued < HALF ? bytes - queued : HALF;
+            const cl_int code = d->api.clEnqueueReadBuffer(d->queue, buffer->memory, CL_FALSE, offset + queued, n,
+                                                           s->host + half * HALF, 0, NULL, &event[half]);
+
+            if (code != CL_SUCCESS)
+                st = ocl_fail(d, "clEnqueueReadBuffer", code, err);
+        }
+        const size_t half = at / HALF % 2, n = bytes - at < HALF ? bytes - at : HALF;
+
+        if (st == TC_OK)
+            st = end_half(d, &event[half], "clEnqueueReadBuffer", err);
+        if (st == TC_OK)
+            copy_all(s, (unsigned char *)to + at, s->host + half * HALF, n);
+        at += n;
+    }
+    return end_both(d, event, st, "clEnqueueReadBuffer", err);
+}
