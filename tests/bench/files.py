@@ -1,0 +1,111 @@
+"""make bench: from file to file. The whole of `texcell run`, reading, computing and writing, beside OpenCV's imread,
+Otsu's threshold and connectedComponentsWithStats over the same pictures; and a stack. Wall seconds, best and median of
+BENCH_ROUNDS (3), and processor seconds."""
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import time
+
+import numpy as np
+from PIL import Image
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import tap      # noqa: E402
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+PICTURES = int(os.environ.get("BENCH_PICTURES", "20"))
+THREADS = 2
+
+
+def timed(work):
+    """Best and median wall seconds, and the least processor seconds, of the process and its children."""
+    walls, processor = [], []
+    for _ in range(ROUNDS):
+        before = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        start = time.monotonic()
+        work()
+        walls.append(time.monotonic() - start)
+        after = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        processor.append(sum(a.ru_utime + a.ru_stime - b.ru_utime - b.ru_stime for a, b in zip(after, before)))
+    return min(walls), statistics.median(walls), min(processor)
+
+
+def texcell(unit, *options):
+    out = unit + ".npz"
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--quiet", *options])
+    if r.returncode != 0:
+        sys.exit(r.stderr)
+
+
+def opencv(paths):
+    import cv2
+    cv2.setNumThreads(THREADS)
+    for p in paths:
+        picture = cv2.imread(p, cv2.IMREAD_GRAYSCALE)
+        mask = cv2.threshold(picture, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)[1]
+        cv2.connectedComponentsWithStats(mask, connectivity=8)
+
+
+def say(name, times):
+    print("%-44s %7.2f s best, %7.2f s median, %7.2f s of processor" % (name, *times))
+    sys.stdout.flush()
+    return times
+
+
+def blobs(n_y, n_x, seed):
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:n_y, :n_x].astype(np.float32)
+    light = np.sin(x / 11) * np.sin(y / 13) + 0.5 * np.sin(x / 29 + y / 31)
+    return (120 + 60 * light + rng.normal(0, 4, light.shape)).clip(0, 255).astype(np.uint8)
+
+
+def pack(folder, name, *args):
+    unit = os.path.join(folder, name + ".zip")
+    r = tap.run([tap.TEXCELL_WU, "pack", "-o", unit, *args])
+    if r.returncode != 0:
+        sys.exit(r.stderr)
+    return unit
+
+
+def pictures(folder):
+    base, paths = blobs(2250, 4000, 1), []
+    for i in range(PICTURES):
+        paths.append(os.path.join(folder, "p%02d.png" % i))
+        Image.fromarray(np.roll(base, (111 * i, 237 * i), (0, 1))).save(paths[-1])
+    unit = pack(folder, "pictures", "--analysis", "cellcount", "--param", "polarity=bright", *paths)
+    ours = say("%d pictures, 4000 x 2250, cellcount, %d threads" % (PICTURES, THREADS),
+               timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(THREADS))))
+    try:
+        theirs = say("OpenCV: imread, Otsu, components with stats", timed(lambda: opencv(paths)))
+        print("%-44s %7.2f of its best, %7.2f of its processor time" % ("texcell takes", ours[0] / theirs[0], ours[2] / theirs[2]))
+    except ImportError:
+        print("OpenCV is not here")
+
+
+def large(folder):
+    path = os.path.join(folder, "large.png")
+    Image.fromarray(blobs(8192, 8192, 2)).save(path, compress_level=1)
+    unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", path)
+    for threads in (1, THREADS):
+        say("8192 x 8192, cellcount, threads %d" % threads, timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(threads))))
+
+
+def stack(folder):
+    slices = os.path.join(folder, "slices")
+    os.mkdir(slices)
+    y, x = np.mgrid[:512, :512].astype(np.float32)
+    for z in range(256):
+        shell = np.abs(np.sqrt((x % 32 - 16) ** 2 + (y % 32 - 16) ** 2 + (z % 32 - 16) ** 2) - 12) < 1.3
+        noise = np.random.default_rng(z).normal(0, 4, x.shape)
+        Image.fromarray((np.where(shell, 200, 40) + noise).clip(0, 255).astype(np.uint8)).save(os.path.join(slices, "%03d.png" % z), compress_level=1)
+    unit = pack(folder, "stack", "--analysis", "volume", "--param", "membrane=120", "--stack", slices)
+    for threads in (1, THREADS):
+        say("256 x 512 x 512, volume, threads %d" % threads, timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(threads))))
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    pictures(scratch)
+    large(scratch)
+    stack(scratch)
