@@ -482,15 +482,17 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
     return st;
 }
 
-/* The first launch of a stage takes some thousands of pixels. */
+/* The first launch of a stage takes some thousands of pixels; what is read has no pace that grows. */
 static void set_paces(cc_cl_worker *w)
 {
     w->rows = w->strip_rows;
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        ocl_pace_begin(&w->ocl, &w->pace[s], (double)work * (1 << 13) / (double)pixels,
-                       kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1);
+        const uint64_t most = kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
+
+        ocl_pace_begin(&w->ocl, &w->pace[s],
+                       kernel_names[s][0] == NULL ? (double)most : (double)work * (1 << 13) / (double)pixels, most);
     }
     w->rows = 0;
 }

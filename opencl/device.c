@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "app/base/array.h"
-#include "opencl/staging.h"
 
 enum { PLATFORMS_MAX = 64, DEVICES_MAX = 256 };   /* of a machine, of a platform */
 
@@ -509,7 +508,8 @@ void ocl_device_close(ocl_device **device)
     if (d == NULL)
         return;
     if (d->queue != NULL) {
-        ocl_staging_free(d);
+        if (d->staging != NULL)
+            d->free_staging(d);
         d->api.clFinish(d->queue);
         d->api.clReleaseCommandQueue(d->queue);
     }

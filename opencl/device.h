@@ -128,7 +128,8 @@ typedef struct ocl_device {
     const void *paces_of;      /* the job's parameters */
     double grown[OCL_MOST_PACES];
     unsigned threads;          /* of the host that copy what goes to and fro; 0: the driver does (staging.h) */
-    struct ocl_staging *staging;
+    struct ocl_staging *staging;                   /* made and freed by staging.c */
+    void (*free_staging)(struct ocl_device *device);
 } ocl_device;
 
 /* Opens a device of the list. *device: free with ocl_device_close. */

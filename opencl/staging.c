@@ -39,10 +39,10 @@ static void drop(ocl_device *d, ocl_staging *s)
     memset(s, 0, sizeof *s);
 }
 
-void ocl_staging_free(ocl_device *d)
+/* Before the queue is released. */
+static void free_staging(ocl_device *d)
 {
-    if (d->staging != NULL)
-        drop(d, d->staging);
+    drop(d, d->staging);
     free(d->staging);
     d->staging = NULL;
 }
@@ -53,6 +53,7 @@ bool ocl_stages(ocl_device *d, size_t bytes)
         return false;
     if (d->staging == NULL) {
         d->staging = calloc(1, sizeof *d->staging);
+        d->free_staging = free_staging;
         if (d->staging != NULL && !make(d, d->staging))
             drop(d, d->staging);           /* and no second try */
     }
@@ -110,7 +111,7 @@ static tc_status end_both(const ocl_device *d, cl_event event[2], tc_status st, 
     return st;
 }
 
-tc_status ocl_staged_write(ocl_device *d, const ocl_buffer *buffer, size_t offset, const void *from, size_t bytes,
+tc_status ocl_staged_write(ocl_device *d, cl_mem buffer, size_t offset, const void *from, size_t bytes,
                            tc_err *err)
 {
     const ocl_staging *const s = d->staging;
@@ -126,7 +127,7 @@ tc_status ocl_staged_write(ocl_device *d, const ocl_buffer *buffer, size_t offse
         if (st != TC_OK)
             break;
         copy_all(s, stage, (const unsigned char *)from + at, n);
-        const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer->memory, CL_FALSE, offset + at, n, stage, 0,
+        const cl_int code = d->api.clEnqueueWriteBuffer(d->queue, buffer, CL_FALSE, offset + at, n, stage, 0,
                                                         NULL, &event[half]);
         if (code != CL_SUCCESS || d->api.clFlush(d->queue) != CL_SUCCESS)
             st = ocl_fail(d, "clEnqueueWriteBuffer", code, err);
@@ -134,7 +135,7 @@ tc_status ocl_staged_write(ocl_device *d, const ocl_buffer *buffer, size_t offse
     return end_both(d, event, st, "clEnqueueWriteBuffer", err);
 }
 
-tc_status ocl_staged_read(ocl_device *d, const ocl_buffer *buffer, size_t offset, void *to, size_t bytes, tc_err *err)
+tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to, size_t bytes, tc_err *err)
 {
     const ocl_staging *const s = d->staging;
     cl_event event[2] = { NULL, NULL };
@@ -144,7 +145,7 @@ tc_status ocl_staged_read(ocl_device *d, const ocl_buffer *buffer, size_t offset
     for (size_t queued = 0, at = 0; st == TC_OK && at < bytes;) {
         for (; st == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF; queued += HALF) {
             const size_t half = queued / HALF % 2, n = bytes - queued < HALF ? bytes - queued : HALF;
-            const cl_int code = d->api.clEnqueueReadBuffer(d->queue, buffer->memory, CL_FALSE, offset + queued, n,
+            const cl_int code = d->api.clEnqueueReadBuffer(d->queue, buffer, CL_FALSE, offset + queued, n,
                                                            s->host + half * HALF, 0, NULL, &event[half]);
 
             if (code != CL_SUCCESS)

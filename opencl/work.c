@@ -68,7 +68,7 @@ tc_status ocl_write(ocl_device *device, const ocl_buffer *buffer, size_t offset,
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st = staged ? ocl_staged_write(device, buffer, offset, from, bytes, err) : TC_OK;
+    const tc_status st = staged ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err) : TC_OK;
     const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueWriteBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
@@ -84,7 +84,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
         return status;
     const double start = ocl_clock_ms();
     const bool staged = ocl_stages(device, bytes);
-    const tc_status st = staged ? ocl_staged_read(device, buffer, offset, to, bytes, err) : TC_OK;
+    const tc_status st = staged ? ocl_staged_read(device, buffer->memory, offset, to, bytes, err) : TC_OK;
     const cl_int code = staged ? CL_SUCCESS : device->api.clEnqueueReadBuffer(
         device->queue, buffer->memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
     device->times.transfers += ocl_clock_ms() - start;
