@@ -32,10 +32,24 @@ BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
 FOLDER = tap.scratch()
 
 
-def found(names, parameters):
-    """{name: (middles [k,2] as x,y; areas)}"""
+def green(name):
+    """Red cells are darkest there: what `pack --channel green` takes."""
     from skimage import io
-    items = [item(n, [np.ascontiguousarray(io.imread(tap.data("count/%s.jpg" % n)))]) for n in names]
+    return np.ascontiguousarray(io.imread(tap.data("count/%s.jpg" % name))[:, :, 1])
+
+
+def uneven(name, axis):
+    """The same in light that rises to the threefold along an axis."""
+    picture = green(name)
+    light = np.linspace(1, 3, picture.shape[axis])
+    return np.round(picture * (light[None] if axis else light[:, None])).astype(np.uint16)
+
+
+def found(names, parameters, read=None):
+    """{name: (middles [k,2] as x,y; areas)}; read(name): a picture, else it is taken as it is."""
+    from skimage import io
+    read = read or (lambda n: np.ascontiguousarray(io.imread(tap.data("count/%s.jpg" % n))))
+    items = [item(n, [read(n)]) for n in names]
     unit = workunit.write(os.path.join(FOLDER, "u.zip"), "cellcount", parameters, items)
     result = os.path.join(FOLDER, "r.npz")
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
@@ -94,6 +108,20 @@ def peer(share):
     return max(np.mean([score(n, *watershed(n, h), share)[2] for n in CHULA]) for h in (0.5, 0.75, 1))
 
 
+def in_uneven_light():
+    """The same parameters for all pictures, chosen with all of them in view; F1 as it is and in light that
+    rises to the threefold along y and x."""
+    parameters = dict(PARAMETERS, min_area=450, background={"method": "opening", "radius": 40, "by": "ratio"})
+    f1 = []
+    for what, read in (("even", green), ("brighter downwards", lambda n: uneven(n, 0)),
+                       ("brighter to the right", lambda n: uneven(n, 1))):
+        cells = found(CHULA, parameters, read)
+        f1.append(np.mean([show("%s, %s" % (n, what), score(n, *cells[n], 1.0)) for n in CHULA]))
+    tap.ok(f1[0] >= 0.95, "green, the background taken off: mean F1 of the chula pictures is at least 0.95", f1)
+    tap.ok(max(abs(f - f1[0]) for f in f1) <= 0.02, "in light that is up to three times as bright it is within 0.02: "
+           "%.3f, %.3f, %.3f" % tuple(f1), f1)
+
+
 def show(name, s):
     tap.note("%-26s precision %.3f recall %.3f F1 %.3f (%d found, %d marked)" % ((name,) + s))
     return s[2]
@@ -115,6 +143,7 @@ def main():
              "scikit-image %.3f" % (f1, without, peer_f1, near, peer_near))
     tap.ok(f1 >= 0.93, "mean F1 of the chula pictures is at least 0.93", "it is %.4f" % f1)
     tap.ok(f1 > without + 0.05, "the split finds more cells than plain components")
+    in_uneven_light()
     tap.ok(f1 >= peer_f1 and near >= peer_near, "as many as scikit-image's watershed, within a radius and within half")
     tap.done()
 
