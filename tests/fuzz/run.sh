@@ -35,8 +35,8 @@ clang=${CLANG:-clang}
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
 sanitizers=fuzzer,address,undefined
 libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
-# All that every program stands on, but for its command line, which wants config.h, and another system's side.
-common=$(cd "$src" && find app/base workunits/format -name '*.c' ! -name command.c ! -name os_windows.c)
+# All that every program stands on, but for its command line, which wants config.h, pages, and another system's side.
+common=$(cd "$src" && find app/base workunits/format -name '*.c' ! -name command.c ! -name os_windows.c ! -name page.c)
 
 mkdir -p "$folder" || exit 99
 cd "$folder" || exit 99

@@ -124,4 +124,9 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
 /* Writes the data set's tables into `folder`; `only`: that one, or NULL. */
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written, tc_err *err);
 
+/* --- a page (report.c) ---------------------------------------------------------------------- */
+
+/* Writes the page `output`, replacing an older one at once. store: the folder of kept files. */
+tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err);
+
 #endif

@@ -22,17 +22,20 @@ static const char usage[] =
     "                          WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
+    "       texcell-assimilate report --db FILE [--store DIR] -o PAGE.html\n"
     "       texcell-assimilate --help | --version\n"
     "\n"
     "Checks a result as texcell-validate does, against its work unit if that is given, and\n"
     "adds it to the SQLite data set FILE, which is made if need be. A result that is there\n"
     "already is left alone; one that differs from what is there is refused. export writes the\n"
-    "data set as CSV tables.\n"
+    "data set as CSV tables, report a page to look at that needs nothing beside itself: how far\n"
+    "it is, what was refused, the newest items, how numbers are spread.\n"
     "\n"
     "  --db FILE        the data set\n"
     "  --store DIR      where results with arrays that fit no table (maps, labels, masks) are\n"
     "                   copied to, and, in DIR/refused, what was refused. FILE" FILES " unless given\n"
-    "  -o, --output DIR the folder for the tables; made if need be, files in it are replaced\n"
+    "  -o, --output DIR the folder for the tables; made if need be, files in it are replaced.\n"
+    "                   Of report the page, which is replaced as a whole\n"
     "  --only TABLE     this table alone: units, items, glcm_wide, cellcount_regions, ...\n"
     "  --workunits DIR  where the work unit is looked for by the name of the upload, in DIR and\n"
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
@@ -90,6 +93,16 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
+/* The folder of kept files; the caller's. NULL: no memory. */
+static char *store_of(const options *o)
+{
+    char *const folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
+
+    if (folder != NULL && o->store == NULL)
+        snprintf(folder, strlen(o->db) + sizeof FILES, "%s" FILES, o->db);
+    return folder;
+}
+
 /* --- a result that is delivered --------------------------------------------------------------- */
 
 typedef struct session {
@@ -103,11 +116,9 @@ typedef struct session {
 static tc_status open_session(session *s, const options *o, const char *name, size_t n, tc_err *err)
 {
     s->name = strndup(name, n);
-    s->folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
+    s->folder = store_of(o);
     if (s->name == NULL || s->folder == NULL)
         return tc_no_memory(err, "names");
-    if (o->store == NULL)
-        snprintf(s->folder, strlen(o->db) + sizeof FILES, "%s" FILES, o->db);
     s->d.name = s->name;
     s->d.folder = s->folder;
     s->d.result_name = base_name(s->d.result);
@@ -354,6 +365,32 @@ static tc_status script(int argc, char **argv, tc_err *err)
 
 /* --- export ------------------------------------------------------------------------------------ */
 
+static tc_status report(int argc, char **argv, tc_err *err)
+{
+    options o = { .db = NULL };
+    const tc_option known[] = {
+        { "db", 0, TC_TEXT, .to = &o.db }, { "output", 'o', TC_TEXT, .to = &o.folder },
+        { "store", 0, TC_TEXT, .to = &o.store }, { .name = NULL }
+    };
+    val_dataset ds = { .db = NULL };
+    char *store = NULL;
+    tc_status st = read_options(argc, argv, known, &o, err);
+
+    if (st != TC_OK)
+        return st;
+    if (o.folder == NULL || o.n != 0)
+        return tc_fail(err, TC_USAGE, "report: takes --db FILE -o PAGE.html");
+    store = store_of(&o);
+    if (store == NULL)
+        return tc_no_memory(err, "names");
+    st = val_dataset_open(o.db, VAL_READ, &ds, err);
+    if (st == TC_OK)
+        st = val_report(&ds, store, o.folder, err);
+    val_dataset_close(&ds);
+    free(store);
+    return st;
+}
+
 static tc_status export(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
@@ -388,7 +425,7 @@ static void libraries(char *text, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const tc_verb verbs[] = { { "script", script, NULL }, { "export", export, NULL }, { .name = NULL } };
+    static const tc_verb verbs[] = { { "script", script, NULL }, { "export", export, NULL }, { "report", report, NULL }, { .name = NULL } };
     static const tc_program program = { PROGRAM, usage, verbs, libraries, add };
 
     return tc_main(&program, argc, argv);

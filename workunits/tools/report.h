@@ -7,7 +7,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/export.h"
-#include "workunits/tools/page.h"
+#include "workunits/format/page.h"
 #include "workunits/tools/suggest.h"
 
 enum {

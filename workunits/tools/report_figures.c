@@ -13,7 +13,7 @@ enum {
     MAX_PANELS = 9,            /* slices of a stack */
     LEAST_SIDE = 160, MOST_SIDE = 1200,    /* pixels of a picture on the page */
     MAX_NUMBERS = 400,         /* of regions in a figure; where there are more nobody reads them */
-    COLOURS = 6,               /* of outlines: classes of report.css */
+    COLOURS = 6,               /* of outlines: classes of page.css */
     COLOUR_STOPS = 9           /* of a colour bar */
 };
 

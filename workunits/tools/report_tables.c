@@ -8,16 +8,8 @@
 
 enum {
     MAX_ROWS = 1000, MAX_COLUMNS = 40, /* on the page; the CSV files have all */
-    MAX_HISTOGRAMS = 24, LEAST_ROWS = 8,   /* fewer are read faster than a histogram */
-    BINS = 24
+    MAX_HISTOGRAMS = 24, LEAST_ROWS = 8    /* fewer are read faster than a histogram */
 };
-
-/* The finite values of a column. */
-typedef struct spread {
-    uint64_t n;
-    double least, most, sum;
-    uint64_t bins[BINS];
-} spread;
 
 static size_t shown_columns(const wu_table *table)
 {
@@ -65,24 +57,9 @@ static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGR
 
 /* --- histograms ------------------------------------------------------------------------------ */
 
-static void look(spread *s, double value, bool binned)
-{
-    if (!isfinite(value))
-        return;
-    if (binned) {
-        const size_t bin = (size_t)((value - s->least) / (s->most - s->least) * BINS);
-        s->bins[bin < BINS ? bin : BINS - 1]++;
-        return;
-    }
-    s->least = s->n == 0 || value < s->least ? value : s->least;
-    s->most = s->n == 0 || value > s->most ? value : s->most;
-    s->sum += value;
-    s->n++;
-}
-
 /* Goes through the table once: for the range of each column, or, binned, for how its values
  * are spread over the range. */
-static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen, size_t n, spread *spreads,
+static tc_status look_through(const wu_report *r, const wu_table *table, const size_t *chosen, size_t n, wu_spread *spreads,
                               bool binned, tc_err *err)
 {
     wu_cursor cursor;
@@ -95,7 +72,7 @@ static tc_status look_through(const wu_report *r, const wu_table *table, const s
         for (size_t i = 0; i < n; i++) {
             const wu_array_info *info;
             const void *const value = wu_cursor_value(&cursor, chosen[i], &info);
-            look(&spreads[i], wu_value_number(info, value), binned);
+            wu_spread_look(&spreads[i], wu_value_number(info, value), binned);
         }
     }
     wu_cursor_close(&cursor);
@@ -130,39 +107,20 @@ static void put_title(wu_page *page, const wu_table *table, size_t column)
         put_unit(page, unit);
 }
 
-/* A number at the end of an axis. */
-static void put_end(wu_page *page, const char *word, double value)
+static void put_histogram(wu_page *page, const wu_table *table, size_t column, const wu_spread *s)
 {
-    wu_page_put(page, fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>" : "<span>%s%.3g</span>", word, value);
-}
-
-static void put_histogram(wu_page *page, const wu_table *table, size_t column, const spread *s)
-{
-    uint64_t most = 1;
-    for (size_t b = 0; b < BINS; b++)
-        most = s->bins[b] > most ? s->bins[b] : most;
     wu_page_put(page, "<figure class=hist><figcaption>");
     put_title(page, table, column);
-    wu_page_put(page, "</figcaption><svg viewBox=\"0 0 %d 40\" preserveAspectRatio=none role=img aria-label=histogram>",
-                BINS * 10);
-    for (size_t b = 0; b < BINS; b++) {
-        const double height = 39.0 * (double)s->bins[b] / (double)most;
-        if (s->bins[b] > 0)
-            wu_page_put(page, "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64 "</title></rect>", b * 10,
-                        39 - height, height + 1, s->bins[b]);
-    }
-    wu_page_put(page, "</svg><div class=ends>");
-    put_end(page, "", s->least);
-    put_end(page, "mean ", s->sum / (double)s->n);
-    put_end(page, "", s->most);
-    wu_page_put(page, "</div></figure>\n");
+    wu_page_put(page, "</figcaption>");
+    wu_page_histogram(page, s);
+    wu_page_put(page, "</figure>\n");
 }
 
 static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err)
 {
     size_t chosen[MAX_HISTOGRAMS];
     const size_t n = choose_histograms(table, chosen);
-    spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
+    wu_spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
     tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, chosen, n, spreads, false, err);
     if (status == TC_OK)
         status = look_through(r, table, chosen, n, spreads, true, err);

@@ -5,7 +5,7 @@
 #define WU_SUGGEST_H
 
 #include "app/analysis/suggest.h"
-#include "workunits/tools/page.h"
+#include "workunits/format/page.h"
 #include "workunits/tools/sources.h"
 
 /* Looks at up to AN_MAX_PICTURES of the items, evenly chosen, adds what they suggest to the parameters, and tells so. TC_USAGE where

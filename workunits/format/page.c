@@ -1,6 +1,8 @@
-#include "workunits/tools/page.h"
+#include "workunits/format/page.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,4 +112,46 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
     if (b.n > 0)
         put_four(&b);
     return status;
+}
+
+/* --- histograms ----------------------------------------------------------------------------- */
+
+void wu_spread_look(wu_spread *s, double value, bool binned)
+{
+    if (!isfinite(value))
+        return;
+    if (binned) {
+        const size_t bin = (size_t)((value - s->least) / (s->most - s->least) * WU_BINS);
+        s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
+        return;
+    }
+    s->least = s->n == 0 || value < s->least ? value : s->least;
+    s->most = s->n == 0 || value > s->most ? value : s->most;
+    s->sum += value;
+    s->n++;
+}
+
+/* A number at the end of an axis. */
+static void put_end(wu_page *page, const char *word, double value)
+{
+    wu_page_put(page, fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>" : "<span>%s%.3g</span>", word, value);
+}
+
+void wu_page_histogram(wu_page *page, const wu_spread *s)
+{
+    uint64_t most = 1;
+    for (size_t b = 0; b < WU_BINS; b++)
+        most = s->bins[b] > most ? s->bins[b] : most;
+    wu_page_put(page, "<svg viewBox=\"0 0 %d 40\" preserveAspectRatio=none role=img aria-label=histogram>", WU_BINS * 10);
+    for (size_t b = 0; b < WU_BINS; b++) {
+        const double height = 39.0 * (double)s->bins[b] / (double)most;
+        if (s->bins[b] > 0)
+            wu_page_put(page, "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64 "</title></rect>", b * 10,
+                        39 - height, height + 1, s->bins[b]);
+    }
+    wu_page_put(page, "</svg><div class=ends>");
+    put_end(page, "", s->least);
+    put_end(page, "mean ", s->sum / (double)s->n);
+    put_end(page, "", s->most);
+    wu_page_put(page, "</div>");
 }

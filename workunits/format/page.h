@@ -5,6 +5,7 @@
 #ifndef WU_PAGE_H
 #define WU_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -31,7 +32,18 @@ void wu_page_text(wu_page *page, const char *text);
 tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t ny, unsigned channels,
                           const uint8_t *pixels, tc_err *err);
 
-/* The style and the script, a line each, ended by NULL: report.css and report.js. */
+/* How finite values are spread. They are looked at twice: for their range, then, binned, for how many lie where. */
+enum { WU_BINS = 24 };
+typedef struct wu_spread {
+    uint64_t n;
+    double least, most, sum;
+    uint64_t bins[WU_BINS];
+} wu_spread;
+void wu_spread_look(wu_spread *spread, double value, bool binned);
+/* Bars, and below them the ends and the mean. */
+void wu_page_histogram(wu_page *page, const wu_spread *spread);
+
+/* The style and the script, a line each, ended by NULL: page.css and page.js. */
 extern const char *const wu_page_style[], *const wu_page_script[];
 
 #endif

@@ -6,7 +6,7 @@ for (const box of document.querySelectorAll("[data-layer]")) {
   box.addEventListener("change", () => document.body.classList.toggle("no-" + box.dataset.layer, !box.checked));
 }
 const bright = document.querySelector("[data-brightness]");
-bright.addEventListener("input", () => document.body.style.setProperty("--bright", 2 ** bright.value));
+if (bright) bright.addEventListener("input", () => document.body.style.setProperty("--bright", 2 ** bright.value));
 // A click on a column's title sorts by it, another the other way round.
 const valueOf = (row, column) => {
   const cell = row.cells[column], text = cell.dataset.v ?? cell.textContent;
