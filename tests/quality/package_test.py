@@ -91,7 +91,8 @@ def one_version():
     said = {p: text for p, text in said.items() if text.split()[1] != version}
     tap.ok(not said, "the programs say configure.ac's version", said)
     tap.ok(re.search(r"(?m)^## (.*) \(\d{4}-\d\d-\d\d\)$", source("NEWS.md")).group(1) == version
-           and "\nversion: %s\n" % version in source("CITATION.cff"), "so do NEWS.md and CITATION.cff")
+           and "\nversion: %s\n" % version in source("CITATION.cff") and source("debian/changelog").startswith("texcell (%s) " % version),
+           "so do NEWS.md, CITATION.cff and debian/changelog")
 
 
 def clean(tool, *args):
