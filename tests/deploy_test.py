@@ -13,6 +13,7 @@ import shutil
 import signal
 import sqlite3
 import struct
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -104,7 +105,8 @@ CREATE TABLE app(name TEXT UNIQUE, fraction_done_exact INTEGER DEFAULT 0);
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, canonical_resultid INTEGER DEFAULT 0,
     error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL);
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
-    validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0);
+    validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
+    received_time INTEGER DEFAULT 0);
 """
 
 # Each stand-in begins with this; `db` is what it remembers between calls.
@@ -779,13 +781,15 @@ def test_status(folder):
         cwd=os.path.join(folder, "tmp_host"))
     sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])                   # as db_purge does
     s = status()
-    ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and s["left"] == "298", "submit --status: and in the data set", s)
+    ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0, "submit --status: and in the data set", s)
     other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
     r = submit(folder, "--cancel", "many")
     mine, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask = 16 AND name LIKE 'many%'")[0]
     alien, = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0 AND name NOT LIKE 'many%'")[0]
     ok(r.returncode == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in r.stdout,
        "submit --cancel: all that have no result, and no other", r.stdout + r.stderr)
+    s = status()
+    ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: what is cancelled", s)
     r = submit(folder, "--status", "nothing")
     ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr, "submit --status: an unknown name")
     r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"], env=dict(ENV, PYTHONPATH=os.path.join(TMP, "no python")))
@@ -833,9 +837,118 @@ def test_server_settings():
     after = read(folder, "config.xml")
     deploy(folder)
     ok(read(folder, "config.xml") == after, "the number stays where none is given")
+    r = deploy(folder, "--scale")
+    kept = read(folder, "config.xml")
+    values = {e.tag: e.text for e in ElementTree.fromstring(kept).find("config")}
+    ok(r.returncode == 0 and values["shmem_work_items"] == "2000" and values["delete_delay_hours"] == "24"
+       and r.stdout.count("docs/scale.md says why") == 6, "--scale: settings for many hosts", r.stdout)
+    write(os.path.join(folder, "config.xml"), kept.replace(b"<shmem_work_items>2000", b"<shmem_work_items>77"))
+    r = deploy(folder, "--scale")
+    ok(b"<shmem_work_items>77<" in read(folder, "config.xml") and "says why" not in r.stdout, "--scale: what is set stays", r.stdout)
+    page = open(os.path.join(SRC, "docs", "scale.md")).read()
+    ok({(n, v) for n, v in values.items() if n in page} >= set(re.findall(r"^\| `([a-z_]+)` \| (\d+) \|", page, re.M)),
+       "docs/scale.md: the values that are set", values)
+    write(os.path.join(folder, "config.xml"), after)
     deploy(folder, "--validators", "1")
     ok(sorted(daemons()) == sorted(one) and is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
        "one again; every other line as it was", before)
+
+
+# --- looking after it ---------------------------------------------------------------------------
+
+def test_watch():
+    folder = make_project("watched")
+    deploy(folder)
+    pids = os.path.join(folder, "pid_" + os.uname().nodename.split(".")[0])
+    os.mkdir(pids)
+    running = []
+
+    def watch(*options):
+        return run([os.path.join(folder, "bin", "texcell-watch"), "--free", "0", *options], env=ENV)
+
+    r = watch("--unsent", "0")
+    ok(r.returncode == 4 and r.stdout.count("daemon down: ") == 4 and "daemon down: feeder" in r.stdout, "watch: daemons that are down", r.stdout + r.stderr)
+    for daemon in ElementTree.fromstring(read(folder, "config.xml")).iter("daemon"):
+        program = daemon.findtext("cmd").split()[0]
+        running.append(subprocess.Popen([program, "300"], executable=shutil.which("sleep")))
+        write(os.path.join(pids, daemon.findtext("pid_file") or program + ".pid"), "%d\n" % running[-1].pid)
+    try:
+        r = watch("--unsent", "0")
+        ok(r.returncode == 0 and r.stdout == "", "watch: all is well", r.stdout + r.stderr)
+        write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
+        r = watch("--unsent", "0")
+        ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n", "watch: another program has the number", r.stdout)
+        write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
+        r = watch()
+        ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than 100\n", "watch: work runs out", r.stdout)
+        for host, bad, number in ((1, 3, 30), (2, 4, 30), (3, 15, 19)):
+            for i in range(number):
+                sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, hostid, app_version_id, received_time) "
+                    "VALUES(1, 5, ?, ?, ?, ?, ?)", 6 if i < bad else 1, 2 if i < bad else 1, host, 10 + host, time.time() - 3600)
+        r = watch("--unsent", "0")
+        ok(r.returncode == 4 and r.stdout == "host 2: 4 of 30 results of the last day were not valid\n"
+           "app version 12: 4 of 30 results of the last day were not valid\n", "watch: results of a host that are not valid", r.stdout)
+        r = run([os.path.join(folder, "bin", "texcell-watch"), "--unsent", "0", "--invalid", "1", "--free", "1"], env=ENV)
+        ok(r.returncode == 4 and "disk fills: %s has" % folder in r.stdout, "watch: a disk fills", r.stdout)
+        write(os.path.join(folder, "stop_daemons"), "")
+        ok("the project was stopped" in watch().stdout, "watch: a project that was stopped")
+        os.rename(os.path.join(folder, "db.sqlite"), os.path.join(folder, "away"))
+        os.mkdir(os.path.join(folder, "db.sqlite"))
+        r = watch()
+        ok(r.returncode == 4 and "database" in r.stdout, "watch: no database", r.stdout + r.stderr)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+DUMP = """#!/usr/bin/python3
+import sqlite3, sys
+for line in sqlite3.connect(sys.argv[-1]).iterdump():
+    print(line)
+"""
+LOAD = """#!/usr/bin/python3
+import sqlite3, sys
+sqlite3.connect(sys.argv[-1]).executescript(sys.stdin.read())
+"""
+
+
+def test_backup(folder):
+    """Database, keys, data set and submissions, saved while somebody stores, and put into another project."""
+    tools = os.path.join(TMP, "tools")
+    write(os.path.join(tools, "mariadb-dump"), DUMP, 0o755)
+    write(os.path.join(tools, "mariadb"), LOAD, 0o755)
+    env = dict(ENV, PATH=tools + ":" + os.environ["PATH"])
+    write(os.path.join(folder, "keys", "code_sign_private"), "secret", 0o600)
+    saved = os.path.join(TMP, "saved")
+    with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("INSERT INTO failed VALUES(77, 'in the log alone', 0, 1, 'x', 'now')")
+        db.commit()
+        db.execute("INSERT INTO failed VALUES(78, 'not committed', 0, 1, 'x', 'now')")
+        r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
+    ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
+    again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
+    ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
+    new = make_project("restored")
+    os.unlink(os.path.join(new, "db.sqlite"))
+    for name in ("texcell-backup", "texcell_project.py"):
+        shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
+    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+    ok(r.returncode == 0 and sql(new, "SELECT * FROM workunit") == sql(folder, "SELECT * FROM workunit")
+       and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
+       "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
+    with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
+        failed = [row[0] for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
+        units = db.execute("SELECT name FROM units").fetchall()
+    ok(failed == ["in the log alone"] and units == [("many_0299",)], "restore: the data set as it was, with what only its log had", failed)
+    r = submit(new, "--status", "many") if deploy(new).returncode == 0 else None
+    ok(r is not None and "300 units" in r.stdout, "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
+    r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
+    ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)
+    write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
+    r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
+    ok(r.returncode == 3 and not os.path.exists(saved + "2"), "backup: without the database there is none", r.stderr)
 
 
 def main():
@@ -848,7 +961,9 @@ def main():
     test_alone(folder)
     test_sizes(folder)
     test_status(folder)
+    test_backup(folder)
     test_server_settings()
+    test_watch()
     test_new_versions(folder)
     test_platforms()
     test_update_versions_refuses()

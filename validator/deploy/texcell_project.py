@@ -128,7 +128,13 @@ class Project:
         if config is None:
             raise Problem("%s: has no <config> within <boinc>" % self.path("config.xml"))
         self.config = {e.tag: (e.text or "").strip() for e in config}
-        self.daemons = [(e.findtext("cmd") or "").strip() for e in root.findall("daemons/daemon")]
+        self._daemons = root.findall("daemons/daemon")
+        self.daemons = [(e.findtext("cmd") or "").strip() for e in self._daemons]
+
+    def daemons_with_pids(self):
+        """[(command, its pid file or "")] of those that are to run."""
+        return [(c, (e.findtext("pid_file") or "").strip()) for c, e in zip(self.daemons, self._daemons)
+                if c and (e.findtext("disabled") or "0").strip() == "0"]
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)

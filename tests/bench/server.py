@@ -1,0 +1,100 @@
+"""make bench-server: what the kit costs a server, with stand-ins for BOINC's part. Creating: texcell-submit on
+SERVER_UNITS packed units (default 2,000) of one small picture, of which create_work reads the list; validating: the three
+calls of script_validator for each unit of a quorum of two, by a shell each, as it makes them. Packing is not
+counted. By the clock, and by the processor, which the rest of the machine's work changes less."""
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from PIL import Image
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import BUILD, SRC, TEXCELL, TEXCELL_WU  # noqa: E402
+
+VALIDATE = os.path.join(BUILD, "texcell-validate")
+KIT = os.path.join(SRC, "validator", "deploy")
+UNITS = int(os.environ.get("SERVER_UNITS", 2000))
+CONFIG = "<boinc><config><uldl_dir_fanout>1024</uldl_dir_fanout></config><daemons/></boinc>"
+
+
+def script(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+
+
+def make_project(folder):
+    for name in ("bin", "apps", "templates", "download", "upload", "tmp", "texcell", "pictures"):
+        os.makedirs(os.path.join(folder, name))
+    with open(os.path.join(folder, "config.xml"), "w") as f:
+        f.write(CONFIG)
+    for name in ("texcell-submit", "texcell_project.py"):
+        shutil.copy(os.path.join(KIT, name), os.path.join(folder, "bin"))
+    os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(folder, "bin", "texcell-wu"))
+    shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(folder, "templates"))
+    script(os.path.join(folder, "bin", "create_work"), "#!/bin/sh\nexec cat > /dev/null\n")
+
+
+def show(what, n, start, before):
+    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    print("%-30s %5.0f units a second, %.2f ms of processor a unit" % (what, n / seconds, 1000 * processor / n), flush=True)
+
+
+def creating(folder):
+    rng = np.random.default_rng(1)
+    for i in range(UNITS):
+        Image.fromarray(rng.integers(0, 256, (48, 48)).astype(np.uint8)).save(os.path.join(folder, "pictures", "p%06d.png" % i))
+    argv = [os.path.join(folder, "bin", "texcell-submit"), "--name", "many", "--analysis", "cellcount", "--split", "1",
+            os.path.join(folder, "pictures")]
+    # The first call packs, and fails at the template; the second goes on from what is packed.
+    template = os.path.join(folder, "templates", "texcell_out.xml")
+    os.rename(template, template + ".away")
+    subprocess.call(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.rename(template + ".away", template)
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.check_call(argv, stdout=subprocess.DEVNULL)
+    show("creating", UNITS, start, before)
+
+
+def validating(folder, n=200):
+    unit, result = os.path.join(folder, "u.zip"), os.path.join(folder, "r.npz")
+    picture = os.path.join(folder, "a.png")
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (128, 128)).astype(np.uint8)).save(picture)
+    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture], stdout=subprocess.DEVNULL)
+    subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    script(os.path.join(folder, "bin", "check"), "#!/bin/sh\nexec %s script-init --wait 60 --workunits ../download --accepted "
+           "../texcell/accepted --quarantine ../texcell/quarantine --fraction 0.001 --chance 0.02 \"$@\" > /dev/null\n" % VALIDATE)
+    script(os.path.join(folder, "bin", "compare"), "#!/bin/sh\nexec %s script-compare --accepted ../texcell/accepted \"$@\" > /dev/null\n"
+           % VALIDATE)
+    for i in range(n):
+        shutil.copy(unit, os.path.join(folder, "download", "u_%d.zip" % i))
+        for k in range(2):
+            shutil.copy(result, os.path.join(folder, "upload", "u_%d_%d_r%d_0" % (i, k, i)))
+    os.chdir(os.path.join(folder, "tmp"))
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for i in range(n):
+        one, other = ("../upload/u_%d_%d_r%d_0" % (i, k, i) for k in range(2))
+        for command in ("../bin/check " + one, "../bin/check " + other, "../bin/compare %s %s" % (one, other)):
+            if os.system(command) != 0:
+                raise SystemExit("%s failed" % command)
+    show("validating, quorum 2", n, start, before)
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="texcell-bench-")
+    try:
+        make_project(folder)
+        creating(folder)
+        validating(folder)
+    finally:
+        os.chdir("/")
+        shutil.rmtree(folder)
+
+
+main()

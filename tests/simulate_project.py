@@ -1,0 +1,179 @@
+"""A project of hosts of which some err and some cheat: what do quorum 2, adaptive replication and a quorum of 1 with
+verify cost for each right result, and how many wrong ones do they let in? Counts come with bounds of 95% (Wilson).
+Small here; `simulate_project.py --table` makes the tables of docs/scale.md, in a minute or two.
+
+Hosts: honest ones give a wrong result by accident now and then, each another one; broken ones (memory) often; cheats
+forge what validation does not see by itself, all items or one, each for itself or all alike. Every 20 items a unit.
+What a cheat computes, and what is thrown away, counts as spent if it was computed."""
+import math
+import random
+import sys
+
+from tap import done, note, ok
+
+ITEMS = 20
+HONEST_ERRORS, BROKEN_ERRORS = 1e-4, 0.2
+TRUST = 10                      # valid results in a row, as BOINC has it
+
+
+class Host:
+    def __init__(self, kind, user):
+        self.kind, self.user, self.in_a_row = kind, user, 0
+
+    def result(self, world):
+        """(what it is, items forged): "right", or a value that only equal lies share."""
+        if self.kind == "cheat":
+            return ("lie" if world.collude else world.next_lie()), ITEMS if world.forged == "all" else 1, 0
+        wrong = world.random.random() < (BROKEN_ERRORS if self.kind == "broken" else HONEST_ERRORS)
+        return (world.next_lie() if wrong else "right"), 1 if wrong else 0, 1
+
+
+class World:
+    """hosts: their number; cheats, broken: shares."""
+
+    def __init__(self, seed, hosts=2000, cheats=0.0, broken=0.01, collude=False, forged="all"):
+        self.random = random.Random(seed)
+        self.collude, self.forged, self.lies = collude, forged, 0
+        n_cheats, n_broken = round(cheats * hosts), round(broken * hosts)
+        kinds = ["cheat"] * n_cheats + ["broken"] * n_broken + ["honest"] * (hosts - n_cheats - n_broken)
+        self.hosts = [Host(kind, user) for user, kind in enumerate(kinds)]
+        self.spent, self.accepted, self.wrong, self.lost = 0.0, 0, 0, 0
+
+    def next_lie(self):
+        self.lies += 1
+        return self.lies
+
+    def compute(self, used):
+        while True:
+            host = self.random.choice(self.hosts)
+            if host.user not in used:
+                used.add(host.user)
+                value, forged, spent = host.result(self)
+                self.spent += spent
+                return host, value, forged
+
+    def verified(self, forged, share, chance):
+        """The server computes items again; False: one was wrong."""
+        if share == 0 or self.random.random() >= chance:
+            return True
+        n = max(1, math.ceil(share * ITEMS - 1e-9))
+        self.spent += n / ITEMS
+        return not any(i < forged for i in self.random.sample(range(ITEMS), n))
+
+    def pair(self, used, results, share, chance):
+        """Until two agree, at most 12 results, as texcell-submit sets it."""
+        while len(results) < 12:
+            host, value, forged = self.compute(used)
+            if not self.verified(forged, share, chance):
+                host.in_a_row = 0
+                continue
+            results.append((host, value))
+            same = [h for h, v in results if v == value]
+            if len(same) >= 2:
+                for h, v in results:
+                    h.in_a_row = h.in_a_row + 1 if v == value else 0
+                return value
+        return None
+
+    def single(self, used, share, chance):
+        for _ in range(12):
+            host, value, forged = self.compute(used)
+            if self.verified(forged, share, chance):
+                host.in_a_row += 1
+                return value
+            host.in_a_row = 0
+        return None
+
+    def adaptive(self, used, share, chance):
+        host, value, forged = self.compute(used)
+        if not self.verified(forged, share, chance):
+            host.in_a_row = 0
+            return self.pair(used, [], share, chance)
+        if host.in_a_row >= TRUST and self.random.random() >= 1 / host.in_a_row:
+            host.in_a_row += 1
+            return value
+        return self.pair(used, [(host, value)], share, chance)
+
+    def run(self, units, policy, share=0.0, chance=1.0):
+        ways = {"quorum 2": lambda used: self.pair(used, [], share, chance), "adaptive": lambda used: self.adaptive(used, share, chance),
+                "quorum 1": lambda used: self.single(used, share, chance)}
+        for _ in range(units):
+            value = ways[policy](set())
+            self.accepted += value is not None
+            self.wrong += value not in (None, "right")
+            self.lost += value is None
+        return self
+
+    def cost(self):
+        return self.spent / max(1, self.accepted - self.wrong)
+
+
+def wilson(k, n, z=1.96):
+    """Bounds of 95% of a share that was seen k times in n."""
+    middle, half = (k + z * z / 2) / (n + z * z), z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+POLICIES = [("quorum 2", "quorum 2", 0.0, 1.0), ("quorum 2, `--fraction 0.001 --chance 0.02`", "quorum 2", 0.001, 0.02),
+            ("adaptive", "adaptive", 0.0, 1.0), ("adaptive, `--fraction 0.05`", "adaptive", 0.05, 1.0),
+            ("quorum 1", "quorum 1", 0.0, 1.0), ("quorum 1, `--verify 0.05`", "quorum 1", 0.05, 1.0),
+            ("quorum 1, `--verify 0.2`", "quorum 1", 0.2, 1.0)]
+WORLDS = [("no cheats", {}), ("1% cheat, all items", {"cheats": 0.01}), ("1% cheat, one item", {"cheats": 0.01, "forged": "one"}),
+          ("5% cheat alike, all items", {"cheats": 0.05, "collude": True})]
+
+
+def table(units):
+    print("| setting | " + " | ".join(name for name, _ in WORLDS) + " |\n" + "|---" * (len(WORLDS) + 1) + "|")
+    for name, policy, share, chance in POLICIES:
+        cells = []
+        for _what, world in WORLDS:
+            w = World(1, **world).run(units, policy, share, chance)
+            low, high = wilson(w.wrong, w.accepted)
+            cells.append("%.2f; %.3f%% (%.3f to %.3f)" % (w.cost(), 100 * w.wrong / w.accepted, 100 * low, 100 * high))
+        print("| %s | %s |" % (name, " | ".join(cells)), flush=True)
+
+
+def test_quorum():
+    w = World(2, hosts=300, cheats=0.05, broken=0.02).run(4000, "quorum 2")
+    ok(w.wrong == 0 and w.lost == 0, "quorum 2: of cheats who do not agree none gets in", (w.wrong, w.lost))
+    ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results and what goes wrong: %.3f" % w.cost())
+    w = World(3, hosts=300, cheats=0.1, broken=0, collude=True).run(6000, "quorum 2")
+    low, high = wilson(w.wrong, w.accepted)
+    # Two of the first three are cheats who agree before two honest ones do: 3 c^2 - 2 c^3.
+    ok(low <= 3 * 0.1 ** 2 - 2 * 0.1 ** 3 <= high, "quorum 2: colluding cheats get in as often as they meet: %.4f to %.4f" % (low, high))
+
+
+def test_verify():
+    for forged, share, passes in (("one", 0.1, 0.9), ("all", 0.05, 0.0), ("one", 0.5, 0.5)):
+        w = World(4, hosts=300, cheats=0.2, broken=0, forged=forged).run(5000, "quorum 1", share)
+        low, high = wilson(w.wrong, w.accepted)
+        expected = 0.2 * passes / (0.8 + 0.2 * passes)
+        ok(low - 1e-3 <= expected <= high + 1e-3, "quorum 1, verify %g, %s forged: %.4f to %.4f get in, expected %.4f"
+           % (share, forged, low, high, expected))
+    ok(abs(World(5, broken=0).run(3000, "quorum 1", 0.1).cost() - 1.1) < 0.01, "quorum 1: verify costs its share")
+
+
+def test_adaptive():
+    w = World(6, hosts=100, cheats=0.05, broken=0.02).run(10000, "adaptive")
+    q = World(6, hosts=100, cheats=0.05, broken=0.02).run(10000, "quorum 2")
+    ok(1.0 < w.cost() < q.cost() - 0.5, "adaptive: %.2f results for each right one, quorum 2 %.2f" % (w.cost(), q.cost()))
+    low, high = wilson(w.wrong, w.accepted)
+    ok(high < 0.01, "adaptive: cheats are never trusted; honest hosts' errors get in: %.5f to %.5f" % (low, high))
+
+
+def test_bounds():
+    ok(wilson(0, 100)[0] == 0 and abs(wilson(0, 100)[1] - 0.0370) < 1e-3 and abs(wilson(50, 100)[0] - 0.4038) < 1e-3,
+       "the bounds are Wilson's", (wilson(0, 100), wilson(50, 100)))
+    a, b = (World(7, hosts=50, cheats=0.1).run(300, "adaptive") for _ in range(2))
+    ok((a.spent, a.wrong) == (b.spent, b.wrong), "the same seed gives the same project")
+
+
+if sys.argv[1:] == ["--table"]:
+    table(100000)
+    sys.exit(0)
+test_bounds()
+test_quorum()
+test_verify()
+test_adaptive()
+note("simulated")
+done()
