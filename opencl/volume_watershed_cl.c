@@ -399,7 +399,6 @@ static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
 {
     const tc_poll *const poll = w->ocl.work->poll;
     joining j = { .n = n };
-    ws_list *const lists[1] = { &j.list };
     ws_map map = vol_map_of(w->params, w->ocl.work->item);
     tc_status st = read_rows(w, &j, err);
 
@@ -408,7 +407,7 @@ static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
     map.up = j.up;
     map.height = j.height;
     if (st == TC_OK)
-        st = ws_join(&map, lists, 1, poll, err);
+        st = ws_join(&map, &j.list, 1, poll, err);
     if (st == TC_OK)
         st = put_pairs(w, &j, err);
     ws_list_drop(&j.list);

@@ -67,6 +67,12 @@ def thresholds():
             check("threshold, %s, %s" % (mode, more), dict(more, mode=mode, labels=True), items, 2, DEVICE)
 
 
+def high():
+    """Blurred in narrow parts."""
+    stack = np.round(np.random.default_rng(4).random((4100, 1, 70)) * 3).astype(np.uint8) * np.uint8(60)
+    check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))], 2, DEVICE)
+
+
 def refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     for name, parameters, words in (
@@ -83,6 +89,7 @@ def refusals():
 
 all_stacks(25)
 thresholds()
+high()
 if DEVICE == "cpu":
     refusals()
 tap.done()

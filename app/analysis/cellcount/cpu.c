@@ -212,7 +212,8 @@ static void cpu_close(void **worker)
         free(w->scratch[t].distance);
         free(w->scratch[t].histogram);
         free(w->scratch[t].prepare);
-        ws_list_drop(&w->scratch[t].found);
+        if (w->found != NULL)
+            ws_list_drop(&w->found[t]);
     }
     free(w->found);
     free(w->scratch);
@@ -239,7 +240,7 @@ static bool make_scratch(cc_worker *w)
     for (unsigned t = 0; t < w->work->threads; t++) {
         cc_scratch *const s = &w->scratch[t];
 
-        w->found[t] = &s->found;
+        s->found = &w->found[t];
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
         s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
         s->label = malloc(lab_scratch_bytes(&w->picture));

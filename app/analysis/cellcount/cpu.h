@@ -21,7 +21,7 @@ typedef struct cc_scratch {
     unsigned char *distance;   /* edt_scratch_bytes */
     uint64_t *histogram;
     void *prepare;             /* cc_prepare_scratch */
-    ws_list found;
+    ws_list *found;            /* split: the worker's, of this thread */
     bool no_memory;
 } cc_scratch;
 
@@ -37,7 +37,7 @@ typedef struct cc_worker {
     int32_t *up;               /* split: where each pixel leads, -1 on the background; then its id */
     edt_job edt;
     ws_map map;                /* split: of the plane, to `up` */
-    ws_list **found;           /* split: [threads], what they find */
+    ws_list *found;            /* split: [threads], what they find */
     uint32_t threshold;
     int32_t outside;           /* root of the background that touches the border; -1: none does */
     int32_t *end;              /* [bands]: of the ids that each band took */

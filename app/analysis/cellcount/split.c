@@ -70,8 +70,8 @@ static void edges_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    ws_plateau_edges(&w->map, y0, y1, &s->found);
-    s->no_memory |= s->found.no_memory;
+    ws_plateau_edges(&w->map, y0, y1, s->found);
+    s->no_memory |= s->found->no_memory;
 }
 
 static tc_status end_edges(cc_worker *w, tc_err *err)
@@ -111,8 +111,8 @@ static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    ws_find_saddles(&w->map, y0, y1, &s->found);
-    s->no_memory |= s->found.no_memory;
+    ws_find_saddles(&w->map, y0, y1, s->found);
+    s->no_memory |= s->found->no_memory;
 }
 
 static tc_status end_saddles(cc_worker *w, tc_err *err)

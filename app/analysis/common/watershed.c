@@ -191,20 +191,20 @@ static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *pol
     return st;
 }
 
-tc_status ws_plateaus(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+tc_status ws_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
 {
     const steps w = steps_of(&m->shape);
     ws_list now = { .n = 0 }, next = { .n = 0 };
     tc_status st = TC_OK;
 
     for (size_t k = 0; st == TC_OK && k < n_lists; k++)
-        st = settle(m, lists[k], poll, err);
+        st = settle(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
         if (st == TC_OK)
-            st = step_in(m, &w, lists[k], &now, poll, err);
-        free(lists[k]->pixels);
-        lists[k]->pixels = NULL;
-        lists[k]->n_pixels = lists[k]->pixel_room = 0;
+            st = step_in(m, &w, &lists[k], &now, poll, err);
+        free(lists[k].pixels);
+        lists[k].pixels = NULL;
+        lists[k].n_pixels = lists[k].pixel_room = 0;
     }
     while (st == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
         ws_list done;
@@ -396,18 +396,18 @@ void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 }
 
 /* The saddles of all lists, which are emptied. */
-static tc_status gather(ws_list *const *lists, size_t n_lists, ws_list *all, const tc_poll *poll, tc_err *err)
+static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll, tc_err *err)
 {
     tc_status st = TC_OK;
     size_t n = 0;
 
     for (size_t k = 0; k < n_lists; k++)
-        n += lists[k]->n;
+        n += lists[k].n;
     all->saddles = malloc((n + 1) * sizeof *all->saddles);
     if (all->saddles == NULL)
         return tc_no_memory(err, "the saddles");
     for (size_t k = 0; k < n_lists; k++) {
-        ws_list *const p = lists[k];
+        ws_list *const p = &lists[k];
 
         for (size_t i = 0, end; st == TC_OK && i < p->n; i = end, st = tc_ask(poll, err)) {
             end = tc_block_end(i, p->n);
@@ -447,7 +447,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
     return st;
 }
 
-tc_status ws_join(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+tc_status ws_join(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
 {
     ws_list all = { .n = 0 };
     tc_status st = gather(lists, n_lists, &all, poll, err);

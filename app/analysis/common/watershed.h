@@ -52,7 +52,7 @@ void ws_ascend(const ws_map *m, size_t row0, size_t row1);
 /* Pixels of plateaus that are one step from the upper border, into `list`. */
 void ws_plateau_edges(const ws_map *m, size_t row0, size_t row1, ws_list *list);
 /* Walks in from there, step by step; empties the lists of pixels. */
-tc_status ws_plateaus(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
+tc_status ws_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
 /* The plateaus that are left have no upper border: the pixels of each become a tree. */
 void ws_flat_begin(const ws_map *m, size_t row0, size_t row1);
 void ws_flat_join(const ws_map *m, size_t row0, size_t row1);
@@ -63,7 +63,7 @@ void ws_tops(const ws_map *m, size_t row0, size_t row1);
 void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list);
 /* From the highest saddle down, maxima that are not apart are joined: up[maximum] becomes the
  * one that it is joined with. Empties the lists of saddles. */
-tc_status ws_join(const ws_map *m, ws_list *const *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
+tc_status ws_join(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
 /* up becomes the hill's maximum, and first[maximum], INT32_MAX to begin with, the first pixel of
  * the hill that `counts` says yes to (NULL: of all). */
 void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*counts)(const void *user, size_t i),

@@ -61,9 +61,15 @@ static size_t rows_of_bands(const vol_blur *r)
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
 }
 
+/* Voxels along x of a part along z: fewer of a high stack, for no part to last long. */
+static size_t chunk_of(const vol_blur *r)
+{
+    return r->pixels->nz > VOL_HIGH ? LANES : VOL_BLUR_CHUNK;
+}
+
 static size_t chunks_of_row(const vol_blur *r)
 {
-    return (r->pixels->nx + VOL_BLUR_CHUNK - 1) / VOL_BLUR_CHUNK;
+    return (r->pixels->nx + chunk_of(r) - 1) / chunk_of(r);
 }
 
 size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
@@ -172,19 +178,19 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
 static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
-    const size_t x0 = part % chunks_of_row(r) * VOL_BLUR_CHUNK, slice = (size_t)r->pixels->ny * r->pixels->nx;
+    const size_t chunk = chunk_of(r), x0 = part % chunks_of_row(r) * chunk, slice = (size_t)r->pixels->ny * r->pixels->nx;
     const size_t at = part / chunks_of_row(r) * r->pixels->nx + x0;
-    const size_t n = r->pixels->nx - x0 < VOL_BLUR_CHUNK ? r->pixels->nx - x0 : VOL_BLUR_CHUNK;
-    uint32_t *const ring = scratch, *const out = ring + (size_t)taps * VOL_BLUR_CHUNK;
+    const size_t n = r->pixels->nx - x0 < chunk ? r->pixels->nx - x0 : chunk;
+    uint32_t *const ring = scratch, *const out = ring + (size_t)taps * chunk;
     uint64_t added = 0;
 
     for (int64_t z = -h; z < nz; z++) {
         if (z + h < nz)
-            memcpy(ring + (size_t)((z + h) % taps) * VOL_BLUR_CHUNK, r->plane + (size_t)(z + h) * slice + at,
+            memcpy(ring + (size_t)((z + h) % taps) * chunk, r->plane + (size_t)(z + h) * slice + at,
                    n * sizeof *ring);
         if (z < 0)
             continue;
-        blur_across(r, ring, VOL_BLUR_CHUNK, z, nz, out);
+        blur_across(r, ring, chunk, z, nz, out);
         added += decide(r, (size_t)z * slice + at, n, out);
     }
     return added;

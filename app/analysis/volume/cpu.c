@@ -451,7 +451,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
         w->done += left;
         for (unsigned t = 0; t < w->work->threads; t++)
-            if (w->scratch[t].found.no_memory)
+            if (w->found[t].no_memory)
                 return tc_no_memory(err, "the cells");
         *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done < parts)
@@ -486,7 +486,8 @@ static void cpu_close(void **worker)
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
         free(w->scratch[t].histogram);
-        ws_list_drop(&w->scratch[t].found);
+        if (w->found != NULL)
+            ws_list_drop(&w->found[t]);
     }
     free(w->found);
     free(w->map.up);
@@ -517,7 +518,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
         s->label = malloc(vol_label_scratch(&w->stack));
         s->blur = malloc(vol_blurs(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
         s->histogram = calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
-        w->found[t] = &s->found;
+        s->found = &w->found[t];
         good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");

@@ -15,7 +15,7 @@ typedef struct vol_scratch {
     uint64_t *label;           /* vol_label_scratch */
     uint32_t *blur;            /* vol_blur_scratch */
     uint64_t *histogram;       /* for Otsu */
-    ws_list found;             /* watershed */
+    ws_list *found;            /* watershed: the worker's, of this thread */
     uint64_t empty, outside, added, bias;       /* sums over a phase */
 } vol_scratch;
 
@@ -29,7 +29,7 @@ typedef struct vol_worker {
     vol_blur blur;
     uint32_t threshold;        /* of membrane */
     ws_map map;                /* watershed: of the plane; `up` is the worker's */
-    ws_list **found;           /* watershed: [threads], what they find */
+    ws_list *found;            /* watershed: [threads], what they find */
     int32_t *first;            /* [bands + 1]: cells before each band */
     uint32_t *sizes;           /* [cells]: voxels, BORDER; then new labels */
     int32_t cells;

@@ -98,8 +98,8 @@ static inline size_t vol_band_rows(uint32_t nx)
 
 /* --- blur ------------------------------------------------------------------------ */
 
-/* Rows of a slice that are blurred by a part, and voxels along x of one. */
-enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024 };
+/* Rows of a slice that are blurred by a part, and voxels along x of one, up to so many slices. */
+enum { VOL_BLUR_ROWS = 64, VOL_BLUR_CHUNK = 1024, VOL_HIGH = 4096 };
 
 /* What is blurred, and what becomes of it in the plane. */
 typedef enum vol_blurred {

@@ -33,7 +33,7 @@ static void edges_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    ws_plateau_edges(&w->map, r.from, r.to, &s->found);
+    ws_plateau_edges(&w->map, r.from, r.to, s->found);
 }
 
 static tc_status end_edges(vol_worker *w, vol_state *state, tc_err *err)
@@ -70,7 +70,7 @@ static void saddles_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    ws_find_saddles(&w->map, r.from, r.to, &s->found);
+    ws_find_saddles(&w->map, r.from, r.to, s->found);
 }
 
 static tc_status end_saddles(vol_worker *w, vol_state *state, tc_err *err)
