@@ -125,7 +125,7 @@ TC_INLINE tc_u64 tc_sqrt_floor(tc_u64 a)
     if (root > 0)
         root = (root + a / root) >> 1;
 #else
-    tc_u64 root = (tc_u64)__builtin_sqrt((double)a);
+    tc_u64 root = (tc_u64)(tc_i64)__builtin_sqrt((double)a);
 #endif
 
     if (root > 0xffffffff)

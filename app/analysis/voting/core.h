@@ -11,8 +11,8 @@
 #else
 /* a / b rounded down, a < 2^52 and b < 2^52, several times as fast as that of integers: a
  * quotient that is not whole is at least 1/b below the next whole number, too much for
- * the rounding of a double to bridge if a < 2^52. */
-#define VOTING_QUOTIENT(a, b) ((tc_u64)((double)(a) / (double)(b)))
+ * the rounding of a double to bridge if a < 2^52. Processors convert signed integers at once. */
+#define VOTING_QUOTIENT(a, b) ((tc_u64)(tc_i64)((double)(tc_i64)(a) / (double)(tc_i64)(b)))
 #endif
 
 /* The blur's sums: 16-bit pixels times weights of 2^12 in all are less than
