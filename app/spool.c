@@ -302,7 +302,8 @@ static bool next_bytes(cursor *c, void *out, size_t n)
     return true;
 }
 
-static bool unpack_array(cursor *c, wu_output *output)
+/* The next array; one that is not `only` (NULL: all are wanted) is passed by. */
+static bool unpack_array(cursor *c, const char *only, wu_output *output)
 {
     uint64_t shape[WU_MAX_NDIM] = { 0 };
     char name[4 * WU_MAX_NAME];
@@ -324,14 +325,20 @@ static bool unpack_array(cursor *c, wu_output *output)
     info.ndim = head.ndim;
     /* Nothing is allocated that the record cannot fill. */
     bytes = wu_array_bytes(&info, &ok);
-    if (!ok || bytes > c->left ||
-        wu_output_add(output, (wu_array_kind)head.kind, name, info.dtype, info.width,
+    if (!ok || bytes > c->left)
+        return false;
+    if (only != NULL && strcmp(name, only) != 0) {
+        c->at += bytes;
+        c->left -= bytes;
+        return true;
+    }
+    if (wu_output_add(output, (wu_array_kind)head.kind, name, info.dtype, info.width,
                       info.ndim, shape, &data, NULL) != TC_OK)
         return false;
     return data == NULL || next_bytes(c, data, (size_t)bytes);
 }
 
-tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)
+tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err)
 {
     const spool *const s = user;
     record_head head;
@@ -346,8 +353,8 @@ tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err)
         c.left = head.bytes;
     }
     for (uint32_t i = 0; good && i < head.n_arrays; i++)
-        good = unpack_array(&c, output);
-    good = good && c.left == 0 && c.crc == head.crc;
+        good = unpack_array(&c, only, output);
+    good = good && c.left == 0 && (only != NULL || c.crc == head.crc);
     if (good)
         return TC_OK;
     wu_output_free(output);

@@ -22,8 +22,9 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
 tc_status spool_append(spool *s, const wu_output *output, tc_err *err);
 /* Makes everything appended durable; size and CRC are for the checkpoint. */
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);
-/* Reads item `index` back: a wu_output_source, with the spool as `user`. */
-tc_status spool_read(void *user, size_t index, wu_output *output, tc_err *err);
+/* Reads item `index` back: a wu_output_source, with the spool as `user`. Of one array alone the CRC is not
+ * known: read the whole first. */
+tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err);
 /* Closes it; the file stays. */
 void spool_close(spool **s);
 

@@ -85,7 +85,7 @@ static void check_message(const tc_err *err, const char *path)
 static void append_again(spool *s, const wu_output *out, size_t index)
 {
     wu_output again;
-    if (spool_append(s, out, NULL) != TC_OK || spool_read(s, index, &again, NULL) != TC_OK || again.n != out->n)
+    if (spool_append(s, out, NULL) != TC_OK || spool_read(s, index, NULL, &again, NULL) != TC_OK || again.n != out->n)
         abort();
     for (size_t i = 0; i < out->n; i++) {
         const wu_array_info *a = &out->arrays[i].info, *b = &again.arrays[i].info;
@@ -112,7 +112,7 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
         items = 0;
     }
     for (uint64_t i = 0; i < items; i++) {
-        if (spool_read(s, i, &out, &err) == TC_OK) {
+        if (spool_read(s, i, NULL, &out, &err) == TC_OK) {
             if (i < 4)
                 append_again(s, &out, items + i);
             wu_output_free(&out);

@@ -94,8 +94,9 @@ static void refuses_bad_arrays(void **state)
 
 /* Item i has i+1 rows in "rows", one in "tags" but item 1, which has none, and two
  * pictures. */
-static tc_status source(void *user, size_t index, wu_output *out, tc_err *e)
+static tc_status source(void *user, size_t index, const char *only, wu_output *out, tc_err *e)
 {
+    (void)only;
     fixture *f = user;
     void *data = NULL;
     const bool last = index == 2;

@@ -214,16 +214,17 @@ static tc_status mismatch(const result_writer *r, size_t item, const char *array
                    r->path, r->job->items[item].name, array);
 }
 
-static tc_status load(result_writer *r, size_t index)
+/* Loads an item, or with `only` no more of it than that array. */
+static tc_status load(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
         return TC_OK;
     wu_output_free(&r->current);
     r->loaded = false;
-    const tc_status st = r->source(r->user, index, &r->current, r->err);
+    const tc_status st = r->source(r->user, index, only, &r->current, r->err);
     if (st != TC_OK)
         return st;
-    r->loaded = true;
+    r->loaded = only == NULL;
     r->index = index;
     return TC_OK;
 }
@@ -400,13 +401,14 @@ static tc_status write_rows(result_writer *r, size_t array)
     tc_status st = wu_npz_begin(r->npz, &info, r->err);
     for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
         int ok = 0;
-        st = load(r, item);
+        st = load(r, item, info.name);
         if (st != TC_OK)
             return st;
-        if (array >= r->current.n || !same_kind(&info, &r->current.arrays[array].info))
+        const wu_out_array *const rows = wu_output_find(&r->current, info.name);
+        if (rows == NULL || !same_kind(&info, &rows->info))
             return mismatch(r, item, info.name);
-        const uint64_t bytes = wu_array_bytes(&r->current.arrays[array].info, &ok);
-        st = write_data(r, r->current.arrays[array].data, (size_t)bytes);
+        const uint64_t bytes = wu_array_bytes(&rows->info, &ok);
+        st = write_data(r, rows->data, (size_t)bytes);
     }
     return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
 }
@@ -415,7 +417,7 @@ static tc_status write_own(result_writer *r)
 {
     tc_status st = TC_OK;
     for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
-        st = load(r, item);
+        st = load(r, item, NULL);
         for (size_t i = 0; st == TC_OK && i < r->current.n; i++) {
             if (r->current.arrays[i].kind == WU_OWN)
                 st = write_array(r, &r->current.arrays[i]);
@@ -428,7 +430,7 @@ static tc_status write_items(result_writer *r)
 {
     tc_status st = TC_OK;
     for (size_t i = 0; i < r->job->n_items && st == TC_OK; i++) {
-        st = load(r, i);
+        st = load(r, i, NULL);
         if (st == TC_OK)
             st = survey_item(r);
     }

@@ -62,8 +62,9 @@ tc_status wu_output_keep(wu_output *out, tc_err *err);
 void wu_output_free(wu_output *out);
 
 /* Fetches the output of item `index` again (from the spool) while a result is
- * being written. On success *out is the callee's to fill, the caller's to free. */
-typedef tc_status (*wu_output_source)(void *user, size_t index, wu_output *out, tc_err *err);
+ * being written: all of it once at least, and with `only` that array alone, if the callee can tell it apart.
+ * On success *out is the callee's to fill, the caller's to free. */
+typedef tc_status (*wu_output_source)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
 
 /* result.json. once: the arrays of the whole result; declared: those of an item. The
  * caller's; NULL: no memory. */
