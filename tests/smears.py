@@ -3,9 +3,10 @@ look, a --sweep around what was suggested, a look; then the other half with what
 marks of the first half: F1 as cellcount_accuracy.py has it, within the median radius.
 
   smears.py        each step with its score"""
+import json
 import os
-import re
 import tempfile
+import zipfile
 
 import numpy as np
 
@@ -15,16 +16,14 @@ import tap
 # Learnt on, scored on.
 SPLITS = [(("chula_1", "chula_4"), ("chula_262",)), (("chula_262",), ("chula_1", "chula_4")),
           (("bccd_BloodImage_00000",), ("bccd_BloodImage_00028",)), (("bccd_BloodImage_00028",), ("bccd_BloodImage_00000",))]
-PARAM = re.compile(r"--param (\w+)=(\S+)")
+GROUNDS = 'background=null,{"method":"mean","by":"ratio"},{"method":"opening","by":"ratio"}'
 
 
 def analyse(names, folder, *args):
-    """Messages of a run on the pictures of these names."""
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "-o", folder, *args] +
                 [tap.data("count/%s.jpg" % n) for n in names])
     if r.returncode != 0:
         raise RuntimeError(r.stderr)
-    return r.stderr
 
 
 def f1(names, result):
@@ -34,37 +33,47 @@ def f1(names, result):
                               for k, n in enumerate(names)]))
 
 
-def person(learnt, scored):
-    """The steps, and their scores."""
-    folder = tempfile.mkdtemp(dir=marks.FOLDER)
-    said = analyse(learnt, os.path.join(folder, "first"), "--suggest")
-    suggested = dict(PARAM.findall(said))
-    first = f1(learnt, os.path.join(folder, "first", "result.npz"))
-    area = int(suggested["min_area"])
-    analyse(learnt, os.path.join(folder, "sweep"), "--suggest", "--sweep", "min_area=%d,%d,%d" % (area // 2, area, 2 * area),
-            "--sweep", "split=distance,none")
+def sweep(learnt, folder, channel, *sweeps):
+    """Each variant: its F1, and what it was run with."""
+    words = [w for one in sweeps for w in ("--sweep", one)]
+    analyse(learnt, folder, "--suggest", *channel, *words)
     tried = {}
-    for variant in sorted(os.listdir(os.path.join(folder, "sweep"))):
-        result = os.path.join(folder, "sweep", variant, "result.npz")
+    for variant in sorted(os.listdir(folder)):
+        result = os.path.join(folder, variant, "result.npz")
         if os.path.exists(result):
-            tried[variant] = f1(learnt, result)
-    best = max(tried, key=tried.get)
-    chosen = dict(suggested, **dict(re.findall(r"(min_area|split)=([a-z0-9]+)", best)))
+            with zipfile.ZipFile(os.path.join(folder, variant, "workunit.zip")) as z:
+                parameters = json.loads(z.read("job.json"))["parameters"]
+            tried[" ".join(channel[1:]) + variant[2:]] = f1(learnt, result), channel, parameters
+    return tried
 
-    def rest(parameters):
-        analyse(scored, os.path.join(folder, "rest"), *[w for k, v in parameters.items() for w in ("--param", "%s=%s" % (k, v))])
-        return round(f1(scored, os.path.join(folder, "rest", "result.npz")), 3)
 
-    return {"suggested": suggested, "learnt": round(first, 3), "swept": {k: round(v, 3) for k, v in tried.items()}, "chosen": chosen,
-            "suggested alone": rest(suggested), "scored": rest(chosen)}
+def person(learnt, scored, light=True):
+    """The steps, and their scores; light: with the channels and backgrounds, too."""
+    folder = tempfile.mkdtemp(dir=marks.FOLDER)
+    suggested = sweep(learnt, os.path.join(folder, "first"), (), "split=distance")
+    area = list(suggested.values())[0][2]["min_area"]
+    sizes = sweep(learnt, os.path.join(folder, "sizes"), (), "min_area=%d,%d,%d" % (area // 2, area, 2 * area), "split=distance,none")
+
+    def rest(tried):
+        best = max(tried, key=lambda k: tried[k][0])
+        _, channel, parameters = tried[best]
+        out = os.path.join(folder, "rest")
+        analyse(scored, out, *channel, *[w for k, v in parameters.items() for w in ("--param", "%s=%s" % (k, json.dumps(v)))])
+        return {"best": best, "there": round(tried[best][0], 3), "scored": round(f1(scored, os.path.join(out, "result.npz")), 3)}
+
+    out = {"suggested": dict(rest(suggested), min_area=area), "sizes": rest(sizes)}
+    if light:
+        grounds = sweep(learnt, os.path.join(folder, "grey"), (), GROUNDS)
+        grounds.update(sweep(learnt, os.path.join(folder, "green"), ("--channel", "green"), GROUNDS))
+        out["light"] = rest(grounds)
+    return out
 
 
 def main():
     for learnt, scored in SPLITS:
-        one = person(learnt, scored)
         print("%s -> %s" % (" ".join(learnt), " ".join(scored)))
-        for key, value in one.items():
-            print("   %-15s %s" % (key, value))
+        for key, value in person(learnt, scored).items():
+            print("   %-10s %s" % (key, value), flush=True)
 
 
 if __name__ == "__main__":

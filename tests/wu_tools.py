@@ -701,9 +701,12 @@ def test_colours():
     pictures = {"noise": COLOUR, "cube": np.stack(np.meshgrid(*[np.arange(0, 256, 15)] * 3), -1).reshape(18, -1, 3).astype(np.uint8)}
     try:
         from skimage import data as samples
-        pictures["ihc"] = samples.immunohistochemistry()[:200, :200]
+        pictures["ihc"] = samples.immunohistochemistry()
     except Exception:
         note("no picture of scikit-image")
+    for name, file in (("smear", "count/chula_1.jpg"), ("blood", "count/bccd_BloodImage_00000.jpg")):
+        if data(file) is not None:
+            pictures[name] = np.asarray(Image.open(data(file)))[:300, :400]
     out = path("colour.zip")
     for name, rgb in pictures.items():
         f = path("rgb_%s.png" % name)
