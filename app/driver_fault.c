@@ -57,6 +57,10 @@ const char *driver_fault_before(void)
 
 void driver_fault_restart(const char *how)
 {
+    if (bw_signal_caught()) {
+        say_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on from here: ", how);
+        os_exit_now(tc_exit_code(TC_TRY_LATER));
+    }
     os_restart(how);
     say_fault("texcell: error: the OpenCL driver failed; --device cpu does without it: ", how);
     os_exit_now(tc_exit_code(TC_DEVICE));

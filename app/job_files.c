@@ -53,10 +53,14 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
 
 bool job_files_save(job_files *f, const void *state, size_t state_size, const progress *p)
 {
+    /* More hardly gets onto a disk in the time that there is when leaving: it is not begun. */
+    const size_t leave_with = (size_t)32 << 20;
     tc_err err;
     checkpoint c = f->mark;
     tc_status st;
 
+    if (f->leave_by > 0 && state_size > leave_with)
+        return false;
     c.state_size = state_size;
     st = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
     if (st == TC_OK)

@@ -122,6 +122,9 @@ def main():
             tap.ok(good, title, detail)
         for title, good, detail in sleepers:
             tap.ok(good, title, detail)
+    p, content, _, _ = run(made["glcm"], "glcm-term", "clBuildProgram:1:term")
+    tap.ok(p.returncode == 3 and content is None and "it is to end, and the OpenCL driver failed" in p.stderr,
+           "a crash after SIGTERM does not begin anew", "%d %s" % (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):
         ends_at_once(made["glcm"], "glcm", call, expected["glcm"])
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):

@@ -105,6 +105,8 @@ void bw_checkpoint_failed(void);
  * task this call does not return until it goes on or ends. Once it has
  * answered BW_QUIT or BW_ABORT it goes on doing so. */
 bw_request bw_poll(void);
+/* The number of the signal that wants the program to end, 0 before one. Safe in a signal handler. */
+int bw_signal_caught(void);
 /* For another thread, while the main thread is in a library's call that lasts, such as translating a
  * kernel: ends the process, if it is to end, as bw_exit_on_request does after a line on stderr; what is on
  * disk stays as it is. Else whether the task is suspended. */

@@ -31,9 +31,6 @@ typedef struct bw_side {
     void (*finish)(int code, const char *message);
 } bw_side;
 
-/* The number of the signal that bw.c caught, 0 before one. */
-int bw_signal_caught(void);
-
 extern const bw_side bw_null_side;
 /* Only in a build with BOINC: its side if this process was started in a slot
  * folder, else NULL. */

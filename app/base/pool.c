@@ -154,7 +154,13 @@ void an_pool_destroy(an_pool **pool_at)
 
 uint64_t an_next_batch(uint64_t batch, uint64_t done, unsigned threads, double seconds)
 {
-    if (seconds < 0.05 && done == batch && batch < (uint64_t)4096 * threads)
+    const double short_one = 0.03, wanted = 0.06, long_one = 0.08;
+    uint64_t fits;
+
+    if (seconds < short_one && done == batch && batch < (uint64_t)4096 * threads)
         return batch * 2;
-    return seconds > 0.15 && batch > threads ? batch / 2 : batch;
+    if (seconds <= long_one || batch <= threads)
+        return batch;
+    fits = (uint64_t)((double)done * (wanted / seconds));
+    return fits > threads ? fits : threads;
 }

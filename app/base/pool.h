@@ -23,8 +23,8 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts);
 tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err);
 void an_pool_destroy(an_pool **pool);
 
-/* How many parts the next step should take, so that it lasts about a tenth of a
- * second: the last was meant to take `batch`, and did `done` in `seconds`. */
+/* How many parts the next step should take, so that it lasts about a twentieth of
+ * a second: the last was meant to take `batch`, and did `done` in `seconds`. */
 uint64_t an_next_batch(uint64_t batch, uint64_t done, unsigned threads, double seconds);
 
 #endif

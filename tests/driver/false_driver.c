@@ -3,7 +3,7 @@
  * the system's (TEXCELL_OPENCL_LIBRARY names this one).
  *
  *   FALSE_DRIVER=CALL:N:HOW   the N-th time that CALL is made (from 1): segv, abort, exit,
- *                             hang, thread (a thread of the driver's crashes), ftz (denormal
+ *                             hang, term (SIGTERM, then a crash), thread (a thread of the driver's crashes), ftz (denormal
  *                             numbers are off from now on, all else is well)
  *   FALSE_DRIVER_COUNTS=FILE  at exit: a line "CALL times" for each
  */
@@ -40,7 +40,9 @@ static void misbehave(const char *how)
 {
     pthread_t thread;
 
-    if (strcmp(how, "segv") == 0)
+    if (strcmp(how, "term") == 0)
+        kill(getpid(), SIGTERM);
+    if (strcmp(how, "segv") == 0 || strcmp(how, "term") == 0)
         crash(NULL);
     else if (strcmp(how, "abort") == 0)
         abort();
