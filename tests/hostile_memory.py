@@ -84,6 +84,24 @@ def many_members(honest, n):
     return body + listed + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, 0xffff, 0xffff, len(listed), len(body), 0)
 
 
+def large_unit():
+    """A unit whose picture can have more rows than there is memory for: undecided, before they are read."""
+    unit, result, side = path("large.zip"), path("large.npz"), 6000
+    workunit.write(unit, "cellcount", {"threshold": 100, "min_area": 1, "connectivity": 4},
+                   [item("a", [np.full((side, side), 200, np.uint8)])])
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    code, mib, seconds, log = check(unit, result)
+    tap.ok(run.returncode == 0 and code == 0, "large: the right result is accepted: %d MiB, %.1f s" % (mib, seconds), log)
+    rows = side * side // 4
+    with open(path("hostile.npz"), "wb") as f:
+        f.write(many_rows(forge.Result(result), rows))
+    code, peak, took, log = check(unit, path("hostile.npz"))
+    tap.ok(code == 3 and re.search("rows need [0-9]+ MiB of memory, more than it may take", log) and
+           peak - mib < MORE_MIB and took - seconds < MORE_SECONDS,
+           "large: %d rows, %d KiB: undecided with %d MiB in %.1f s" % (rows, os.path.getsize(path("hostile.npz")) >> 10, peak,
+                                                                      took), "exit %d: %s" % (code, log))
+
+
 def main():
     side = 2048
     picture = np.full((side, side), 200, np.uint8)
@@ -107,6 +125,7 @@ def main():
         size = os.path.getsize(path("hostile.npz"))
         tap.ok(code == 2 and re.search(words, log) and peak - mib < MORE_MIB and took - seconds < MORE_SECONDS,
                "%s, %d KiB: refused with %d MiB in %.1f s" % (name, size >> 10, peak, took), "exit %d: %s" % (code, log))
+    large_unit()
     tap.done()
 
 

@@ -13,8 +13,11 @@
 typedef struct val_items val_items;
 
 tc_status val_items_open(const an_unit *unit, const char *path, val_items **out, tc_err *err);
-/* Bytes that the rows of an item may take (0, as at first: any): else TC_NO_MEMORY. */
+/* From now on (at first: any) the rows of an item may take so many bytes, else TC_NO_MEMORY. 0: what its plan counts
+ * on, a row for PLAN_PIXELS_A_ROW pixels, and half a GiB in any case. */
 void val_items_limit(val_items *items, uint64_t bytes);
+/* Where the size of the pictures is not known. */
+#define VAL_ROWS_BYTES ((uint64_t)512 << 20)
 /* The arrays of the next item, of as many as the work unit has. *out: wu_output_free. */
 tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);
 /* After the last item: whether anything is left. */

@@ -19,7 +19,8 @@ typedef struct val_verification {
     uint64_t seed;             /* which items and pixels */
     unsigned threads;          /* >= 1 */
     double max_seconds;        /* for computing; 0: any time. TC_TRY_LATER when it is over */
-    uint64_t max_memory;       /* bytes for computing one item, and for its rows; 0: any. TC_NO_MEMORY: more */
+    uint64_t max_memory;       /* bytes for computing one item, and for its rows; 0: any, and what is
+                                  planned for rows. TC_NO_MEMORY: more */
 } val_verification;
 
 /* Draws the seed from the system's randomness, unless it is given: when the result is there,
