@@ -1,0 +1,171 @@
+"""The server's programs killed (kill -9, the process alone or all that it has started) at random moments: check, verify,
+store, submit. BOINC's daemons start them again until they have said something; then nothing is lost, and nothing is
+there twice. KILLS: how many of each (default 8; make check-long: 75)."""
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+from PIL import Image
+
+from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, note, ok, run, scratch, skip
+
+KILLS = int(os.environ.get("KILLS", 8))
+TMP = scratch()
+VALIDATE, ASSIMILATE = os.path.join(BUILD, "texcell-validate"), os.path.join(BUILD, "texcell-assimilate")
+CREATE = """#!/usr/bin/python3
+import sqlite3, sys
+names = [line.split()[1] for line in sys.stdin] if "--stdin" in sys.argv else [sys.argv[sys.argv.index("--wu_name") + 1]]
+db = sqlite3.connect("jobs.sqlite", timeout=60, isolation_level=None)
+try:
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany("INSERT INTO jobs VALUES(?, ?)", [(n, sys.argv[sys.argv.index("--credit") + 1]) for n in names])
+    db.execute("COMMIT")
+except sqlite3.IntegrityError:
+    print("Duplicate entry")
+    sys.exit(1)
+"""
+chance = random.Random(20)
+
+
+class Killer:
+    """Runs a program again and again, each time killed after a while, so often as is wanted at most; the last time it comes
+    to its end."""
+
+    def __init__(self):
+        self.kills, self.longest = 0, 0.05
+
+    def run(self, argv, wanted, cwd):
+        while True:
+            start = time.monotonic()
+            process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                code = process.wait(chance.uniform(0, self.longest) if wanted > 0 else None)
+                self.longest = max(0.003, 0.9 * (time.monotonic() - start))
+                return code
+            except subprocess.TimeoutExpired:
+                try:
+                    (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+                self.kills += 1
+                wanted -= 1
+                self.longest *= 1.02
+
+
+def make_server():
+    for name in ("bin", "apps", "templates", "download", "upload", "tmp", "texcell/alone", "pictures"):
+        os.makedirs(os.path.join(TMP, name))
+    for i in range(30):
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (60, 80)).astype(np.uint8)).save(os.path.join(TMP, "pictures", "p%02d.png" % i))
+    for i in range(6):
+        unit = os.path.join(TMP, "download", "u_%d.zip" % i)
+        run([TEXCELL_WU, "pack", "--analysis", "cellcount", "--param", "labels=true", "-o", unit, os.path.join(TMP, "pictures", "p%02d.png" % i)])
+        run([TEXCELL, "run", unit, "-o", os.path.join(TMP, "upload", "u_%d_0_r1_0" % i), "--device", "cpu", "--quiet"])
+        with open(os.path.join(TMP, "upload", "u_%d_0_r1_0" % i), "rb") as f, open(os.path.join(TMP, "upload", "u_%d_1_r1_0" % i), "wb") as g:
+            g.write(f.read()[:-50])
+    open(os.path.join(TMP, "texcell", "alone", "u"), "w").close()
+
+
+def validating(killer, more, what):
+    at = os.path.join(TMP, "tmp")
+    start, answers = killer.kills, []
+    while killer.kills < start + KILLS:
+        answers = validating_once(killer, more, at)
+    ok(answers == [0, 2] * 6, "%s, killed %d times: the right answers; what is refused is in the quarantine, once" % (what, killer.kills - start),
+       answers)
+
+
+def validating_once(killer, more, at):
+    """The answers; None: the files are not where they should be."""
+    answers = []
+    for i in range(6):
+        for k in range(2):
+            argv = [VALIDATE, "script-init", "--workunits", "../download", "--accepted", "../texcell/accepted", "--quarantine",
+                    "../texcell/quarantine", *more, "../upload/u_%d_%d_r1_0" % (i, k)]
+            answers.append(killer.run(argv, -(-KILLS // 12), at))
+    if sorted(os.listdir(os.path.join(TMP, "upload"))) != ["u_%d_0_r1_0" % i for i in range(6)] or sorted(
+            os.listdir(os.path.join(TMP, "texcell", "quarantine"))) != ["u_%d_1_r1_0" % i for i in range(6)]:
+        raise SystemExit("the files are not where they should be")
+    for name in os.listdir(os.path.join(TMP, "texcell", "quarantine")):
+        os.rename(os.path.join(TMP, "texcell", "quarantine", name), os.path.join(TMP, "upload", name))
+    return answers
+
+
+def storing(killer):
+    start, rounds, good = killer.kills, 0, True
+    while good and killer.kills < start + KILLS:
+        rounds += 1
+        good = stored_once(killer, os.path.join(TMP, "texcell", "d%d.sqlite" % rounds))
+    ok(good, "assimilating, killed %d times: each unit and its file once, in each of %d data sets" % (killer.kills - start, rounds))
+
+
+def stored_once(killer, path):
+    answers = [killer.run([ASSIMILATE, "script", "--db", path, "--workunits", "../download", "--accepted", "../texcell/accepted",
+                           str(i + 1), "../upload/u_%d_0_r1_0" % i], -(-KILLS // 6), os.path.join(TMP, "tmp")) for i in range(6)]
+    db = sqlite3.connect(path)
+    rows = db.execute("SELECT name, wu_id, kept FROM units ORDER BY wu_id").fetchall()
+    counted = db.execute("SELECT count(*), count(DISTINCT item) FROM cellcount_items").fetchall()
+    kept = sorted(n for n in os.listdir(path + ".files") if n.endswith(".npz"))
+    good = (answers == [0] * 6 and [r[:2] for r in rows] == [("u_%d" % i, i + 1) for i in range(6)] and counted == [(6, 6)]
+            and kept == sorted(r[2] for r in rows) and db.execute("SELECT count(*) FROM refused").fetchall() == [(0,)]
+            and db.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+    db.close()
+    if not good:
+        note((answers, rows, counted, kept))
+    return good
+
+
+def submitting(killer):
+    start = killer.kills
+    with open(os.path.join(TMP, "config.xml"), "w") as f:
+        f.write("<boinc><config><uldl_dir_fanout>16</uldl_dir_fanout></config></boinc>")
+    for name in ("texcell-submit", "texcell_project.py"):
+        shutil.copy(os.path.join(SRC, "validator", "deploy", name), os.path.join(TMP, "bin"))
+    os.symlink(os.path.abspath(TEXCELL_WU), os.path.join(TMP, "bin", "texcell-wu"))
+    shutil.copy(os.path.join(SRC, "workunits", "templates", "texcell_out.xml"), os.path.join(TMP, "templates"))
+    with open(os.path.join(TMP, "bin", "create_work"), "w") as f:
+        f.write(CREATE)
+    os.chmod(f.name, 0o755)
+    db = sqlite3.connect(os.path.join(TMP, "jobs.sqlite"))
+    db.execute("CREATE TABLE jobs(name TEXT UNIQUE, credit REAL)")
+    db.commit()
+    n, answers = 0, []
+    while killer.kills < start + KILLS:
+        n, killer.longest = n + 1, 0.6
+        argv = [sys.executable, os.path.join(TMP, "bin", "texcell-submit"), "--name", "s%03d" % n, "--analysis", "cellcount", "--split", "1",
+                os.path.join(TMP, "pictures")]
+        code, tries = killer.run(argv, 10, TMP), 0
+        while code == 3 and tries < 100:       # a pack whose parent was killed is still at work
+            time.sleep(0.1)
+            code, tries = killer.run(argv, 0, TMP), tries + 1
+        time.sleep(0.2)                # so may be a create_work
+        answers += [code, killer.run(argv, 0, TMP)]
+    rows = db.execute("SELECT name, credit FROM jobs ORDER BY name").fetchall()
+    ok(answers == [0] * 2 * n and [r[0] for r in rows] == ["s%03d_%04d" % (k + 1, i + 1) for k in range(n) for i in range(30)]
+       and len({r[1] for r in rows}) == 1,
+       "submitting, killed %d times: every unit once, with its credit" % (killer.kills - start), (answers, len(rows)))
+    db.close()
+
+
+def main():
+    make_server()
+    killer = Killer()
+    validating(killer, [], "validating")
+    killer.longest = 0.05
+    validating(killer, ["--alone", "../texcell/alone", "--fraction-alone", "1"], "verifying")
+    if os.path.exists(ASSIMILATE):
+        storing(killer)
+    else:
+        skip("assimilating", "it is not built: no SQLite")
+    submitting(killer)
+    done()
+
+
+main()
