@@ -1,6 +1,7 @@
 """make bench: from file to file. The whole of `texcell run`, reading, computing and writing, beside OpenCV's imread,
-Otsu's threshold and connectedComponentsWithStats over the same pictures; and a stack. Wall seconds, best and median of
-BENCH_ROUNDS (3), and processor seconds."""
+Otsu's threshold and connectedComponentsWithStats over the same pictures; a large picture; stacks. Wall seconds, best and
+median of BENCH_ROUNDS (3), and processor seconds. BENCH_DEVICE=opencl BENCH_THREADS=16 BENCH_SLICES=512: the same on a GPU,
+with voting."""
 import os
 import resource
 import statistics
@@ -16,7 +17,9 @@ import tap      # noqa: E402
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 PICTURES = int(os.environ.get("BENCH_PICTURES", "20"))
-THREADS = 2
+THREADS = int(os.environ.get("BENCH_THREADS", "2"))
+SLICES = int(os.environ.get("BENCH_SLICES", "256"))
+DEVICE = os.environ.get("BENCH_DEVICE", "cpu")
 
 
 def timed(work):
@@ -32,9 +35,9 @@ def timed(work):
     return min(walls), statistics.median(walls), min(processor)
 
 
-def texcell(unit, *options):
+def texcell(unit, threads=THREADS):
     out = unit + ".npz"
-    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--quiet", *options])
+    r = tap.run([tap.TEXCELL, "run", unit, "-o", out, "--quiet", "--device", DEVICE, "--threads", str(threads)])
     if r.returncode != 0:
         sys.exit(r.stderr)
 
@@ -76,7 +79,7 @@ def pictures(folder):
         Image.fromarray(np.roll(base, (111 * i, 237 * i), (0, 1))).save(paths[-1])
     unit = pack(folder, "pictures", "--analysis", "cellcount", "--param", "polarity=bright", *paths)
     ours = say("%d pictures, 4000 x 2250, cellcount, %d threads" % (PICTURES, THREADS),
-               timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(THREADS))))
+               timed(lambda: texcell(unit)))
     try:
         theirs = say("OpenCV: imread, Otsu, components with stats", timed(lambda: opencv(paths)))
         print("%-44s %7.2f of its best, %7.2f of its processor time" % ("texcell takes", ours[0] / theirs[0], ours[2] / theirs[2]))
@@ -89,23 +92,34 @@ def large(folder):
     Image.fromarray(blobs(8192, 8192, 2)).save(path, compress_level=1)
     unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", path)
     for threads in (1, THREADS):
-        say("8192 x 8192, cellcount, threads %d" % threads, timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(threads))))
+        say("8192 x 8192, cellcount, %s, threads %d" % (DEVICE, threads), timed(lambda: texcell(unit, threads)))
 
 
-def stack(folder):
-    slices = os.path.join(folder, "slices")
+Y, X = np.mgrid[:512, :512].astype(np.float32)
+
+
+def shells(z):
+    return 40 + 160 * (np.abs(np.sqrt((X % 32 - 16) ** 2 + (Y % 32 - 16) ** 2 + (z % 32 - 16) ** 2) - 12) < 1.3)
+
+
+def balls(z):
+    k = 2 * np.pi / 26
+    return 40 + 150 * np.maximum(0, np.cos(X * k) * np.cos(Y * k) * np.cos(z * k))
+
+
+def stack(folder, analysis, parameter, grey):
+    slices = os.path.join(folder, analysis)
     os.mkdir(slices)
-    y, x = np.mgrid[:512, :512].astype(np.float32)
-    for z in range(256):
-        shell = np.abs(np.sqrt((x % 32 - 16) ** 2 + (y % 32 - 16) ** 2 + (z % 32 - 16) ** 2) - 12) < 1.3
-        noise = np.random.default_rng(z).normal(0, 4, x.shape)
-        Image.fromarray((np.where(shell, 200, 40) + noise).clip(0, 255).astype(np.uint8)).save(os.path.join(slices, "%03d.png" % z), compress_level=1)
-    unit = pack(folder, "stack", "--analysis", "volume", "--param", "membrane=120", "--stack", slices)
-    for threads in (1, THREADS):
-        say("256 x 512 x 512, volume, threads %d" % threads, timed(lambda: texcell(unit, "--device", "cpu", "--threads", str(threads))))
+    for z in range(SLICES):
+        noise = np.random.default_rng(z).normal(0, 4, X.shape)
+        Image.fromarray((grey(z) + noise).clip(0, 255).astype(np.uint8)).save(os.path.join(slices, "%03d.png" % z), compress_level=1)
+    unit = pack(folder, analysis, "--analysis", analysis, "--param", parameter, "--stack", slices)
+    say("%d x 512 x 512, %s, %s, threads %d" % (SLICES, analysis, DEVICE, THREADS), timed(lambda: texcell(unit)))
 
 
 with tempfile.TemporaryDirectory() as scratch:
     pictures(scratch)
     large(scratch)
-    stack(scratch)
+    stack(scratch, "volume", "membrane=120", shells)
+    if DEVICE != "cpu":
+        stack(scratch, "voting", "radius=8", balls)
