@@ -142,7 +142,9 @@ def failing_calls():
         listing = counted([tap.TEXCELL, "devices"])[1]
         wrong = []
         for n in range(3, calls, 7):
-            r, _, left = counted(args, fail=n, **memory)
+            r, made, left = counted(args, fail=n, **memory)
+            if made < n:
+                continue       # longer launches, and so fewer: their lengths follow a clock
             fails = r.returncode == 2 and "CL_" in r.stderr
             if left != 0 or not (fails or (n <= listing and r.stdout == whole.stdout)):
                 wrong.append("call %d: exit %d, %d left, %s" % (n, r.returncode, left, r.stderr))
