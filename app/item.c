@@ -115,6 +115,19 @@ static void show(const item_work *w, const item_run *it, uint64_t portions_done)
     progress_show(w->progress, fraction, it->work.item->name, w->index);
 }
 
+/* A picture of it, for who watches. */
+static void draw(const item_work *w, item_run *it, uint64_t portions_done)
+{
+    const double fraction = w->from + (w->to - w->from) * (double)portions_done / (double)it->work.plan.portions;
+    tc_err ignored;
+
+    if (w->view == NULL || !view_wanted(w->view))
+        return;
+    /* What comes of a sync that fails, the next step sees. */
+    if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
+        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction, w->index, w->unit->job);
+}
+
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status st = TC_MORE;
@@ -127,6 +140,8 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
             st = it->backend->step(it->worker, it->state, &portions, err);
         if (st == TC_OK)
             st = it->backend->sync(it->worker, it->state, err);
+        if (st == TC_OK || st == TC_MORE)
+            draw(w, it, portions);
         if (st == TC_MORE) {
             show(w, it, portions);
             st = maybe_save(w, it, err);

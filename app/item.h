@@ -7,6 +7,7 @@
 
 #include "app/job_files.h"
 #include "app/progress.h"
+#include "app/view.h"
 #include "opencl/device.h"
 
 /* The device that works for the job, as long as it does. */
@@ -29,6 +30,7 @@ typedef struct item_work {
     job_device *device;
     job_files *files;
     progress *progress;
+    view *view;                /* NULL: nobody can watch */
 } item_work;
 
 /* Goes on with the item from files->state, or begins it. TC_OK: it is in the spool.

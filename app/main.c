@@ -198,7 +198,7 @@ static unsigned threads_of_task(const command *c)
 
 static tc_status do_task(const command *c, tc_err *err)
 {
-    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet,
+    run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet, .watched = true,
                       .gpu_share = (double)c->gpu_percent / 100, .driver_fault = driver_fault_wait };
     char *input = NULL, *output = NULL;
     tc_status st = choose_for_task(c, &o, err);

@@ -69,12 +69,14 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
                           tc_err *err)
 {
     double *done_before;
+    view v = { .next = 0 };
     tc_status st = weigh_items(unit, &done_before, err);
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < unit->job->n_items; i++) {
         const item_work work = { .unit = unit, .index = i, .from = done_before[i], .to = done_before[i + 1],
                                  .threads = o->threads, .launch_ms = o->launch_ms,
-                                 .device = device, .files = files, .progress = p };
+                                 .device = device, .files = files, .progress = p,
+                                 .view = o->watched ? &v : NULL };
 
         files->mark.item = i;
         files->item_saved = files->state != NULL;

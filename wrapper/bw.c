@@ -72,6 +72,11 @@ void bw_get_task(bw_task *task)
     side->get_task(task);
 }
 
+void bw_get_volunteer(bw_volunteer *volunteer)
+{
+    side->get_volunteer(volunteer);
+}
+
 void bw_fraction_done(double fraction)
 {
     side->fraction_done(fraction);

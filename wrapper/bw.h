@@ -65,6 +65,12 @@ typedef struct bw_task {
     double seconds_before;     /* that the task has run before this start, as the client counts; 0: none */
 } bw_task;
 
+/* Whose work it is, for those who watch it; "" and 0 where nobody says. */
+typedef struct bw_volunteer {
+    char user[256], team[256], project[256];
+    double host_credit;        /* of this computer, in all */
+} bw_volunteer;
+
 typedef enum bw_request {
     BW_GO_ON = 0,
     BW_QUIT,                   /* leave now; state is on disk or goes there first */
@@ -89,6 +95,8 @@ void bw_get_gpu(bw_gpu *gpu);
 
 /* The task; without a client "", "", 0. */
 void bw_get_task(bw_task *task);
+
+void bw_get_volunteer(bw_volunteer *volunteer);
 
 /* fraction in [0,1] of the whole job. The client shows it about once a second. */
 void bw_fraction_done(double fraction);

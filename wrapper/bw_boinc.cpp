@@ -128,6 +128,18 @@ void boinc_side_get_task(bw_task *task)
     task->seconds_before = data.starting_elapsed_time;
 }
 
+void boinc_side_get_volunteer(bw_volunteer *volunteer)
+{
+    APP_INIT_DATA data;
+    boinc_get_init_data(data);
+    memset(volunteer, 0, sizeof *volunteer);
+    snprintf(volunteer->user, sizeof volunteer->user, "%s", data.user_name);
+    snprintf(volunteer->team, sizeof volunteer->team, "%s", data.team_name);
+    // The project's folder has the name of its address.
+    snprintf(volunteer->project, sizeof volunteer->project, "%s", os_last_part(data.project_dir));
+    volunteer->host_credit = data.host_total_credit;
+}
+
 void boinc_side_fraction_done(double fraction)
 {
     boinc_fraction_done(fraction);
@@ -228,6 +240,7 @@ const bw_side boinc_side = {
     boinc_side_resolve,
     boinc_side_ncpus,
     boinc_side_get_gpu,
+    boinc_side_get_volunteer,
     boinc_side_get_task,
     boinc_side_fraction_done,
     boinc_side_time_to_checkpoint,

@@ -45,6 +45,11 @@ static void null_get_task(bw_task *task)
     *task = (bw_task){ .seconds_before = 0 };
 }
 
+static void null_get_volunteer(bw_volunteer *volunteer)
+{
+    memset(volunteer, 0, sizeof *volunteer);
+}
+
 static void null_fraction_done(double fraction)
 {
     (void)fraction;
@@ -106,6 +111,7 @@ const bw_side bw_null_side = {
     .resolve = null_resolve,
     .ncpus = null_ncpus,
     .get_gpu = null_get_gpu,
+    .get_volunteer = null_get_volunteer,
     .get_task = null_get_task,
     .fraction_done = null_fraction_done,
     .time_to_checkpoint = null_time_to_checkpoint,

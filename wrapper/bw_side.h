@@ -17,6 +17,7 @@ typedef struct bw_side {
     tc_status (*resolve)(const char *logical, char **path, tc_err *err);
     int (*ncpus)(void);
     void (*get_gpu)(bw_gpu *gpu);
+    void (*get_volunteer)(bw_volunteer *volunteer);
     void (*get_task)(bw_task *task);
     void (*fraction_done)(double fraction);
     bool (*time_to_checkpoint)(void);

@@ -122,6 +122,9 @@ typedef struct an_analysis {
      * by both backends; it asks work->poll. */
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state,
                         wu_output *out, tc_err *err);
+    /* What is found so far at a pixel or voxel of the item, for those who watch: 0 nothing, 1 to 255 what
+     * is to be told apart, or with found_amounts how much. Any state will do. NULL: there is nothing to see. */
+    uint8_t (*found)(const an_work *work, const void *state, size_t voxel);
     /* The WU_ONCE arrays, declared and filled; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
     /* Declares the arrays that finish gives for an item, in its order: all that is
@@ -145,6 +148,7 @@ typedef struct an_analysis {
      * least one. NULL: as little as that. */
     double (*pixels_share)(const void *params, const wu_item *item);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
+    bool found_amounts;
     bool takes_labels;         /* its items have label pictures; those of others have none */
     bool one_kind;             /* a job has images or stacks, not both: rows differ in length */
     bool uses_floats;          /* fp32 in a result path: the device must round as IEEE says */

@@ -112,6 +112,14 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    const int32_t label = ((const cc_state *)state)->plane[voxel];
+
+    (void)work;
+    return label > 0 ? (uint8_t)(1 + (uint32_t)label * 37 % 255) : 0;
+}
+
 const an_analysis an_cellcount = {
     .name = "cellcount",
     .summary = "counts and measures cells (connected components of a thresholded picture)",
@@ -125,6 +133,7 @@ const an_analysis an_cellcount = {
     .init = an_starts_zeroed,
     .check_state = cc_check_state,
     .finish = cc_finish,
+    .found = found,
     .note_result = cc_note_result,
     .expect = cc_expect,
     .check_result = cc_check_result,

@@ -336,6 +336,19 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+/* The first map, if there is one: v / (1 + v) of what is never negative. */
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    const glcm_params *const p = work->params;
+    const unsigned char *const maps = (const unsigned char *)state + glcm_state_maps_at(p);
+    float v;
+
+    if (p->n_maps == 0)
+        return 0;
+    memcpy(&v, maps + voxel * sizeof v, sizeof v);
+    return v > 0 ? (uint8_t)(1 + 254 * v / (1 + v)) : 0;
+}
+
 const an_analysis an_glcm = {
     .name = "glcm",
     .summary = "Haralick texture in a sliding neighbourhood (13 features of the grey-level co-occurrence matrix)",
@@ -349,6 +362,8 @@ const an_analysis an_glcm = {
     .plan = plan,
     .init = init,
     .finish = glcm_finish,
+    .found = found,
+    .found_amounts = true,
     .note_survey = glcm_note_survey,
     .note_result = glcm_note_result,
     .constants = glcm_constants,

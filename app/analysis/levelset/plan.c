@@ -210,6 +210,12 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    (void)work;
+    return ls_phi_const(state)[voxel] < 0;
+}
+
 const an_analysis an_levelset = {
     .name = "levelset",
     .summary = "segmentation by an evolving interface, in 2D and 3D (level set)",
@@ -226,6 +232,7 @@ const an_analysis an_levelset = {
     .init = init,
     .check_state = ls_check_state,
     .finish = ls_finish,
+    .found = found,
     .note_result = ls_note_result,
     .expect = ls_expect,
     .check_result = ls_check_result,

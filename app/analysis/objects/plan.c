@@ -51,6 +51,14 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    const uint32_t label = work->pixels->labels[voxel];
+
+    (void)state;
+    return label > 0 ? (uint8_t)(1 + label * 37 % 255) : 0;
+}
+
 const an_analysis an_objects = {
     .name = "objects",
     .summary = "shape, intensity and texture of each object of a label picture or stack",
@@ -63,6 +71,7 @@ const an_analysis an_objects = {
     .init = an_starts_zeroed,
     .check_state = obj_check_state,
     .finish = obj_finish,
+    .found = found,
     .expect = obj_expect,
     .check_result = obj_check_result,
     .check_pixels = obj_check_pixels,

@@ -76,6 +76,14 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    const int32_t node = ((const vol_state *)state)->nodes[1 + voxel];
+
+    (void)work;
+    return node > 0 ? (uint8_t)(1 + (uint32_t)node * 37 % 255) : 0;
+}
+
 const an_analysis an_volume = {
     .name = "volume",
     .summary = "measures the inside of membranes in stacks",
@@ -90,6 +98,7 @@ const an_analysis an_volume = {
     .init = an_starts_zeroed,
     .check_state = vol_check_state,
     .finish = vol_finish,
+    .found = found,
     .note_result = vol_note_result,
     .constants = vol_constants,
     .expect = vol_expect,

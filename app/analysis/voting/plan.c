@@ -408,6 +408,18 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
+static uint8_t found(const an_work *work, const void *state, size_t voxel)
+{
+    uint32_t votes = voting_votes_const(state)[voxel];
+    uint8_t found = 0;
+
+    (void)work;
+    /* Eight steps for each power of two. */
+    for (; votes > 15; votes >>= 1)
+        found = (uint8_t)(found + 8);
+    return (uint8_t)(found + (votes > 8 ? votes - 8 : 0));
+}
+
 const an_analysis an_voting = {
     .name = "voting",
     .summary = "cells found by iterative voting, in images and stacks",
@@ -421,6 +433,8 @@ const an_analysis an_voting = {
     .init = an_starts_zeroed,
     .check_state = voting_check_state,
     .finish = voting_finish,
+    .found = found,
+    .found_amounts = true,
     .expect = voting_expect,
     .check_result = voting_check_result,
     .check_pixels = voting_check_pixels,

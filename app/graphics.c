@@ -1,0 +1,302 @@
+/*
+ * texcell_graphics: shows what texcell is doing, in a window or, with --fullscreen, as a screensaver.
+ * The BOINC client's Manager starts it in the slot of the task. It reads the file that texcell writes there
+ * while it is watched (view.h), and touches nothing else: whatever becomes of it, the task goes on.
+ */
+#include <GL/freeglut.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "app/base/files.h"
+#include "app/base/os.h"
+#include "app/view.h"
+
+/* A texture's side is a power of two: old drivers want that. */
+enum { TEXTURE_SIDE = 512, READ_MS = 1000, LINE = 24, MARGIN = 16, TEXT_LINES = 6 };
+
+/* GLUT's functions have no argument of ours. */
+static struct {
+    view_file file;            /* the last whole one */
+    bool has_file;
+    GLuint texture;
+    int width, height;         /* of the window */
+    bool fullscreen;
+    int mouse_x, mouse_y;      /* where the mouse was first seen; -1: nowhere yet */
+} show = { .mouse_x = -1 };
+
+/* --- the file --------------------------------------------------------------------------- */
+
+static bool is_text(const char *text, size_t size)
+{
+    return memchr(text, '\0', size) != NULL;
+}
+
+/* Whether every byte of it can be shown: it may be torn, or anybody's. */
+static bool is_whole(const view_file *f)
+{
+    const size_t from = offsetof(view_file, nx);
+    const bw_volunteer *const v = &f->volunteer;
+
+    return memcmp(f->magic, VIEW_MAGIC, sizeof f->magic) == 0
+           && f->crc == (uint32_t)crc32_z(crc32_z(0, NULL, 0), (const unsigned char *)f + from, sizeof *f - from)
+           && f->nx >= 1 && f->nx <= VIEW_SIDE && f->ny >= 1 && f->ny <= VIEW_SIDE
+           && f->fraction >= 0 && f->fraction <= 1
+           && is_text(f->analysis, sizeof f->analysis) && is_text(f->name, sizeof f->name)
+           && is_text(f->about, sizeof f->about) && is_text(v->user, sizeof v->user)
+           && is_text(v->team, sizeof v->team) && is_text(v->project, sizeof v->project);
+}
+
+/* Takes the file, if there is a new one. */
+static void read_view(void)
+{
+    static view_file next;     /* too large for some stacks */
+    const int fd = os_open(VIEW_FILE, OS_READ);
+    const bool read = fd >= 0 && os_read_at(fd, &next, sizeof next, 0) == (ptrdiff_t)sizeof next;
+
+    if (fd >= 0)
+        close(fd);
+    if (!read || !is_whole(&next))
+        return;
+    show.file = next;
+    show.has_file = true;
+}
+
+/* texcell shows its work while this file is young. */
+static void say_watching(void)
+{
+    const int fd = os_open(VIEW_WATCHED, OS_OVER);
+
+    if (fd < 0)
+        return;
+    (void)tc_write_at(fd, 0, "1", 1);
+    close(fd);
+}
+
+/* --- drawing ----------------------------------------------------------------------------- */
+
+/* What is found, in colours far from each other, over the grey of the picture. */
+static void colour_of(unsigned grey, unsigned found, bool is_amount, unsigned char rgb[3])
+{
+    static const unsigned char hues[6][3] = {
+        { 255, 96, 64 }, { 255, 200, 48 }, { 96, 220, 96 }, { 64, 200, 255 }, { 128, 128, 255 }, { 255, 112, 200 }
+    };
+
+    for (int i = 0; i < 3; i++) {
+        /* An amount goes from the picture's grey to orange. */
+        const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
+        const unsigned hue = is_amount ? hues[1][i] : hues[found % 6][i];
+
+        rgb[i] = (unsigned char)((grey * (255 - part) + hue * part) / 255);
+    }
+}
+
+static void fill_texture(void)
+{
+    static unsigned char pixels[VIEW_SIDE * VIEW_SIDE][3];
+    const view_file *const f = &show.file;
+
+    for (size_t i = 0; i < (size_t)f->nx * f->ny; i++)
+        colour_of(f->grey[i], f->found[i], f->amounts != 0, pixels[i]);
+    glBindTexture(GL_TEXTURE_2D, show.texture);
+    glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, (GLsizei)f->nx, (GLsizei)f->ny, GL_RGB, GL_UNSIGNED_BYTE, pixels);
+}
+
+/* As large as the space above the text lets it be, in its own proportions. */
+static void draw_picture(void)
+{
+    const view_file *const f = &show.file;
+    const double room_x = show.width - 2 * MARGIN, room_y = show.height - 2 * MARGIN - TEXT_LINES * LINE;
+    const double scale = room_x / f->nx < room_y / f->ny ? room_x / f->nx : room_y / f->ny;
+    const double w = f->nx * scale, h = f->ny * scale, x = (show.width - w) / 2, y = MARGIN + (room_y - h) / 2;
+    const double u = (double)f->nx / TEXTURE_SIDE, v = (double)f->ny / TEXTURE_SIDE;
+
+    if (scale <= 0)
+        return;
+    fill_texture();
+    glEnable(GL_TEXTURE_2D);
+    glColor3f(1, 1, 1);
+    glBegin(GL_QUADS);
+    glTexCoord2d(0, 0);
+    glVertex2d(x, y);
+    glTexCoord2d(u, 0);
+    glVertex2d(x + w, y);
+    glTexCoord2d(u, v);
+    glVertex2d(x + w, y + h);
+    glTexCoord2d(0, v);
+    glVertex2d(x, y + h);
+    glEnd();
+    glDisable(GL_TEXTURE_2D);
+}
+
+static void draw_bar(double y)
+{
+    const double x0 = MARGIN, x1 = show.width - MARGIN;
+    const double part[2] = { 1, show.file.fraction };
+
+    for (int i = 0; i < 2; i++) {
+        glColor3f(i == 0 ? 0.2F : 0.4F, i == 0 ? 0.2F : 0.8F, i == 0 ? 0.25F : 0.5F);
+        glRectd(x0, y, x0 + (x1 - x0) * part[i], y + 6);
+    }
+}
+
+/* UTF-8 as the fonts have it, in ISO 8859-1; '?' for what is not in that. */
+static void to_latin(unsigned char *text)
+{
+    unsigned char *to = text;
+
+    for (const unsigned char *c = text; *c != '\0'; c++) {
+        const bool two = (*c == 0xc2 || *c == 0xc3) && (c[1] & 0xc0) == 0x80;
+
+        if (two) {
+            *to++ = (unsigned char)((*c & 3) << 6 | (c[1] & 0x3f));
+            c++;
+        } else if ((*c & 0xc0) != 0x80)
+            *to++ = *c >= ' ' && *c < 0x7f ? *c : '?';
+    }
+    *to = '\0';
+}
+
+/* A line of text, as much of it as fits. */
+static void draw_text(double y, const char *text)
+{
+    unsigned char line[700];
+    size_t n;
+
+    snprintf((char *)line, sizeof line, "%s", text);
+    to_latin(line);
+    n = strlen((char *)line);
+    while (n > 0 && glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line) > show.width - 2 * MARGIN)
+        line[--n] = '\0';
+    glColor3f(0.9F, 0.9F, 0.9F);
+    glRasterPos2d(MARGIN, y);
+    glutBitmapString(GLUT_BITMAP_HELVETICA_18, line);
+}
+
+static void draw_texts(void)
+{
+    const view_file *const f = &show.file;
+    const bw_volunteer *const v = &f->volunteer;
+    double y = show.height - TEXT_LINES * LINE;
+    char line[800];
+
+    draw_bar(y);
+    y += LINE + 6;
+    snprintf(line, sizeof line, "texcell %s: %s (%llu of %llu), %.1f%% of the task", f->analysis, f->name,
+             (unsigned long long)f->item + 1, (unsigned long long)f->n_items, 100 * f->fraction);
+    draw_text(y, line);
+    draw_text(y += LINE, f->about);
+    if (v->user[0] == '\0')
+        return;
+    snprintf(line, sizeof line, "%s: %s%s%s", v->project, v->user, v->team[0] != '\0' ? ", " : "", v->team);
+    draw_text(y += LINE, line);
+    snprintf(line, sizeof line, "This computer has done work for %.0f credits. Thank you!", v->host_credit);
+    draw_text(y + LINE, line);
+}
+
+static void draw(void)
+{
+    glClear(GL_COLOR_BUFFER_BIT);
+    if (show.has_file) {
+        draw_picture();
+        draw_texts();
+    } else {
+        draw_text(show.height / 2.0, "texcell: waiting for the task to show what it does");
+    }
+    glutSwapBuffers();
+}
+
+/* --- what happens --------------------------------------------------------------------------- */
+
+static void resize(int width, int height)
+{
+    show.width = width > 0 ? width : 1;
+    show.height = height > 0 ? height : 1;
+    glViewport(0, 0, show.width, show.height);
+    glMatrixMode(GL_PROJECTION);
+    glLoadIdentity();
+    glOrtho(0, show.width, show.height, 0, -1, 1);
+    glMatrixMode(GL_MODELVIEW);
+    glLoadIdentity();
+}
+
+static void tick(int unused)
+{
+    (void)unused;
+    say_watching();
+    read_view();
+    glutPostRedisplay();
+    glutTimerFunc(READ_MS, tick, 0);
+}
+
+/* A screensaver goes away at any key, a window at Escape or q. */
+static void key(unsigned char code, int x, int y)
+{
+    (void)x;
+    (void)y;
+    if (show.fullscreen || code == 27 || code == 'q')
+        glutLeaveMainLoop();
+}
+
+static void click(int button, int state, int x, int y)
+{
+    (void)button;
+    (void)state;
+    (void)x;
+    (void)y;
+    if (show.fullscreen)
+        glutLeaveMainLoop();
+}
+
+/* A screensaver's window may come up under a mouse that rests. */
+static void move(int x, int y)
+{
+    const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8;
+
+    if (show.fullscreen && show.mouse_x >= 0 && far)
+        glutLeaveMainLoop();
+    if (show.mouse_x < 0) {
+        show.mouse_x = x;
+        show.mouse_y = y;
+    }
+}
+
+static void begin_texture(void)
+{
+    glGenTextures(1, &show.texture);
+    glBindTexture(GL_TEXTURE_2D, show.texture);
+    glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_LINEAR);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+    glTexImage2D(GL_TEXTURE_2D, 0, GL_RGB, TEXTURE_SIDE, TEXTURE_SIDE, 0, GL_RGB, GL_UNSIGNED_BYTE, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    os_begin();
+    /* It takes its own options out. Without a display it says so and ends the program. */
+    glutInit(&argc, argv);
+    for (int i = 1; i < argc; i++)
+        show.fullscreen = show.fullscreen || strcmp(argv[i], "--fullscreen") == 0;
+    glutInitDisplayMode(GLUT_DOUBLE | GLUT_RGB);
+    glutInitWindowSize(640, 640);
+    glutSetOption(GLUT_ACTION_ON_WINDOW_CLOSE, GLUT_ACTION_GLUTMAINLOOP_RETURNS);
+    glutCreateWindow("texcell");
+    if (show.fullscreen) {
+        glutFullScreen();
+        glutSetCursor(GLUT_CURSOR_NONE);
+    }
+    begin_texture();
+    glutDisplayFunc(draw);
+    glutReshapeFunc(resize);
+    glutKeyboardFunc(key);
+    glutMouseFunc(click);
+    glutPassiveMotionFunc(move);
+    resize(glutGet(GLUT_WINDOW_WIDTH), glutGet(GLUT_WINDOW_HEIGHT));
+    tick(0);
+    glutMainLoop();
+    return 0;
+}
