@@ -47,6 +47,11 @@ def sixteen():
             item("none", [texture(7, 12, 13) * np.uint16(200)], labels=[np.zeros((12, 13), int)])]
 
 
+def even():
+    """As large as a device takes, and of one value: a matrix with one entry, beyond the table of logarithms."""
+    return [item("even", [np.full((180, 182), 9, np.uint8)], labels=[np.ones((180, 182), int)])]
+
+
 JOBS = {
     "flat": ({"texture_features": "ibsi", "distances": [1, 3], "levels": 16}, flat()),
     "deep": ({"texture_features": "ibsi", "levels": 8, "range": "image"}, deep()),
@@ -54,11 +59,12 @@ JOBS = {
                 "exclude_border": True}, flat()),
     "sixteen": ({"families": ["shape", "intensity"]}, sixteen()),
     "textures": ({"families": ["texture"], "aggregate": "merge", "distances": [2, 1], "range": "type"}, deep()),
+    "even": ({"families": ["texture"], "aggregate": "merge", "texture_features": "ibsi"}, even()),
 }
 
 
 KNOWN = {"flat": "0ce535d4", "deep": "26251285", "merged": "8be6a60c", "sixteen": "8f4a4063",
-         "textures": "677d21a6"}
+         "textures": "677d21a6", "even": "75ca0d00"}
 
 
 def random_job(rng):

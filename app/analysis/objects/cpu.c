@@ -11,7 +11,8 @@
 #include "app/base/pool.h"
 
 enum { LARGE = 1 << 18,        /* pixels of an object that all threads share */
-       PART_PIXELS = 1 << 16, PART_RUNS = 64 };
+       PART_PIXELS = 1 << 16, PART_RUNS = 64,
+       FIRST_PARTS = 64 };     /* of each pass: what is fast in one may be slow in the next */
 
 /* What a thread has for itself. */
 typedef struct scratch {
@@ -22,11 +23,11 @@ typedef struct scratch {
 } scratch;
 
 /* What a large object goes through: its parts in parallel, then what joins them. */
-typedef enum pass { MEASURE, OUTLINE, QUANTISE, PAIRS } pass;
+typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 
 typedef struct large_object {
     bool begun;
-    pass pass;
+    large_pass pass;
     size_t direction;
     uint64_t run;              /* the pass is done up to here */
     uint64_t batch;
@@ -221,11 +222,12 @@ static bool large_step(cpu_worker *w)
     const double start = tc_seconds();
     const uint64_t area = w->index.area[w->object];
     uint64_t parts, left;
+    large_pass before;
     size_t n;
 
     runs_of(w, w->object, &n);
     if (!g->begun)
-        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE, .batch = 64 };
+        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE, .batch = FIRST_PARTS };
     /* Of as many pixels as the average run has, but no more runs than the longest may be. */
     w->run_step = (uint64_t)PART_PIXELS * n / area;
     w->run_step = w->run_step < 1 ? 1 : w->run_step > PART_RUNS ? PART_RUNS : w->run_step;
@@ -241,8 +243,11 @@ static bool large_step(cpu_worker *w)
     g->batch = an_next_batch(g->batch, parts, w->work->threads, tc_seconds() - start);
     if (parts < left)
         return false;
+    before = g->pass;
     if (end_pass(w))
         w->portion++;
+    if (g->pass != before)
+        g->batch = FIRST_PARTS;
     if (w->portion == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
         w->portion = obj_portions(w->params);
     return w->portion == obj_portions(w->params);
