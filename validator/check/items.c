@@ -138,10 +138,11 @@ static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most
 {
     const wu_item *const item = &v->unit->job->items[index];
     an_plan plan = { 0 };
-    const tc_status st = v->unit->analysis->plan(v->unit->params, item, &plan, err);
+    tc_err why = { "" };
+    const tc_status st = v->unit->analysis->plan(v->unit->params, item, &plan, &why);
 
     *most = plan.most_rows > 0 ? plan.most_rows : (uint64_t)item->nx * item->ny * item->nz;
-    return st;
+    return st == TC_OK ? TC_OK : tc_fail(err, st, "%.500s: %.500s", v->path, why.message);
 }
 
 /* A table has as many rows as the first one, and no more than the items can have. */
