@@ -84,7 +84,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         out->most_memory_bytes += 3 * n * (item->bits / 8);
     }
     out->most_rows = regions;
-    out->flops = (p->split ? 400.0 : 50.0) * (double)n + preparing(p) * (double)n;
+    out->flops = ((p->split ? 200.0 : 40.0) + (p->labels ? 100.0 : 0.0)) * (double)n + preparing(p) * (double)n;
     return TC_OK;
 }
 
