@@ -17,6 +17,10 @@ extra_sources()
         done
         echo tests/fuzz/fuzz_zip.c ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
+    own)
+        echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c \
+            validator/check/difference.c validator/dataset/unit_of_result.c
+        (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c) ;;
     validate)
         echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c validator/check/compare.c \
             validator/check/difference.c
@@ -28,6 +32,8 @@ here=$(dirname "$0")
 src=$(cd "${TEXCELL_SRC:-$here/../..}" && pwd)
 folder=${1:-${TEXCELL_BUILD:-$src/build}/fuzz}
 seconds=${FUZZ_SECONDS:-60}
+# In check-long alone.
+[ "$seconds" -le 60 ] || TARGETS="$TARGETS own"
 python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 2> /dev/null && echo "$p" && break; done)}
 clang=${CLANG:-clang}
 [ "$clang" = : ] && clang=clang
