@@ -681,6 +681,17 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
+/* Portions of the first launch: as many as FIRST_MOVES allows, but one for each compute unit, as these work side by
+ * side and take no longer than one portion does. */
+static double first_portions(const cl_worker *w)
+{
+    const glcm_params *const p = w->params;
+    const double moves = (double)w->portion_windows * (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
+    const double few = FIRST_MOVES / moves, units = (double)w->ocl.device->info.compute_units;
+
+    return few > units ? few : units;
+}
+
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
@@ -715,9 +726,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (whole_roi(w))
         ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns, w->most * w->portion_rows);
     else
-        ocl_pace_begin(&w->ocl, &w->pace,
-                       FIRST_MOVES * (double)p->n_offsets
-                           / ((double)w->portion_windows * (double)(w->first_move[p->n_offsets] + 1)), w->most);
+        ocl_pace_begin(&w->ocl, &w->pace, first_portions(w), w->most);
     st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }
