@@ -129,8 +129,9 @@ def main():
 
     def accepted(code, out):
         record = os.path.join(out, "accepted", "drops_1")
-        line = "%s %d drops_1_0_r1_0\n" % (hashlib.sha256(right).hexdigest(), len(right))
-        return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode() != line else None
+        line = "%s %d drops_1_0_r1_0" % (hashlib.sha256(right).hexdigest(), len(right))
+        # A call that failed before may have left the beginning of a line: the last one counts.
+        return "exit 0, but a wrong record" if code == 0 and copy_of(record).decode().splitlines()[-1] != line else None
 
     def result(code, out):
         file = os.path.join(out, "r.npz")
