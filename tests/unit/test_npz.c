@@ -299,7 +299,7 @@ static void deflates_alike_in_all_threads(void **state)
     bytes first = { 0 };
     assert_non_null(many);
     for (int32_t i = 0; i < N; i++)
-        many[i] = i % 1000 < 500 ? i / 7 : i * 7919 % 10007;
+        many[i] = i % 1000 < 500 ? i / 7 : (int32_t)(i * INT64_C(7919) % 10007);
     for (unsigned threads = 0; threads <= 9; threads += 3) {
         wu_npz_writer *w = NULL;
         wu_npz_reader *r = NULL;
