@@ -89,6 +89,13 @@ tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err
     return prepare(ds, text, out, err);
 }
 
+tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err *err)
+{
+    return val_sql_prepare(ds, out, err, "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND "
+                           "name NOT GLOB '*[^a-z0-9_]*' AND "
+                           "EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
+}
+
 tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err)
 {
     const int code = sqlite3_step(stmt);

@@ -43,6 +43,9 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err);
 tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...);
 /* One statement; *out is the caller's (sqlite3_finalize). */
 tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err, const char *format, ...);
+/* The names of the tables whose rows are of items, in order; only such as may be those of files and of SQL, as
+ * all that texcell makes. *out as there. */
+tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err *err);
 /* To the next row; *row is false behind the last. */
 tc_status val_sql_step(const val_dataset *ds, sqlite3_stmt *stmt, bool *row, tc_err *err);
 /* Runs a statement that gives no rows, and makes it ready to be bound again. */

@@ -266,9 +266,7 @@ static tc_status write_tables(exporting *x, tc_err *err)
 {
     sqlite3_stmt *tables;
     bool row = true;
-    /* Names become those of files; a data set of texcell has no others. */
-    tc_status st = val_sql_prepare(x->ds, &tables, err, "SELECT name FROM sqlite_schema AS s WHERE type = 'table' AND "
-                                   "name NOT GLOB '*[^a-z0-9_]*' AND EXISTS (SELECT 1 FROM pragma_table_info(s.name) WHERE name = 'item') ORDER BY name");
+    tc_status st = val_sql_item_tables(x->ds, &tables, err);
 
     while (st == TC_OK && row) {
         analysis_table t = { .name = NULL };

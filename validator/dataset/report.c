@@ -255,8 +255,7 @@ static tc_status put_tables(reporting *r, tc_err *err)
 {
     sqlite3_stmt *names;
     bool row = true;
-    tc_status st = val_sql_prepare(r->ds, &names, err, "SELECT name FROM sqlite_master AS t WHERE type = 'table' AND name NOT GLOB '*[^a-z0-9_]*' AND "
-                                   "EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'item') ORDER BY name");
+    tc_status st = val_sql_item_tables(r->ds, &names, err);
     wu_page_put(&r->page, "<section>\n<h2>How numbers are spread</h2>\n");
     while (st == TC_OK && row) {
         char where[300], said[300];
