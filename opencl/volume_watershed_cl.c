@@ -407,7 +407,7 @@ static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
     map.up = j.up;
     map.height = j.height;
     if (st == TC_OK)
-        st = ws_join(&map, &j.list, 1, poll, err);
+        st = ws_end(&map, WS_SADDLES, &j.list, 1, poll, err);
     if (st == TC_OK)
         st = put_pairs(w, &j, err);
     ws_list_drop(&j.list);

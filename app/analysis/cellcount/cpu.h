@@ -77,7 +77,6 @@ extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;
 extern const cc_work cc_components, cc_seams, cc_parts, cc_ids, cc_strips, cc_count, cc_number, cc_areas,
     cc_renumber, cc_paint, cc_measuring;
 /* cellcount_split.c: from bits to parts */
-extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_ascend, cc_edges, cc_flat,
-    cc_flat_join, cc_maxima, cc_find_saddles, cc_clear, cc_first;
+extern const cc_work cc_bytes, cc_distance_x, cc_distance_y, cc_heights, cc_way, cc_clear, cc_first;
 
 #endif

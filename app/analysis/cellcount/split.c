@@ -56,68 +56,23 @@ static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-static void ascend_band(cc_worker *w, size_t band, cc_scratch *s)
+static ws_part part_of(const cc_worker *w)
 {
-    uint32_t y0, y1;
-
-    (void)s;
-    cc_band_range(w, band, &y0, &y1);
-    ws_ascend(&w->map, y0, y1);
+    return (ws_part)(w->phase - CC_ASCEND + WS_ASCEND);
 }
 
-static void edges_band(cc_worker *w, size_t band, cc_scratch *s)
+static void way_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    ws_plateau_edges(&w->map, y0, y1, s->found);
+    ws_rows(&w->map, part_of(w), y0, y1, s->found);
     s->no_memory |= s->found->no_memory;
 }
 
-static tc_status end_edges(cc_worker *w, tc_err *err)
+static tc_status end_way(cc_worker *w, tc_err *err)
 {
-    return ws_plateaus(&w->map, w->found, w->work->threads, w->work->poll, err);
-}
-
-static void flat_band(cc_worker *w, size_t band, cc_scratch *s)
-{
-    uint32_t y0, y1;
-
-    (void)s;
-    cc_band_range(w, band, &y0, &y1);
-    ws_flat_begin(&w->map, y0, y1);
-}
-
-static void flat_join_band(cc_worker *w, size_t band, cc_scratch *s)
-{
-    uint32_t y0, y1;
-
-    (void)s;
-    cc_band_range(w, band, &y0, &y1);
-    ws_flat_join(&w->map, y0, y1);
-}
-
-static void maxima_band(cc_worker *w, size_t band, cc_scratch *s)
-{
-    uint32_t y0, y1;
-
-    (void)s;
-    cc_band_range(w, band, &y0, &y1);
-    ws_tops(&w->map, y0, y1);
-}
-
-static void saddles_band(cc_worker *w, size_t band, cc_scratch *s)
-{
-    uint32_t y0, y1;
-
-    cc_band_range(w, band, &y0, &y1);
-    ws_find_saddles(&w->map, y0, y1, s->found);
-    s->no_memory |= s->found->no_memory;
-}
-
-static tc_status end_saddles(cc_worker *w, tc_err *err)
-{
-    return ws_join(&w->map, w->found, w->work->threads, w->work->poll, err);
+    return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
 }
 
 static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -144,11 +99,6 @@ const cc_work cc_bytes = { bytes_band, NULL };
 const cc_work cc_distance_x = { distance_x, NULL };
 const cc_work cc_distance_y = { distance_y, NULL };
 const cc_work cc_heights = { heights_band, NULL };
-const cc_work cc_ascend = { ascend_band, NULL };
-const cc_work cc_edges = { edges_band, end_edges };
-const cc_work cc_flat = { flat_band, NULL };
-const cc_work cc_flat_join = { flat_join_band, NULL };
-const cc_work cc_maxima = { maxima_band, NULL };
-const cc_work cc_find_saddles = { saddles_band, end_saddles };
+const cc_work cc_way = { way_band, end_way };
 const cc_work cc_clear = { clear_band, NULL };
 const cc_work cc_first = { first_band, NULL };

@@ -91,7 +91,7 @@ static inline size_t highest_around(const uint32_t *height, size_t i, const step
     return (size_t)((ptrdiff_t)i + best);
 }
 
-void ws_ascend(const ws_map *m, size_t row0, size_t row1)
+static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
     const size_t nx = (size_t)s->nx;
@@ -130,7 +130,7 @@ static void add_pixel(ws_list *list, size_t i)
     list->pixels[list->n_pixels++] = (int32_t)i;
 }
 
-void ws_plateau_edges(const ws_map *m, size_t row0, size_t row1, ws_list *list)
+static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
     const size_t end = row1 * (size_t)s->nx;
@@ -191,7 +191,7 @@ static tc_status settle(const ws_map *m, const ws_list *list, const tc_poll *pol
     return st;
 }
 
-tc_status ws_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+static tc_status walk_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
 {
     const steps w = steps_of(&m->shape);
     ws_list now = { .n = 0 }, next = { .n = 0 };
@@ -222,7 +222,7 @@ tc_status ws_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_
     return st;
 }
 
-void ws_flat_begin(const ws_map *m, size_t row0, size_t row1)
+static void flat_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
 
@@ -233,7 +233,7 @@ void ws_flat_begin(const ws_map *m, size_t row0, size_t row1)
 
 /* All neighbours of that height are of the same plateau, and so unknown as well. Node 0 may be
  * linked as WS_GROUND is. */
-void ws_flat_join(const ws_map *m, size_t row0, size_t row1)
+static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
     const steps w = steps_of(s);
@@ -279,7 +279,7 @@ static int32_t follow(int32_t *up, int32_t i)
     return end;
 }
 
-void ws_tops(const ws_map *m, size_t row0, size_t row1)
+static void top_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
 
@@ -376,7 +376,7 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
     }
 }
 
-void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list)
+static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const size_t before = list->n;
     const steps w = steps_of(&m->shape);
@@ -447,7 +447,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll 
     return st;
 }
 
-tc_status ws_join(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
 {
     ws_list all = { .n = 0 };
     tc_status st = gather(lists, n_lists, &all, poll, err);
@@ -481,4 +481,25 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*
                !__atomic_compare_exchange_n(at, &was, (int32_t)i, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             ;
     }
+}
+
+/* --- part by part --------------------------------------------------------------------- */
+
+void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
+{
+    switch (part) {
+    case WS_ASCEND: ascend_rows(m, row0, row1); break;
+    case WS_EDGES: edge_rows(m, row0, row1, list); break;
+    case WS_FLAT: flat_rows(m, row0, row1); break;
+    case WS_FLAT_JOIN: flat_join_rows(m, row0, row1); break;
+    case WS_TOPS: top_rows(m, row0, row1); break;
+    case WS_SADDLES: saddle_rows(m, row0, row1, list); break;
+    }
+}
+
+tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err)
+{
+    return part == WS_EDGES ? walk_plateaus(m, lists, n_lists, poll, err)
+         : part == WS_SADDLES ? join_hills(m, lists, n_lists, poll, err)
+                              : TC_OK;
 }

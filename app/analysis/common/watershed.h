@@ -6,10 +6,7 @@
  * a plateau that is a maximum are one set of a union-find. FORMAT.md, 6, has the definition.
  *
  * What is done, each for bands of rows (which count through all slices) by any number of
- * threads, in this order, plateaus only with `plateaus`:
- *
- *     ws_ascend, ws_plateau_edges; ws_plateaus; ws_flat_begin, ws_flat_join; ws_tops; ws_find_saddles;
- *     ws_join; ws_first
+ * threads: ws_rows and ws_end for each ws_part in its order, WS_EDGES only with `plateaus`; then ws_first.
  */
 #ifndef AN_WATERSHED_H
 #define AN_WATERSHED_H
@@ -48,22 +45,22 @@ typedef struct ws_map {
 
 void ws_list_drop(ws_list *list);
 
-void ws_ascend(const ws_map *m, size_t row0, size_t row1);
-/* Pixels of plateaus that are one step from the upper border, into `list`. */
-void ws_plateau_edges(const ws_map *m, size_t row0, size_t row1, ws_list *list);
-/* Walks in from there, step by step; empties the lists of pixels. */
-tc_status ws_plateaus(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
-/* The plateaus that are left have no upper border: the pixels of each become a tree. */
-void ws_flat_begin(const ws_map *m, size_t row0, size_t row1);
-void ws_flat_join(const ws_map *m, size_t row0, size_t row1);
-/* up becomes the maximum that each pixel leads to. */
-void ws_tops(const ws_map *m, size_t row0, size_t row1);
-/* The saddles of these rows, and from the last of them to the next, into `list`; not those of maxima that
- * are apart anyway. */
-void ws_find_saddles(const ws_map *m, size_t row0, size_t row1, ws_list *list);
-/* From the highest saddle down, maxima that are not apart are joined: up[maximum] becomes the
- * one that it is joined with. Empties the lists of saddles. */
-tc_status ws_join(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
+/* The way to the hills, part by part; each is done for all rows, in bands side by side, before the next. */
+typedef enum ws_part {
+    WS_ASCEND,                 /* up: each pixel's highest neighbour, if that is higher */
+    WS_EDGES,                  /* pixels of plateaus that are one step from the upper border, into the list; in the
+                                * end plateaus are walked from there, step by step */
+    WS_FLAT, WS_FLAT_JOIN,     /* the plateaus that are left have no upper border: the pixels of each become a tree */
+    WS_TOPS,                   /* up becomes the maximum that each pixel leads to */
+    WS_SADDLES                 /* the saddles of these rows, and from the last of them to the next, into the list; not
+                                * those of maxima that are apart anyway. In the end, from the highest saddle down, maxima
+                                * that are not apart are joined: up[maximum] becomes the one that it is joined with */
+} ws_part;
+
+/* The rows from row0 to row1 of a part. Out of memory is kept in the list, which is one thread's. */
+void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
+/* What comes after a part's rows; empties what the part has put into the lists. */
+tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll, tc_err *err);
 /* up becomes the hill's maximum, and first[maximum], INT32_MAX to begin with, the first pixel of
  * the hill that `counts` says yes to (NULL: of all). */
 void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first, bool (*counts)(const void *user, size_t i),

@@ -323,7 +323,7 @@ static const vol_work labelling[VOL_PHASES] = {
 };
 
 static const vol_work *const hills[] = {
-    &vol_ascend, &vol_edges, &vol_flat, &vol_flat_join, &vol_tops, &vol_saddles, &vol_clear, &vol_first, &vol_firsts,
+    &vol_way, &vol_way, &vol_way, &vol_way, &vol_way, &vol_way, &vol_clear, &vol_first, &vol_firsts,
     &vol_name, &vol_label, &vol_copy
 };
 

@@ -60,7 +60,7 @@ typedef struct vol_work {
 } vol_work;
 
 /* watershed.c */
-extern const vol_work vol_ascend, vol_edges, vol_flat, vol_flat_join, vol_tops, vol_saddles, vol_clear, vol_first,
+extern const vol_work vol_way, vol_clear, vol_first,
     vol_firsts, vol_name, vol_label, vol_copy;
 
 #endif

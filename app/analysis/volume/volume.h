@@ -203,7 +203,7 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item);
 /* Of a watershed: the plane for the ways that a device finds. */
 int32_t *vol_host_ways(void *worker);
 /* Goes on with `next`. Of a watershed, with the heights in the state, VOL_EDGES: their ways are
- * those of ws_ascend; VOL_SADDLES: of ws_tops; VOL_SIZES: the state has labels. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
+ * those of WS_ASCEND; VOL_SADDLES: of WS_TOPS; VOL_SIZES: the state has labels. VOL_BANDS: a device has given up. VOL_SEAMS: it has filled the
  * nodes with ~root within the slab, 0 for membrane; slabs begin every slab_rows rows.
  * VOL_BIAS: with labels, 0 for membrane, and for the outside 0 or, after a repair, -1. */
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows, tc_err *err);

@@ -21,62 +21,22 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item)
                      .plateaus = true, .apart = apart_by_height, .rule = p };
 }
 
-static void ascend_band(vol_worker *w, size_t band, vol_scratch *s)
+static ws_part part_of(const vol_worker *w)
+{
+    return (ws_part)(w->phase - VOL_ASCEND + WS_ASCEND);
+}
+
+static void way_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    (void)s;
-    ws_ascend(&w->map, r.from, r.to);
+    ws_rows(&w->map, part_of(w), r.from, r.to, s->found);
 }
 
-static void edges_band(vol_worker *w, size_t band, vol_scratch *s)
-{
-    const vol_range r = vol_band(w, band);
-
-    ws_plateau_edges(&w->map, r.from, r.to, s->found);
-}
-
-static tc_status end_edges(vol_worker *w, vol_state *state, tc_err *err)
+static tc_status end_way(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)state;
-    return ws_plateaus(&w->map, w->found, w->work->threads, w->work->poll, err);
-}
-
-static void flat_band(vol_worker *w, size_t band, vol_scratch *s)
-{
-    const vol_range r = vol_band(w, band);
-
-    (void)s;
-    ws_flat_begin(&w->map, r.from, r.to);
-}
-
-static void flat_join_band(vol_worker *w, size_t band, vol_scratch *s)
-{
-    const vol_range r = vol_band(w, band);
-
-    (void)s;
-    ws_flat_join(&w->map, r.from, r.to);
-}
-
-static void tops_band(vol_worker *w, size_t band, vol_scratch *s)
-{
-    const vol_range r = vol_band(w, band);
-
-    (void)s;
-    ws_tops(&w->map, r.from, r.to);
-}
-
-static void saddles_band(vol_worker *w, size_t band, vol_scratch *s)
-{
-    const vol_range r = vol_band(w, band);
-
-    ws_find_saddles(&w->map, r.from, r.to, s->found);
-}
-
-static tc_status end_saddles(vol_worker *w, vol_state *state, tc_err *err)
-{
-    (void)state;
-    return ws_join(&w->map, w->found, w->work->threads, w->work->poll, err);
+    return ws_end(&w->map, part_of(w), w->found, w->work->threads, w->work->poll, err);
 }
 
 /* --- labels --------------------------------------------------------------------------- */
@@ -186,12 +146,7 @@ static tc_status end_copy(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-const vol_work vol_ascend = { ascend_band, NULL };
-const vol_work vol_edges = { edges_band, end_edges };
-const vol_work vol_flat = { flat_band, NULL };
-const vol_work vol_flat_join = { flat_join_band, NULL };
-const vol_work vol_tops = { tops_band, NULL };
-const vol_work vol_saddles = { saddles_band, end_saddles };
+const vol_work vol_way = { way_band, end_way };
 const vol_work vol_clear = { clear_band, NULL };
 const vol_work vol_first = { first_band, NULL };
 const vol_work vol_firsts = { firsts_band, end_firsts };
