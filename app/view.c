@@ -29,11 +29,6 @@ bool view_wanted(view *v)
     return stat(VIEW_WATCHED, &info) == 0 && difftime(time(NULL), info.st_mtime) <= VIEW_PATIENCE;
 }
 
-static unsigned grey_of(const wu_pixels *px, size_t i)
-{
-    return px->bits == 16 ? px->u16[i] : px->u8[i];
-}
-
 /* The item's middle slice, every so many pixels, from black to white, and what has been found there. */
 static void draw(view_file *f, const an_analysis *analysis, const an_work *work, const void *state)
 {
@@ -48,7 +43,7 @@ static void draw(view_file *f, const an_analysis *analysis, const an_work *work,
         for (uint32_t y = 0; y < f->ny; y++)
             for (uint32_t x = 0; x < f->nx; x++) {
                 const size_t at = slice + (size_t)y * every * px->nx + (size_t)x * every, to = (size_t)y * f->nx + x;
-                const unsigned grey = grey_of(px, at);
+                const unsigned grey = wu_grey(px, at);
 
                 lo = grey < lo ? grey : lo;
                 hi = grey > hi ? grey : hi;

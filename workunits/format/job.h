@@ -78,6 +78,12 @@ typedef struct wu_pixels {
     uint32_t largest_label;
 } wu_pixels;
 
+/* The grey value of pixel i in that order. */
+static inline uint32_t wu_grey(const wu_pixels *pixels, size_t i)
+{
+    return pixels->bits == 8 ? pixels->u8[i] : pixels->u16[i];
+}
+
 /* Reads and checks a work unit. On success *out is the caller's, to be freed
  * with wu_job_destroy. TC_BAD_INPUT with a message naming the file and the key
  * or member at fault otherwise (TC_NO_MEMORY where that is the cause). */

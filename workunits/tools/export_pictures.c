@@ -44,11 +44,6 @@ static tc_status load_array(const wu_result_file *file, const wu_declared *d, si
     return wu_npz_load(file->npz, index, &out->data, err);
 }
 
-static unsigned grey_at(const wu_pixels *pixels, size_t at)
-{
-    return pixels->bits == 16 ? pixels->u16[at] : pixels->u8[at];
-}
-
 /* The picture under the array. 8 bits are shown as they are, 16 bits from the
  * least to the largest value. */
 static tc_status load_picture(const wu_job *images, drawing *d, tc_err *err)
@@ -87,7 +82,7 @@ static wu_rgb ground(const drawing *d, size_t at, wu_rgb plain)
     if (d->pixels.nx == 0)
         return plain;
     const unsigned range = d->hi > d->lo ? d->hi - d->lo : 1;
-    const uint8_t grey = (uint8_t)((grey_at(&d->pixels, at) - d->lo) * 255u / range);
+    const uint8_t grey = (uint8_t)((wu_grey(&d->pixels, at) - d->lo) * 255u / range);
     return (wu_rgb){ grey, grey, grey };
 }
 

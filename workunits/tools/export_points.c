@@ -42,17 +42,12 @@ void wu_points_free(wu_points *points)
     *points = (wu_points){ .n = 0 };
 }
 
-static unsigned grey_at(const wu_pixels *px, size_t at)
-{
-    return px->bits == 16 ? px->u16[at] : px->u8[at];
-}
-
 /* The largest grey of the slices [z0, z1) at a place. */
 static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z0, uint32_t z1)
 {
     unsigned most = 0;
     for (uint32_t z = z0; z < z1; z++) {
-        const unsigned v = grey_at(px, ((size_t)z * px->ny + y) * px->nx + x);
+        const unsigned v = wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x);
         most = v > most ? v : most;
     }
     return most;
@@ -137,7 +132,7 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     *lo = 65535;
     *hi = 0;
     for (size_t i = 0; i < n; i++) {
-        const unsigned v = grey_at(px, i);
+        const unsigned v = wu_grey(px, i);
         *lo = v < *lo ? v : *lo;
         *hi = v > *hi ? v : *hi;
     }

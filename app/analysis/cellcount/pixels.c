@@ -75,7 +75,7 @@ static size_t uphill(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
     const int64_t nx = px->nx, ny = px->ny, x = (int64_t)i % nx, y = (int64_t)i / nx;
-    int64_t most = px->u8 != NULL ? px->u8[i] : px->u16[i];
+    int64_t most = wu_grey(px, i);
     size_t best = i;
 
     for (int step = 0; step < 9; step++) {
@@ -85,7 +85,7 @@ static size_t uphill(const an_follow *f, size_t i)
 
         if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 || y + dy >= ny)
             continue;
-        v = px->u8 != NULL ? px->u8[there] : px->u16[there];
+        v = wu_grey(px, there);
         if (f->above ? v > most : v < most) {
             most = v;
             best = there;

@@ -49,7 +49,7 @@ static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
         memset(w->plane + at, 0, w->nx * sizeof *w->plane);
         for (size_t k = 0; k < runs; k++)
             for (size_t i = at + s->edges[2 * k]; i < at + s->edges[2 * k + 1]; i++) {
-                const uint32_t v = px->u8 != NULL ? px->u8[i] : px->u16[i];
+                const uint32_t v = wu_grey(px, i);
 
                 w->plane[i] = (int32_t)(w->params->bright ? v : top - v) + 1;
             }

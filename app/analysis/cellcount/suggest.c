@@ -21,7 +21,7 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < n; k++) {
-        const uint32_t v = p->u8 != NULL ? p->u8[k] : p->u16[k];
+        const uint32_t v = wu_grey(p, k);
         lo = v < lo ? v : lo;
         hi = v > hi ? v : hi;
     }
@@ -29,7 +29,7 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     for (size_t k = 0; k < BINS; k++)
         curve->x[k] = lo + ((double)k + 0.5) * width;
     for (size_t k = 0; k < n; k++)
-        curve->y[(size_t)(((p->u8 != NULL ? p->u8[k] : p->u16[k]) - lo) / width)]++;
+        curve->y[(size_t)((wu_grey(p, k) - lo) / width)]++;
     curve->bars = true;
     curve->mark = (double)threshold;
     snprintf(curve->title, sizeof curve->title, "%.100s: greys, and the threshold %lld", pictures->items[i].name, (long long)threshold);

@@ -23,14 +23,9 @@ void an_follow_end(an_follow *f)
     free(f->seen);
 }
 
-static uint32_t grey_at(const an_follow *f, size_t i)
-{
-    return f->px->u8 != NULL ? f->px->u8[i] : f->px->u16[i];
-}
-
 bool an_follow_takes(const an_follow *f, size_t pixel)
 {
-    return (grey_at(f, pixel) >= f->threshold) == f->above;
+    return (wu_grey(f->px, pixel) >= f->threshold) == f->above;
 }
 
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel)
@@ -95,7 +90,7 @@ void an_follow_component(an_follow *f, size_t pixel, an_component *out)
         const uint32_t at[3] = { (uint32_t)(i / slice), (uint32_t)(i % slice / f->px->nx),
                                  (uint32_t)(i % slice % f->px->nx) };
 
-        extend(out, at, grey_at(f, i));
+        extend(out, at, wu_grey(f->px, i));
         for (int k = 0; k < 10 && out->whole; k++)
             if ((k < 4 || k > 5 || f->through) && (k < 6 || f->corners))
                 out->whole = visit(f, at, steps[k][0], steps[k][1], steps[k][2], &end);

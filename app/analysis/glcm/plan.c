@@ -125,7 +125,7 @@ static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc
     *hi = 0;
     for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
-            const unsigned v = px->bits == 8 ? px->u8[i] : px->u16[i];
+            const unsigned v = wu_grey(px, i);
 
             *lo = v < *lo ? v : *lo;
             *hi = v > *hi ? v : *hi;

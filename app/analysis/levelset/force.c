@@ -38,7 +38,7 @@ static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
 
     (void)thread;
     for (size_t x = 0; x < w->px->nx; x++)
-        w->to[at + x] = GREY_ONE * (w->px->bits == 8 ? w->px->u8[at + x] : w->px->u16[at + x]);
+        w->to[at + x] = GREY_ONE * wu_grey(w->px, at + x);
 }
 
 /* v clamped to the picture: its border is repeated outside. */

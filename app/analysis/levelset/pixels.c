@@ -48,7 +48,7 @@ static block block_of(const wu_pixels *px, const float *phi, const uint8_t *mask
             for (uint32_t x = at[2] * FACTOR; x < (at[2] + 1) * FACTOR && x < px->nx; x++) {
                 const size_t i = ((size_t)z * px->ny + y) * px->nx + x;
 
-                b.grey += px->u8 != NULL ? px->u8[i] : px->u16[i];
+                b.grey += wu_grey(px, i);
                 b.start += phi[i] < 0;
                 b.claimed += mask[i];
                 b.pixels++;

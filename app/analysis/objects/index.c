@@ -52,7 +52,7 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
 static void grey_ends(const wu_pixels *px, size_t at, uint32_t *ends)
 {
     for (size_t x = 0; x < px->nx; x++) {
-        const uint32_t v = obj_grey(px, at + x);
+        const uint32_t v = wu_grey(px, at + x);
 
         ends[0] = v < ends[0] ? v : ends[0];
         ends[1] = v > ends[1] ? v : ends[1];

@@ -66,7 +66,7 @@ void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sum
         uint64_t values = 0, by_x = 0;
 
         for (uint32_t x = 0; x < length; x++) {
-            const uint32_t v = obj_grey(px, at + x);
+            const uint32_t v = wu_grey(px, at + x);
 
             g->fine[v]++;
             g->coarse[v >> 8] += px->bits > 8;

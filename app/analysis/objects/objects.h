@@ -121,11 +121,6 @@ typedef struct obj_item {
     double window_area[256];   /* surface within a window of 2 x 2 x 2 voxels, by which of them are inside */
 } obj_item;
 
-static inline uint32_t obj_grey(const wu_pixels *px, size_t i)
-{
-    return px->bits == 8 ? px->u8[i] : px->u16[i];
-}
-
 /* The labels of a row, or NULL outside the picture. */
 static inline const uint32_t *obj_labels(const wu_pixels *px, int64_t z, int64_t y)
 {

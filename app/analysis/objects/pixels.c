@@ -202,7 +202,7 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
-        const int64_t wanted = px->labels[at], grey = obj_grey(px, at);
+        const int64_t wanted = px->labels[at], grey = wu_grey(px, at);
         const int64_t *const found = n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
 
         if (found == NULL)

@@ -19,14 +19,9 @@ static size_t lanes_up(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-static uint32_t grey_at(const vol_blur *r, size_t at)
-{
-    return r->pixels->u8 != NULL ? r->pixels->u8[at] : r->pixels->u16[at];
-}
-
 static bool is_membrane(const vol_blur *r, size_t at)
 {
-    return vol_is_membrane(grey_at(r, at), r->threshold);
+    return vol_is_membrane(wu_grey(r->pixels, at), r->threshold);
 }
 
 /* Whether there is a pass along z; else the last one is that along y. */
@@ -98,7 +93,7 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (size_t x = 0; x < nx; x++)
-        line[radius + x] = grey ? grey_at(r, at + x) : is_membrane(r, at + x);
+        line[radius + x] = grey ? wu_grey(r->pixels, at + x) : is_membrane(r, at + x);
     for (size_t k = 0; grey && k < radius; k++) {
         line[k] = line[radius];
         line[radius + nx + k] = line[radius + nx - 1];

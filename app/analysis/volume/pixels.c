@@ -139,7 +139,7 @@ static uint32_t blurred(const heights *h, const int64_t at[3])
             for (int64_t x = -r; x <= r; x++) {
                 const size_t i = row + (size_t)clamped(at[2] + x, px->nx);
 
-                in_x += (uint64_t)h->gauss.weight[x < 0 ? -x : x] * (px->u8 != NULL ? px->u8[i] : px->u16[i]);
+                in_x += (uint64_t)h->gauss.weight[x < 0 ? -x : x] * wu_grey(px, i);
             }
             in_y += h->gauss.weight[y < 0 ? -y : y] * (in_x >> (AN_GAUSS_BITS - VOL_GREY_BITS));
         }
@@ -176,7 +176,7 @@ static size_t uphill(const heights *h, size_t i)
 
 static bool is_membrane(const heights *h, size_t i)
 {
-    return !h->params->fill && vol_is_membrane(h->px->u8 != NULL ? h->px->u8[i] : h->px->u16[i], h->threshold);
+    return !h->params->fill && vol_is_membrane(wu_grey(h->px, i), h->threshold);
 }
 
 /* A voxel chosen by chance, or the next one where labels change: there what is wrong shows. */

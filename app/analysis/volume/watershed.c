@@ -61,9 +61,8 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
-    const wu_pixels *const px = w->work->pixels;
 
-    return w->params->fill || !vol_is_membrane(px->u8 != NULL ? px->u8[i] : px->u16[i], w->threshold);
+    return w->params->fill || !vol_is_membrane(wu_grey(w->work->pixels, i), w->threshold);
 }
 
 static void first_band(vol_worker *w, size_t band, vol_scratch *s)

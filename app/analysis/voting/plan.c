@@ -191,7 +191,7 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 
 static int pixel(const wu_pixels *px, size_t i)
 {
-    return px->bits == 8 ? px->u8[i] : px->u16[i];
+    return (int)wu_grey(px, i);
 }
 
 /* | 1 -2 1; -2 4 -2; 1 -2 1 | at a pixel: noise passes, edges and slopes do

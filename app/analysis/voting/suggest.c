@@ -86,7 +86,7 @@ static void count_greys(const wu_pixels *p, uint64_t *histogram)
 {
     const size_t n = (size_t)p->nx * p->ny;
     for (size_t i = 0; i < n; i++)
-        histogram[p->u8 != NULL ? p->u8[i] : p->u16[i]]++;
+        histogram[wu_grey(p, i)]++;
 }
 
 /* "bright" or "dark": on which side of the median the mean is, most pixels being background. */
