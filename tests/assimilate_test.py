@@ -371,6 +371,12 @@ def test_unknown_analysis():
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
     ok(r.returncode == 0 and os.listdir(path("victim")) == [] and set(os.listdir(path("x_out"))) == before | {"fine_1.csv"},
        "export: no table of a foreign data set names a file elsewhere", r.stderr)
+    change("x.sqlite", 'CREATE TABLE odd_many(item, x, y); CREATE VIEW odd_many_groups AS SELECT 1 AS k; '
+                       "CREATE VIEW odd_many_long AS SELECT %s" % ", ".join("1 AS w%d" % i for i in range(100)))
+    r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
+    ok(r.returncode == 3 and "the views of odd_many are none of texcell's" in r.stderr, "export: foreign views of any number of columns",
+       "%d %s" % (r.returncode, r.stderr))
+    change("x.sqlite", "DROP TABLE odd_many")
     change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS batch, 3 AS error_mask, "
                        "4 AS reasons, 5 AS stored FROM pragma_database_list")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))

@@ -113,6 +113,11 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     size_t result = 0;
     if (seed % 3 == 0)
         return LLVMFuzzerMutate(data, size, max_size);
+    if (size > 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0) {
+        size = LLVMFuzzerMutate(data, size, max_size);
+        mend_png(data, size);
+        return size;
+    }
     fuzz_file_open(&in, data, size);
     fuzz_file_open(&out, data, 0);
     if (wu_archive_read(in.path, WU_MAX_MEMBERS, NULL, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {

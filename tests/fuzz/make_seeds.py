@@ -46,6 +46,56 @@ def npz():
         yield whole.replace(b"array_1", b"array_0")
 
 
+def picture():
+    """Small ones of every format and layout that pack reads, and damaged ones."""
+    import numpy as np
+    from PIL import Image
+    grey = (np.indices((9, 13)).sum(0) * 11).astype(np.uint8)
+    grey[2:4, 2:7] = 250
+    rgb = np.dstack([grey, grey.T.copy().reshape(9, 13), 255 - grey])
+
+    def saved(array, form, **options):
+        out = io.BytesIO()
+        image = array if isinstance(array, Image.Image) else Image.fromarray(array)
+        image.save(out, form, **options)
+        return out.getvalue()
+
+    files = list(nifti())
+    palette = Image.fromarray(grey).convert("P", palette=Image.Palette.ADAPTIVE)
+    alpha = np.dstack([rgb, grey])
+    for array in (grey, grey.astype(np.uint16) * 200, rgb, alpha, np.dstack([grey, grey]), palette, grey > 90):
+        files.append(saved(array, "PNG", dpi=(3000, 3000)))
+    for options in ({"quality": 30}, {"progressive": True, "quality": 95}, {"optimize": True, "subsampling": 2}):
+        files += [saved(array, "JPEG", **options) for array in (grey, rgb)]
+    files.append(saved(Image.fromarray(rgb).convert("CMYK"), "JPEG"))
+    for codec in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"):
+        files += [saved(array, "TIFF", compression=codec) for array in (grey, rgb)]
+    for codec in ("group3", "group4", "tiff_ccitt"):
+        files.append(saved(grey > 90, "TIFF", compression=codec))
+    files += [saved(array, "TIFF") for array in (palette, alpha, grey.astype(np.uint16), grey.astype(np.int32), grey.astype(np.float32))]
+    try:
+        import tifffile
+    except ImportError:
+        return [whole for file in files for whole in (file, file[:len(file) * 2 // 3])]
+
+    def written(array, **options):
+        out = io.BytesIO()
+        tifffile.imwrite(out, array, **options)
+        return out.getvalue()
+
+    for dtype in (np.int8, np.int16, np.uint32, np.int64, np.float64):
+        files.append(written(grey.astype(dtype) // 2))
+    for order in "<>":
+        files.append(written(grey, tile=(16, 16), byteorder=order))
+        files.append(written(np.stack([grey, grey]), bigtiff=True, byteorder=order, photometric="minisblack"))
+    files.append(written(grey, photometric="miniswhite"))
+    files.append(written(rgb, photometric="rgb", planarconfig="separate", tile=(16, 16)))
+    files.append(written(rgb.astype(np.uint16) * 250, photometric="rgb"))
+    files.append(written(np.zeros((2, 3, 9, 13), np.uint8), imagej=True, metadata={"axes": "TCYX", "unit": "um"}, resolution=(4, 4)))
+    files.append(written(np.zeros((2, 2, 9, 13), np.uint16), ome=True, metadata={"axes": "CZYX", "PhysicalSizeX": 0.5}))
+    return [whole for file in files for whole in (file, file[:len(file) * 2 // 3])]
+
+
 def nifti():
     """Small pictures of every type of sample, plain and in gzip, in both orders of bytes; damaged ones."""
     import gzip
@@ -86,6 +136,29 @@ def validate(folder="units_validate"):
 def own():
     """The same results, alone."""
     return validate("units_own")
+
+
+def export():
+    """The same results."""
+    return validate("units_export")
+
+
+def dataset():
+    """A data set with units of every analysis, in SQL, a statement a line; one with views of many columns."""
+    import sqlite3
+    import subprocess
+
+    import tap
+    files = list(validate("units_dataset"))
+    for i in range(len(files)):
+        db = "dataset_%d.sqlite" % i
+        if os.path.exists(db):
+            os.remove(db)
+        subprocess.run([tap.TEXCELL_ASSIMILATE, "--db", db, "units_dataset/unit_%d.zip" % i, "units_dataset/honest_%d.npz" % i],
+                       check=True, stdout=subprocess.DEVNULL)
+        with sqlite3.connect(db) as q:
+            lines = [line.replace("\n", " ") for line in q.iterdump()]
+        yield "\n".join(lines).encode()
 
 
 def checkpoint():

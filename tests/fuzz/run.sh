@@ -1,21 +1,25 @@
 #!/bin/sh
 # run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build
-# folder), makes their first inputs, runs each for FUZZ_SECONDS (60), two at a
+# folder), makes their first inputs, runs each for FUZZ_SECONDS (45), two at a
 # time, and prints TAP.
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
 # beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
-TARGETS="job npz checkpoint validate state nifti"
+TARGETS="job npz checkpoint validate state picture export dataset"
 extra_sources()
 {
     case $1 in
     job|npz) echo tests/fuzz/fuzz_zip.c ;;
     state) (cd "$src" && echo app/analysis/*.c app/analysis/*/*.c) ;;
-    nifti)
-        for f in picture picture_about picture_wanted picture_nifti picture_png; do
-            echo workunits/tools/$f.c
-        done
-        echo tests/fuzz/fuzz_zip.c ;;
+    picture) (cd "$src" && echo tests/fuzz/fuzz_zip.c workunits/tools/picture*.c) ;;
+    export)
+        (cd "$src" && echo tests/fuzz/fuzz_zip.c app/base/command.c "$build/workunits/format/page_text.c" workunits/format/page.c \
+            workunits/tools/export*.c workunits/tools/report*.c workunits/tools/outline.c workunits/tools/canvas.c \
+            "$build/libanalysis.a") ;;
+    dataset)
+        (cd "$src" && find validator/dataset -name '*.c' ! -name main.c && \
+            echo "$build/workunits/format/page_text.c" workunits/format/page.c \
+            tests/fuzz/fuzz_zip.c "$build/libval.a" "$build/libanalysis.a") ;;
     checkpoint) echo app/checkpoint.c app/spool.c ;;
     own)
         echo tests/fuzz/fuzz_zip.c validator/check/check.c validator/check/items.c validator/check/verify.c \
@@ -30,17 +34,18 @@ extra_sources()
 
 here=$(dirname "$0")
 src=$(cd "${TEXCELL_SRC:-$here/../..}" && pwd)
-folder=${1:-${TEXCELL_BUILD:-$src/build}/fuzz}
-seconds=${FUZZ_SECONDS:-60}
+build=$(cd "${TEXCELL_BUILD:-$src/build}" && pwd)
+folder=${1:-$build/fuzz}
+seconds=${FUZZ_SECONDS:-45}
 # In check-long alone.
 [ "$seconds" -le 60 ] || TARGETS="$TARGETS own"
 python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 2> /dev/null && echo "$p" && break; done)}
 clang=${CLANG:-clang}
 [ "$clang" = : ] && clang=clang
 
-flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src"
+flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -I$src -I$build"
 sanitizers=fuzzer,address,undefined
-libs=${FUZZ_LIBS:-"-lminizip -lpng -ljansson -lz -lm"}
+libs=${FUZZ_LIBS:-"-lminizip -ltiff -ljpeg -lpng -ljansson -lsqlite3 -lz -lm"}
 # All that every program stands on, but for its command line, which wants config.h, pages, and another system's side.
 common=$(cd "$src" && find app/base workunits/format -name '*.c' ! -name command.c ! -name os_windows.c ! -name page.c)
 
@@ -58,7 +63,7 @@ build()
 {
     files=
     for f in $common $(extra_sources "$1"); do
-        files="$files $src/$f"
+        case $f in /*) files="$files $f" ;; *) files="$files $src/$f" ;; esac
     done
     # shellcheck disable=SC2086
     $clang $flags -fsanitize=$sanitizers -fno-sanitize-recover=all "$src/tests/fuzz/fuzz_$1.c" $files $libs -o "fuzz_$1" 2> "$1.build.log"

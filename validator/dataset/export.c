@@ -257,6 +257,8 @@ static tc_status find_table(const exporting *x, const char *name, analysis_table
     if (st == TC_OK) {
         t->n_keys = sqlite3_column_int(keys, 0);
         t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
+        if (t->n_keys > 0 && (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
+            st = tc_fail(err, TC_IO, "%.600s: the views of %.64s are none of texcell's", x->ds->path, name);
     }
     sqlite3_finalize(keys);
     return st;

@@ -121,7 +121,8 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
     if (!isfinite(value))
         return;
     if (binned) {
-        const size_t bin = (size_t)((value - s->least) / (s->most - s->least) * WU_BINS);
+        const double half = s->most / 2 - s->least / 2;      /* all of it may be more than a double holds */
+        const size_t bin = half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_BINS) : 0;
         s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
         return;
     }

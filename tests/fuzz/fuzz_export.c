@@ -1,0 +1,88 @@
+/* libFuzzer target: a result is exported as tables, pictures, TIFF and GeoJSON, and made a page of, without its work unit. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/fuzz/fuzz_zip.h"
+#include "workunits/tools/report.h"
+#include "workunits/tools/tools.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char folder[] = "/dev/shm/texcell-fuzz-XXXXXX", page[sizeof folder + 16];
+
+void wu_note(const char *format, ...)
+{
+    (void)format;
+}
+
+/* There is none. */
+tc_status wu_suggest_put(const an_suggestion *s, wu_page *to, tc_err *err)
+{
+    (void)s, (void)to, (void)err;
+    abort();
+}
+
+static void empty_folder(void)
+{
+    DIR *const dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+            abort();
+    if (dir != NULL)
+        closedir(dir);
+}
+
+static void remove_folder(void)
+{
+    empty_folder();
+    rmdir(folder);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    if (mkdtemp(folder) == NULL || atexit(remove_folder) != 0)
+        abort();
+    snprintf(page, sizeof page, "%s/report.html", folder);
+    /* What it says of each export. */
+    return freopen("/dev/null", "w", stdout) == NULL;
+}
+
+/* Larger ones are drawn as well, but for thousands of runs. */
+static int is_small(const char *path)
+{
+    wu_npz_reader *r = NULL;
+    uint64_t total = 0;
+    int good = wu_npz_open(path, &(wu_npz_limits){ .array_bytes = 1 << 16 }, &r, NULL) == TC_OK;
+    for (size_t i = 0; good && i < wu_npz_count(r); i++)
+        total += wu_array_bytes(wu_npz_info(r, i), &good);
+    wu_npz_reader_close(&r);
+    return good && total <= 1 << 17;
+}
+
+static void check(tc_status st)
+{
+    if (st == TC_INTERNAL || st == TC_IO)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_file file;
+    tc_err err = { "" };
+    fuzz_file_open(&file, data, size);
+    if (is_small(file.path)) {
+        check(wu_export_write(file.path, NULL, folder, (wu_export_also){ .tiff = true, .geojson = true }, &err));
+        empty_folder();
+        check(wu_report_write(file.path, NULL, page, 3, NULL, &err));
+        empty_folder();
+    }
+    fuzz_file_close(&file);
+    return 0;
+}
