@@ -24,7 +24,7 @@
 enum { MAX_THREADS = 256 };
 
 typedef struct command {
-    const char *input, *output, *checkpoint_dir;
+    const char *input, *output, *checkpoint_dir, *kernel_cache;
     const char *device;        /* NULL: not given */
     double checkpoint_every;
     double launch_ms;          /* 0: as suits who is there */
@@ -53,6 +53,8 @@ static const char usage[] =
     "  --checkpoint-every SECONDS (default: 60)\n"
     "  --gpu-slice-ms MS          longest launch on a device (default: auto, here 50)\n"
     "  --gpu-percent N            of the time a device may be busy (default: 100)\n"
+    "  --kernel-cache DIR         where kernels are kept that a device's driver was slow to compile\n"
+    "                             (default: nowhere)\n"
     "  --quiet                    only errors\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 internal error.\n"
@@ -84,6 +86,7 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
         { "checkpoint-every", 0, TC_NUMBER, .to = &c->checkpoint_every, .most = 1000000 },
         { "gpu-slice-ms", 0, TC_NUMBER, .to = &c->launch_ms, .most = 10000, .word = "auto" },
         { "gpu-percent", 0, TC_COUNT, .to = &c->gpu_percent, .least = 1, .most = 100 },
+        { "kernel-cache", 0, TC_TEXT, .to = &c->kernel_cache },
         { "quiet", 0, TC_FLAG, .to = &c->quiet },
         { .name = NULL }
     };
@@ -142,6 +145,7 @@ static tc_status run_command(const command *c, tc_err *err)
     tc_status st;
 
     o.driver_fault = driver_fault_restart;
+    o.kernels = c->kernel_cache;
     st = ocl_wish_parse(c->device != NULL ? c->device : "auto", &o.wish, err);
     if (st == TC_OK && driver_fault_before() != NULL) {
         o.wish = (ocl_wish){ .kind = OCL_WISH_CPU };
@@ -196,7 +200,7 @@ static unsigned threads_of_task(const command *c)
     return c->threads != 0 ? (unsigned)c->threads : ncpus > 1 && ncpus <= MAX_THREADS ? (unsigned)ncpus : 1;
 }
 
-static tc_status do_task(const command *c, tc_err *err)
+static tc_status do_task(const command *c, const bw_task *task, tc_err *err)
 {
     run_options o = { .checkpoint = "checkpoint", .spool = "spool", .quiet = c->quiet, .watched = true,
                       .gpu_share = (double)c->gpu_percent / 100, .driver_fault = driver_fault_wait };
@@ -204,6 +208,7 @@ static tc_status do_task(const command *c, tc_err *err)
     tc_status st = choose_for_task(c, &o, err);
 
     o.threads = threads_of_task(c);
+    o.kernels = c->kernel_cache != NULL ? c->kernel_cache : task->folder[0] != '\0' ? task->folder : NULL;
     if (st == TC_OK)
         st = bw_resolve("workunit", &input, err);
     if (st == TC_OK)
@@ -230,7 +235,7 @@ static void run_task(const command *c, tc_status st, tc_err *err)
     fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n", VERSION, task.version, task.client,
             threads_of_task(c));
     if (st == TC_OK)
-        st = do_task(c, err);
+        st = do_task(c, &task, err);
     tc_plain(err->message);
     if (st == TC_OK) {
         fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",

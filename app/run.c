@@ -54,6 +54,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
     if (st == TC_OK)
         st = ocl_device_find(&wish, &d->open, err);
     if (st == TC_OK) {
+        d->open->kept_in = o->kernels;
         st = ocl_check_device(analysis, d->open, err);
         if (st == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);

@@ -22,6 +22,7 @@ typedef struct run_options {
     bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */
     double launch_ms;          /* longest launch on a device */
     double gpu_share;          /* of the time that launches may take, in (0, 1] */
+    const char *kernels;       /* a folder for compiled programs (opencl/kept.h), or NULL */
     bool watched;              /* a graphics program may look: what it reads lies in the current folder */
     bool quiet;                /* no progress on stderr */
 } run_options;

@@ -122,6 +122,8 @@ typedef struct ocl_device {
     ocl_times times;           /* since it was opened */
     uint64_t memory_limit;     /* the most they may come to: half of global_bytes */
     double share;              /* of the time that launches may take; 1, or 0: all of it */
+    const char *kept_in;       /* a folder for compiled programs (kept.h), which the caller keeps; NULL: none */
+    bool kept_used;            /* a program came from there */
     double rested_at;          /* clock, ms: they have had no more than that then */
     /* What the paces of a job's items have come to, as a multiple of what they began with; 0: nothing
      * is known. The next item's begin there. */

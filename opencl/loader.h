@@ -58,6 +58,13 @@
            (cl_context context, cl_uint n, const char **strings, const size_t *lengths,          \
             cl_int *status),                                                                     \
            (context, n, strings, lengths, status))                                               \
+    OBJECT(cl_program, clCreateProgramWithBinary,                                                \
+           (cl_context context, cl_uint n, const cl_device_id *devices, const size_t *lengths,   \
+            const unsigned char **binaries, cl_int *taken, cl_int *status),                      \
+           (context, n, devices, lengths, binaries, taken, status))                              \
+    STATUS(clGetProgramInfo,                                                                     \
+           (cl_program of, cl_program_info what, size_t size, void *value, size_t *length),      \
+           (of, what, size, value, length))                                                      \
     STATUS(clBuildProgram,                                                                       \
            (cl_program program, cl_uint n, const cl_device_id *devices, const char *options,     \
             void(CL_CALLBACK *notify)(cl_program, void *), void *data),                          \

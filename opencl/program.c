@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opencl/kept.h"
+
 enum { LOG_MAX = 256 * 1024, LOG_SHOWN = 400 };
 
 /* The build log, or NULL; the caller frees it. */
@@ -78,6 +80,9 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     tc_status status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
     if (status != TC_OK)
         return status;
+    *program = ocl_kept_take(device, source, flags);
+    if (*program != NULL)
+        return TC_OK;
     const char **lines = lines_of(source);
     if (lines == NULL)
         return tc_no_memory(err, source->name);
@@ -89,12 +94,14 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     const double start = ocl_clock_ms();
 
     code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
-    device->times.build += ocl_clock_ms() - start;
+    const double took = ocl_clock_ms() - start;
+    device->times.build += took;
     if (code != CL_SUCCESS) {
         status = build_failed(device, source, made, code, err);
         device->api.clReleaseProgram(made);
         return status;
     }
+    ocl_kept_add(device, source, flags, made, took);
     *program = made;
     return TC_OK;
 }

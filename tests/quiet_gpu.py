@@ -1,5 +1,6 @@
 """A device is left alone: the first launches are short on whatever device, none takes longer than
-it may, and with --gpu-percent it rests between them. The arrays stay the same."""
+it may, and with --gpu-percent it rests between them; what was slow to compile is kept. The arrays
+stay the same."""
 import os
 import signal
 import subprocess
@@ -103,6 +104,34 @@ def stopped_at_rest():
         tap.ok(r.returncode == 0 and f.read() == run("levelset", "c.npz", "--device", "cpu"), "and the work goes on", r.stderr)
 
 
+def kept():
+    """Compiled kernels outlast the process where the driver keeps none; a broken file costs time alone."""
+    folder = os.path.join(FOLDER, "kernels")
+    os.mkdir(folder)
+    cpu = run("voting", "c.npz", "--device", "cpu")
+
+    def once(number):
+        """Of a driver that knows nothing of the run before: whether the result is right, and each file's
+        number and when its name was last changed, as it is while the driver has it in hand."""
+        POCL["POCL_CACHE_DIR"] = os.path.join(FOLDER, "forgets%d" % number)
+        os.mkdir(POCL["POCL_CACHE_DIR"])
+        same = run("voting", "k.npz", "--device", "opencl", "--kernel-cache", folder, gpu=1) == cpu
+        return same, {e.name: (e.inode(), e.stat().st_ctime_ns) for e in os.scandir(folder)}
+
+    same, made = once(0)
+    tap.ok(same and len(made) > 1, "kernels are kept", made)
+    same, taken = once(1)
+    tap.ok(same and all(taken.get(name, (0, 0))[0] == made[name][0] and taken[name][1] > made[name][1] for name in made),
+           "and taken", (made, taken))
+    for i, name in enumerate(made):
+        with open(os.path.join(folder, name), "r+b") as f:
+            f.seek(-100 * (i + 1), os.SEEK_END)
+            f.write(b"damaged")
+    same, again = once(2)
+    tap.ok(same and sorted(again) == sorted(made) and all(b"damaged" not in open(os.path.join(folder, name), "rb").read()
+           for name in made), "damaged ones are made anew", (taken, again))
+
+
 def main():
     if tap.run([tap.TEXCELL, "selftest", "--device", "opencl"], env=dict(os.environ, **POCL)).returncode != 0:
         tap.skip("launches on a device", "no OpenCL device here")
@@ -113,6 +142,7 @@ def main():
         if name in SHARED:
             share(name, cpu)
     stopped_at_rest()
+    kept()
     tap.done()
 
 

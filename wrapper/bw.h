@@ -63,6 +63,7 @@ typedef struct bw_task {
     char version[16];          /* of the application in the project, "1.01"; "" without a client */
     char client[24];           /* the client's, "7.20.5" */
     double seconds_before;     /* that the task has run before this start, as the client counts; 0: none */
+    char folder[256];          /* the project's, for what is to outlast the task; "" without a client */
 } bw_task;
 
 /* Whose work it is, for those who watch it; "" and 0 where nobody says. */
@@ -93,7 +94,7 @@ int bw_ncpus(void);
 /* The assigned GPU; without one: not assigned, "", -1, -1. */
 void bw_get_gpu(bw_gpu *gpu);
 
-/* The task; without a client "", "", 0. */
+/* The task; without a client "", "", 0, "". */
 void bw_get_task(bw_task *task);
 
 void bw_get_volunteer(bw_volunteer *volunteer);

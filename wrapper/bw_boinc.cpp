@@ -126,6 +126,9 @@ void boinc_side_get_task(bw_task *task)
     snprintf(task->version, sizeof task->version, "%d.%02d", data.app_version / 100, data.app_version % 100);
     snprintf(task->client, sizeof task->client, "%d.%d.%d", data.major_version, data.minor_version, data.release);
     task->seconds_before = data.starting_elapsed_time;
+    // A path that does not fit is none.
+    if (strlen(data.project_dir) < sizeof task->folder)
+        snprintf(task->folder, sizeof task->folder, "%s", data.project_dir);
 }
 
 void boinc_side_get_volunteer(bw_volunteer *volunteer)

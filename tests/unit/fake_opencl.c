@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 fake_world fake;
 
@@ -164,7 +165,38 @@ static cl_program CL_API_CALL make_program(cl_context context, cl_uint n, const 
                                            const size_t *lengths, cl_int *status)
 {
     (void)context, (void)n, (void)strings, (void)lengths;
+    fake.sources++;
     return make(status, CL_OUT_OF_HOST_MEMORY);
+}
+
+/* A compiled program is this, with the flags that it was built with. */
+static const char compiled[] = "compiled:";
+
+static cl_program CL_API_CALL make_program_again(cl_context context, cl_uint n, const cl_device_id *devices,
+                                                 const size_t *lengths, const unsigned char **binaries,
+                                                 cl_int *taken, cl_int *status)
+{
+    (void)context, (void)n, (void)devices;
+    fake.binaries++;
+    *taken = fake.binary_refused || lengths[0] < sizeof compiled
+             || memcmp(binaries[0], compiled, sizeof compiled - 1) != 0 ? CL_INVALID_BINARY : CL_SUCCESS;
+    unsigned char *const made = make(status, CL_INVALID_BINARY);
+    if (made != NULL)
+        *made = 1;                         /* is no source */
+    return (cl_program)made;
+}
+
+static cl_int CL_API_CALL program_info(cl_program of, cl_program_info what, size_t size, void *value,
+                                       size_t *length)
+{
+    char text[sizeof compiled + sizeof fake.build_options];
+    const size_t n = (size_t)snprintf(text, sizeof text, "%s%s", compiled, fake.build_options);
+    (void)of;
+    MAY_FAIL(CL_OUT_OF_RESOURCES);
+    if (what == CL_PROGRAM_BINARY_SIZES)
+        return answer(&n, sizeof n, size, value, length);
+    memcpy(*(unsigned char **)value, text, n);
+    return CL_SUCCESS;
 }
 static cl_int CL_API_CALL drop_program(cl_program x) { return drop(x); }
 
@@ -172,8 +204,12 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_i
                                 const char *options,
                                 void(CL_CALLBACK *notify)(cl_program, void *), void *data)
 {
-    (void)program, (void)n, (void)devices, (void)notify, (void)data;
+    const bool again = *(const unsigned char *)program == 1;
+    (void)n, (void)devices, (void)notify, (void)data;
     MAY_FAIL(CL_BUILD_PROGRAM_FAILURE);
+    if (again)
+        return fake.binary_fails ? CL_INVALID_BINARY : CL_SUCCESS;
+    usleep(fake.build_ms * 1000);
     snprintf(fake.build_options, sizeof fake.build_options, "%s", options);
     return fake.build_fails ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }
@@ -305,7 +341,8 @@ ocl_api fake_api(fake_platform *platforms, unsigned count)
         .clCreateContext = make_context, .clReleaseContext = drop_context,
         .clCreateCommandQueue = make_queue, .clReleaseCommandQueue = drop_queue,
         .clCreateBuffer = make_buffer, .clReleaseMemObject = drop_buffer,
-        .clCreateProgramWithSource = make_program, .clReleaseProgram = drop_program,
+        .clCreateProgramWithSource = make_program, .clCreateProgramWithBinary = make_program_again,
+        .clGetProgramInfo = program_info, .clReleaseProgram = drop_program,
         .clBuildProgram = build, .clGetProgramBuildInfo = build_info,
         .clCreateKernel = make_kernel, .clReleaseKernel = drop_kernel,
         .clSetKernelArg = set_arg, .clGetKernelWorkGroupInfo = group_info,

@@ -38,6 +38,10 @@ typedef struct fake_world {
     int live;                      /* objects made and not released */
     char build_options[512];       /* of the last build */
     bool build_fails;
+    unsigned build_ms;             /* how long one from source takes */
+    unsigned sources, binaries;    /* programs made from these */
+    bool binary_refused;           /* where a program is made from it */
+    bool binary_fails;             /* where that is built */
     const char *build_log;
     unsigned launches;
     cl_ulong start_ns, end_ns;     /* what profiling answers */

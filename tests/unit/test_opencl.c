@@ -9,8 +9,11 @@
 #include <cmocka.h>
 
 #include "fake_opencl.h"
+#include "opencl/backends.h"
+#include "opencl/kept.h"
 #include "opencl/program.h"
 #include "opencl/selftest.h"
+#include "scratch.h"
 
 /* --- the --device argument ----------------------------------------------------- */
 
@@ -562,6 +565,189 @@ static void test_build_failure(void **state)
     free(log);
 }
 
+/* --- compiled programs that are kept ---------------------------------------------------- */
+
+typedef struct keeping {
+    opened o;
+    char *folder;
+} keeping;
+
+static void open_keeping(keeping *k)
+{
+    open_fake(&k->o);
+    k->folder = make_folder();
+    k->o.device->kept_in = k->folder;
+    fake.build_ms = OCL_KEPT_SLOW_MS + 20;
+}
+
+static void close_keeping(keeping *k)
+{
+    close_fake(&k->o);
+    remove_folder(k->folder);
+}
+
+/* Builds once; whether from source (S) or a kept binary (B), or from one that was not taken (BS). */
+static const char *build_once(keeping *k, const char *defines)
+{
+    cl_program program;
+    tc_err err;
+
+    fake.sources = fake.binaries = 0;
+    assert_int_equal(ocl_program_build(k->o.device, &source, defines, false, &program, &err), TC_OK);
+    ocl_program_free(k->o.device, &program);
+    return fake.binaries == 0 ? "S" : fake.sources == 0 ? "B" : "BS";
+}
+
+static char *kept_file(const keeping *k)
+{
+    DIR *const dir = opendir(k->folder);
+    char *path = NULL;
+
+    assert_non_null(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] != '.') {
+            assert_null(path);
+            path = join_path(k->folder, e->d_name);
+        }
+    closedir(dir);
+    assert_non_null(path);
+    return path;
+}
+
+static void test_kept(void **state)
+{
+    (void)state;
+    keeping k;
+    open_keeping(&k);
+    assert_string_equal(build_once(&k, NULL), "S");
+    assert_int_equal(count_files(k.folder), 1);
+    assert_false(k.o.device->kept_used);
+    assert_string_equal(build_once(&k, NULL), "B");
+    assert_true(k.o.device->kept_used);
+    /* Other flags, another driver or device: another program. */
+    assert_string_equal(build_once(&k, "-DA=1"), "S");
+    snprintf(k.o.device->info.driver, sizeof k.o.device->info.driver, "2.0");
+    assert_string_equal(build_once(&k, NULL), "S");
+    snprintf(k.o.device->info.name, sizeof k.o.device->info.name, "H");
+    assert_string_equal(build_once(&k, NULL), "S");
+    assert_string_equal(build_once(&k, NULL), "B");
+    assert_int_equal(count_files(k.folder), 4);
+    ocl_kept_drop(k.o.device);
+    assert_int_equal(count_files(k.folder), 0);
+    assert_string_equal(build_once(&k, NULL), "S");
+    assert_int_equal(count_files(k.folder), 0);
+    close_keeping(&k);
+}
+
+static void test_kept_not(void **state)
+{
+    (void)state;
+    keeping k;
+    open_keeping(&k);
+    fake.build_ms = 0;                         /* fast: the driver keeps its own */
+    assert_string_equal(build_once(&k, NULL), "S");
+    fake.build_ms = OCL_KEPT_SLOW_MS + 20;
+    k.o.device->info.type = CL_DEVICE_TYPE_CPU;
+    assert_string_equal(build_once(&k, NULL), "S");
+    assert_int_equal(count_files(k.folder), 0);
+    k.o.device->info.type = CL_DEVICE_TYPE_GPU;
+    k.o.device->kept_in = "/no/such/folder";
+    assert_string_equal(build_once(&k, NULL), "S");
+    k.o.device->kept_in = k.folder;
+    for (unsigned n = 3; n <= 4; n++) {        /* the driver does not give it */
+        fake.calls = 0;
+        fake.fail_at = n;
+        assert_string_equal(build_once(&k, NULL), "S");
+    }
+    assert_int_equal(count_files(k.folder), 0);
+    close_keeping(&k);
+}
+
+static void test_kept_broken(void **state)
+{
+    (void)state;
+    keeping k;
+    open_keeping(&k);
+    build_once(&k, NULL);
+    char *const path = kept_file(&k);
+    char data[1024];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t n = fread(data, 1, sizeof data, file);
+    fclose(file);
+    assert_in_range(n, 130, 200);
+    for (size_t i = 0; i < n; i += 19) {       /* a bit that turned */
+        data[i] ^= 4;
+        write_file(path, data, n);
+        assert_string_equal(build_once(&k, NULL), "S");
+        data[i] ^= 4;
+        assert_string_equal(build_once(&k, NULL), "B");
+    }
+    for (size_t length = 0; length < n; length += 31) {
+        write_file(path, data, length);        /* a disk that was full */
+        assert_string_equal(build_once(&k, NULL), "S");
+    }
+    fake.binary_refused = true;                /* another driver of the same name */
+    assert_string_equal(build_once(&k, NULL), "BS");
+    fake.binary_refused = false;
+    fake.binary_fails = true;
+    assert_string_equal(build_once(&k, NULL), "BS");
+    fake.binary_fails = false;
+    assert_string_equal(build_once(&k, NULL), "B");
+    assert_int_equal(count_files(k.folder), 1);
+    /* A driver that crashes over it leaves it under the other name: it is not tried again. */
+    const size_t stem = strlen(path) - strlen("bin");
+    char *const tried = malloc(stem + sizeof "tried");
+    assert_non_null(tried);
+    snprintf(tried, stem + sizeof "tried", "%.*stried", (int)stem, path);
+    assert_int_equal(rename(path, tried), 0);
+    assert_string_equal(build_once(&k, NULL), "S");
+    free(tried);
+    free(path);
+    close_keeping(&k);
+}
+
+/* A device that gives a wrong answer with kept programs is asked once more, without them. */
+static void test_kept_wrong(void **state)
+{
+    (void)state;
+    keeping k;
+    tc_err err;
+    open_keeping(&k);
+    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, &err), TC_DEVICE);
+    assert_non_null(strstr(err.message, "G: the self-test of integer arithmetic"));
+    assert_int_equal(count_files(k.folder), 1);
+    assert_int_equal(fake.sources, 1);
+    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, &err), TC_DEVICE);
+    assert_int_equal(fake.binaries, 1);
+    assert_int_equal(fake.sources, 2);
+    assert_int_equal(count_files(k.folder), 0);
+    assert_null(k.o.device->kept_in);
+    close_keeping(&k);
+}
+
+static void test_kept_room(void **state)
+{
+    (void)state;
+    keeping k;
+    char name[40];
+    open_keeping(&k);
+    for (int i = 0; i < OCL_KEPT_MOST + 3; i++) {
+        snprintf(name, sizeof name, "texcell_kernels_%d.bin", i);
+        char *const path = join_path(k.folder, name);
+        write_file(path, "old", 3);
+        free(path);
+    }
+    char *const other = join_path(k.folder, "a_picture.zip");
+    write_file(other, "mine", 4);
+    build_once(&k, NULL);
+    assert_int_equal(count_files(k.folder), OCL_KEPT_MOST + 1);
+    assert_int_equal(access(other, F_OK), 0);
+    free(other);
+    assert_string_equal(build_once(&k, NULL), "B");
+    close_keeping(&k);
+}
+
 /* --- launches --------------------------------------------------------------------------- */
 
 static void make_kernel(opened *o, ocl_kernel *kernel)
@@ -755,6 +941,11 @@ int main(void)
         cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_build_flags),
         cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_kept_not),
+        cmocka_unit_test(test_kept_broken),
+        cmocka_unit_test(test_kept_wrong),
+        cmocka_unit_test(test_kept_room),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_selftest_faults),
         cmocka_unit_test(test_pace_rules),

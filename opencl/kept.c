@@ -1,0 +1,231 @@
+#include "opencl/kept.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/base/files.h"
+#include "app/base/os.h"
+#include "app/base/sha256.h"
+
+enum { PATH_ROOM = 4096, NAME_DIGITS = 32, HEAD = 2 * (TC_SHA256_TEXT - 1) };
+#define MOST_BYTES ((size_t)64 << 20)
+
+static const char prefix[] = "texcell_kernels_";
+
+static void add_text(tc_sha256 *sum, const char *text)
+{
+    tc_sha256_add(sum, text, strlen(text) + 1);
+}
+
+/* What a compiled program depends on. */
+static void key_of(const ocl_device *device, const ocl_source *source, const char *flags, char key[TC_SHA256_TEXT])
+{
+    const ocl_info *const info = &device->info;
+    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver, flags };
+    tc_sha256 sum;
+
+    tc_sha256_begin(&sum);
+    for (size_t i = 0; i < sizeof made_for / sizeof made_for[0]; i++)
+        add_text(&sum, made_for[i]);
+    for (size_t i = 0; i < source->count; i++)
+        add_text(&sum, source->lines[i]);
+    tc_sha256_end(&sum, key);
+}
+
+/* FOLDER/texcell_kernels_KEY.SUFFIX */
+static bool path_of(const ocl_device *device, const char *key, const char *suffix, char path[PATH_ROOM])
+{
+    const int n = snprintf(path, PATH_ROOM, "%s/%s%.*s.%s", device->kept_in, prefix, NAME_DIGITS, key, suffix);
+
+    return n > 0 && n < PATH_ROOM;
+}
+
+static void digest_of(const unsigned char *data, size_t n, char digest[TC_SHA256_TEXT])
+{
+    tc_sha256 sum;
+
+    tc_sha256_begin(&sum);
+    tc_sha256_add(&sum, data, n);
+    tc_sha256_end(&sum, digest);
+}
+
+/* --- taking -------------------------------------------------------------------------- */
+
+/* The file's bytes, its head having been found right: the key, and the digest of what follows. The
+ * caller frees. */
+static unsigned char *read_file(const char *path, const char *key, size_t *bytes)
+{
+    unsigned char *data = NULL;
+    char digest[TC_SHA256_TEXT];
+    uint64_t size = 0;
+    size_t got = 0;
+    tc_err ignored;
+    int fd;
+
+    if (tc_open_regular(path, &fd, &size, &ignored) != TC_OK)
+        return NULL;
+    if (size > HEAD && size <= MOST_BYTES)
+        data = malloc((size_t)size);
+    if (data != NULL && tc_read_at(fd, path, 0, data, (size_t)size, &got, &ignored) != TC_OK)
+        got = 0;
+    close(fd);
+    if (data != NULL && got == size) {
+        digest_of(data + HEAD, got - HEAD, digest);
+        if (memcmp(data, key, HEAD / 2) == 0 && memcmp(data + HEAD / 2, digest, HEAD / 2) == 0) {
+            *bytes = got;
+            return data;
+        }
+    }
+    free(data);
+    return NULL;
+}
+
+static cl_program build(ocl_device *device, const unsigned char *binary, size_t bytes, const char *flags)
+{
+    cl_int taken = CL_SUCCESS, code = CL_SUCCESS;
+    cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id, &bytes, &binary,
+                                                            &taken, &code);
+
+    if (made != NULL && code == CL_SUCCESS && taken == CL_SUCCESS)
+        code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
+    if (made != NULL && (code != CL_SUCCESS || taken != CL_SUCCESS))
+        ocl_program_free(device, &made);
+    return made;
+}
+
+cl_program ocl_kept_take(ocl_device *device, const ocl_source *source, const char *flags)
+{
+    char key[TC_SHA256_TEXT], path[PATH_ROOM], in_hand[PATH_ROOM];
+    cl_program program = NULL;
+    size_t bytes = 0;
+
+    if (device->kept_in == NULL)
+        return NULL;
+    key_of(device, source, flags, key);
+    if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand)
+        || os_kind_of_link(path) != OS_FILE)
+        return NULL;
+    unlink(in_hand);
+    if (rename(path, in_hand) != 0)
+        return NULL;
+    unsigned char *const data = read_file(in_hand, key, &bytes);
+
+    if (data != NULL)
+        program = build(device, data + HEAD, bytes - HEAD, flags);
+    free(data);
+    device->kept_used = device->kept_used || program != NULL;
+    if (program == NULL || rename(in_hand, path) != 0)
+        unlink(in_hand);
+    return program;
+}
+
+/* --- keeping ------------------------------------------------------------------------- */
+
+typedef struct listing {
+    const char *folder;
+    size_t count;
+    char oldest[PATH_ROOM];    /* "": none yet */
+    time_t since;
+    bool remove;               /* all of them */
+} listing;
+
+static int look_at(void *user, const char *name, bool may_be_folder)
+{
+    listing *const l = user;
+    char path[PATH_ROOM];
+    struct stat info;
+
+    (void)may_be_folder;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0
+        || snprintf(path, sizeof path, "%s/%s", l->folder, name) >= (int)sizeof path || stat(path, &info) != 0)
+        return 0;
+    l->count++;
+    if (l->remove)
+        unlink(path);
+    if (l->oldest[0] == '\0' || info.st_mtime < l->since) {
+        memcpy(l->oldest, path, sizeof path);
+        l->since = info.st_mtime;
+    }
+    return 0;
+}
+
+static listing list_kept(const ocl_device *device, bool remove)
+{
+    listing l = { .folder = device->kept_in, .remove = remove };
+
+    os_list(device->kept_in, look_at, &l);
+    return l;
+}
+
+static void make_room(const ocl_device *device)
+{
+    listing l;
+
+    while ((l = list_kept(device, false)).count >= OCL_KEPT_MOST && unlink(l.oldest) == 0)
+        ;
+}
+
+/* The driver's own form of the program behind a head that is the caller's to fill; the caller frees. */
+static unsigned char *binary_of(ocl_device *device, cl_program program, size_t *bytes)
+{
+    size_t size = 0;
+
+    if (device->api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS
+        || size == 0 || size > MOST_BYTES - HEAD)
+        return NULL;
+    unsigned char *const data = malloc(HEAD + size);
+    unsigned char *at = data != NULL ? data + HEAD : NULL;
+
+    *bytes = HEAD + size;
+    if (at == NULL || device->api.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof at, &at, NULL) == CL_SUCCESS)
+        return data;
+    free(data);
+    return NULL;
+}
+
+/* Under another name first: a file is whole, or not there. */
+static void write_file(const char *path, const char *on_the_way, const unsigned char *data, size_t bytes)
+{
+    unlink(on_the_way);
+    const int fd = os_open(on_the_way, OS_NEW);
+
+    if (fd < 0)
+        return;
+    const bool written = tc_write_at(fd, 0, data, bytes);
+
+    if (close(fd) != 0 || !written || rename(on_the_way, path) != 0)
+        unlink(on_the_way);
+}
+
+void ocl_kept_add(ocl_device *device, const ocl_source *source, const char *flags, cl_program program,
+                  double build_ms)
+{
+    char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
+    size_t bytes = 0;
+
+    if (device->kept_in == NULL || build_ms < OCL_KEPT_SLOW_MS || (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
+        return;
+    key_of(device, source, flags, key);
+    if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", on_the_way))
+        return;
+    unsigned char *const data = binary_of(device, program, &bytes);
+
+    if (data == NULL)
+        return;
+    digest_of(data + HEAD, bytes - HEAD, digest);
+    memcpy(data, key, HEAD / 2);
+    memcpy(data + HEAD / 2, digest, HEAD / 2);
+    make_room(device);
+    write_file(path, on_the_way, data, bytes);
+    free(data);
+}
+
+void ocl_kept_drop(ocl_device *device)
+{
+    if (device->kept_in != NULL)
+        list_kept(device, true);
+    device->kept_in = NULL;
+    device->kept_used = false;
+}
