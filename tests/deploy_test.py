@@ -626,6 +626,117 @@ def test_verify():
     ok(r.returncode == 0 and check() == 0, "--verify 0 switches it off: the forged one is well-formed", r.stderr)
 
 
+# --- one process for many results -------------------------------------------------------------
+
+# What of BOINC's sources the kit's validator is made of: main() reads results from its standard input.
+HEADERS = {
+    "boinc_db.h": "#pragma once\n#include <cstring>\n#include <string>\n#include <vector>\n"
+                  "struct RESULT { unsigned long id; char name[256]; };",
+    "error_numbers.h": "", "sched_util.h": "#include <cstring>\ninline bool is_arg(const char *x, const char *y) "
+                                     "{ return strcmp(x + 2, y) == 0; }",
+    "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\nstruct { template <class... T> void printf(int, "
+                    "const char *text, T... values) { fprintf(stderr, text, values...); } } static log_messages;",
+    "validate_util.h": "int get_output_file_paths(const RESULT &, std::vector<std::string> &);",
+    "validate_util2.h": "enum { VAL_RESULT_TRANSIENT_ERROR = 3 };\nint init_result(const RESULT &, void *&);\n"
+                        "int compare_results(RESULT &, void *, const RESULT &, void *, bool &);\nint cleanup_result(const RESULT &, void *);",
+    "validator.h": "int validate_handler_init(int, char **);\nvoid validate_handler_usage();",
+}
+VALIDATOR = """
+#include <cstdlib>
+#include <iostream>
+#include "boinc_db.h"
+#include "validate_util.h"
+#include "validate_util2.h"
+#include "validator.h"
+int get_output_file_paths(const RESULT &result, std::vector<std::string> &paths)
+{
+    paths.push_back(result.name);
+    return 0;
+}
+int main(int argc, char **argv)
+{
+    RESULT one = { 1, "" }, other = { 2, "" };
+    std::string line;
+    void *data;
+    bool match;
+    if (validate_handler_init(argc, argv) != 0)
+        return 1;
+    while (std::getline(std::cin, line)) {
+        const size_t space = line.find(' ');
+        strcpy(one.name, line.substr(0, space).c_str());
+        if (space == std::string::npos) {
+            std::cout << init_result(one, data) << std::endl;
+            continue;
+        }
+        strcpy(other.name, line.substr(space + 1).c_str());
+        const int retval = compare_results(one, NULL, other, NULL, match);
+        std::cout << retval << (match ? " match" : " no match") << std::endl;
+    }
+    return cleanup_result(one, NULL);
+}
+"""
+MAKEFILE = """
+OBJEXT = o
+CXXCOMPILE = c++ -std=c++17 -Wall -Wextra -Werror -I.
+CXXLINK = c++ -o $@
+SERVERLIBS =
+all:
+	false
+"""
+
+
+def false_boinc(folder):
+    for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
+        write(os.path.join(folder, "sched", name), text + "\n")
+    for name, text in (("validator", VALIDATOR), ("validate_util", ""), ("validate_util2", "")):
+        write(os.path.join(folder, "sched", name + ".cpp"), text + "\n")
+        subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"], cwd=os.path.join(folder, "sched"))
+
+
+def test_validator():
+    """texcell_validator asks the scripts, which are started once, and starts one again that has ended."""
+    folder, boinc = make_project("asks"), os.path.join(TMP, "boinc")
+    unit = os.path.join(folder, "download", "3", "wu_7.zip")
+    os.makedirs(os.path.dirname(unit))
+    run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
+    one, other, bad = (os.path.join(folder, "upload", "wu_7_%d_r1_0" % i) for i in range(3))
+    run([TEXCELL, "run", unit, "-o", one, "--quiet"])
+    shutil.copy(one, other)
+    write(bad, read(one)[:-30])
+    refused("--boinc: no folder of sources", folder, "is no folder of BOINC's sources", "--boinc", TMP)
+    deploy(folder)
+    false_boinc(boinc)
+    r = deploy(folder, "--boinc", boinc)
+    commands = sorted((e.text for e in ElementTree.fromstring(read(folder, "config.xml")).iter("cmd") if "--app texcell" in e.text), reverse=True)
+    ok(r.returncode == 0 and [c.split()[0] for c in commands] == ["texcell_validator", "script_assimilator"],
+       "--boinc: its validator takes the place of the other", r.stdout + r.stderr + str(commands))
+    after = tree(folder)
+    r = deploy(folder)
+    ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again", r.stdout)
+
+    def validator(*lines):
+        return subprocess.run([os.path.join(folder, "bin", "texcell_validator")] + commands[0].split()[1:], cwd=os.path.join(folder, "tmp_host"),
+                              input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+
+    r = validator(one, other, bad, one + " " + other, one + " " + bad)
+    ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n", "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
+    write(bad, read(one))
+    r = validator(one + " " + bad)
+    ok(r.stdout == "3 no match\n", "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)
+    check = read(folder, "bin", "texcell_check")
+    started = os.path.join(folder, "started")
+    write(os.path.join(folder, "bin", "texcell_check"), "#!/bin/sh\necho x >> %s\nread line && echo 0\n" % started, 0o755)
+    r = validator(one, one, one)
+    ok(r.stdout == "0\n" * 3 and read(started) == b"x\n" * 3, "texcell_validator: a script that ends is started again", r.stdout + r.stderr)
+    write(os.path.join(folder, "bin", "texcell_check"), "#!/bin/sh\nexit 0\n", 0o755)
+    r = validator(one)
+    ok(r.returncode == 1 and r.stdout == "" and "does not answer" in r.stderr, "texcell_validator: without an answer nothing is decided", r.stdout + r.stderr)
+    write(os.path.join(folder, "bin", "texcell_check"), check, 0o755)
+    write(os.path.join(boinc, "sched", "Makefile"), "OBJEXT = o\nCXXCOMPILE = false\n")
+    os.unlink(os.path.join(folder, "bin", "texcell_validator"))
+    refused("--boinc: sources that it does not fit", folder, "texcell_validator cannot be built of it", "--boinc", boinc)
+
+
 # --- submitting -------------------------------------------------------------------------------
 
 def submit(folder, *arguments):
@@ -971,6 +1082,7 @@ def main():
     test_refusals()
     test_scripts()
     test_verify()
+    test_validator()
     done()
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import threading
 import time
 
@@ -299,6 +300,33 @@ def waits(unit, result):
     tap.ok(time.monotonic() - begin < 30, "no time is spent on that", time.monotonic() - begin)
 
 
+def many(unit, result):
+    """One process for many results says of each what a process of its own says."""
+    script, up = project(unit, result), path("project/upload/1a/")
+    one, other, bad = up + "drops_1_0_r123456_0", up + "drops_1_1_r77_0", up + "drops_1_2_r5_0"
+    shutil.copy(result, other)
+    with open(result, "rb") as f:
+        content = f.read()[:-30]
+    records = path("many")
+
+    def ask(verb, *lines):
+        return script(verb, "--accepted", records, "--many", input="".join(line + "\n" for line in lines))
+
+    with open(bad, "wb") as f:
+        f.write(content)
+    expect("script-init --many: an answer for each line", 0, ask("script-init", one, bad, up + "none_1_0_r1_0", other, one + "\t" + other, "", one),
+           "^0\n2\n2\n0\n1\n1\n0\n$", "(?s)^valid\n.*%s.*takes 1 file, 2 given.*takes 1 file, 0 given" % os.path.basename(bad))
+    tap.ok(os.listdir(records) == ["drops_1"], "script-init --many: what was accepted is recorded", os.listdir(records))
+    expect("script-compare --many", 0, ask("script-compare", one + "\t" + other, one + "\t" + bad, one), "^0\n3\n1\n$", "^match\n")
+    with open(path("lines"), "w+") as lines:
+        lines.write((one + "\n") * 3)
+        lines.seek(0)
+        run = subprocess.run([tap.TEXCELL_VALIDATE, "script-init", "--workunits", path("project/download"), "--many"], stdin=lines,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
+    tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3, "script-init --many: lines of a file", run.stdout)
+    expect("--many takes no files beside", 1, script("script-init", "--many", one), "^$", "standard input alone")
+
+
 def alone(unit, result):
     """Where another result agrees, nothing is computed again; where none does, the share that was asked for."""
     script = project(unit, result)
@@ -451,6 +479,7 @@ def main():
     accepted(unit, result)
     refused(unit, result)
     waits(unit, result)
+    many(unit, result)
     alone(unit, result)
     probabilities()
     cheaters()

@@ -1,7 +1,7 @@
 """make bench-server: what the kit costs a server, with stand-ins for BOINC's part. Creating: texcell-submit on
 SERVER_UNITS packed units (default 2,000) of one small picture, of which create_work reads the list; validating: the three
-calls of script_validator for each unit of a quorum of two, by a shell each, as it makes them. Packing is not
-counted. By the clock, and by the processor, which the rest of the machine's work changes less."""
+questions of a validator for each unit of a quorum of two, by a shell each, as script_validator asks them, and of two processes
+for all, as texcell_validator does. Packing is not counted. By the clock, and by the processor, which the rest of the machine's work changes less."""
 import os
 import resource
 import shutil
@@ -69,21 +69,45 @@ def validating(folder, n=200):
     subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture], stdout=subprocess.DEVNULL)
     subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
     script(os.path.join(folder, "bin", "check"), "#!/bin/sh\nexec %s script-init --wait 60 --workunits ../download --accepted "
-           "../texcell/accepted --quarantine ../texcell/quarantine --fraction 0.001 --chance 0.02 \"$@\" > /dev/null\n" % VALIDATE)
-    script(os.path.join(folder, "bin", "compare"), "#!/bin/sh\nexec %s script-compare --accepted ../texcell/accepted \"$@\" > /dev/null\n"
+           "../texcell/accepted --quarantine ../texcell/quarantine --fraction 0.001 --chance 0.02 \"$@\"\n" % VALIDATE)
+    script(os.path.join(folder, "bin", "compare"), "#!/bin/sh\nexec %s script-compare --accepted ../texcell/accepted \"$@\"\n"
            % VALIDATE)
     for i in range(n):
         shutil.copy(unit, os.path.join(folder, "download", "u_%d.zip" % i))
         for k in range(2):
             shutil.copy(result, os.path.join(folder, "upload", "u_%d_%d_r%d_0" % (i, k, i)))
     os.chdir(os.path.join(folder, "tmp"))
+
+    def by_shells(name, *files):
+        return os.WEXITSTATUS(os.system(" ".join(["../bin/" + name, *files, "> /dev/null"])))
+
+    questions(n, "validating, script_validator", by_shells)
+    shutil.rmtree(os.path.join(folder, "texcell", "accepted"))
+    asked = {name: subprocess.Popen(["../bin/" + name, "--many"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+             for name in ("check", "compare")}
+
+    def by_lines(name, *files):
+        asked[name].stdin.write("\t".join(files).encode() + b"\n")
+        asked[name].stdin.flush()
+        return int(asked[name].stdout.readline())
+
+    def end():
+        for process in asked.values():
+            process.stdin.close()
+            process.wait()
+
+    questions(n, "validating, texcell_validator", by_lines, end)
+
+
+def questions(n, what, ask, end=lambda: None):
+    """ask(script, upload...) gives its exit code; the processor of what has ended counts."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for i in range(n):
         one, other = ("../upload/u_%d_%d_r%d_0" % (i, k, i) for k in range(2))
-        for command in ("../bin/check " + one, "../bin/check " + other, "../bin/compare %s %s" % (one, other)):
-            if os.system(command) != 0:
-                raise SystemExit("%s failed" % command)
-    show("validating, quorum 2", n, start, before)
+        if ask("check", one) or ask("check", other) or ask("compare", one, other):
+            raise SystemExit("unit %d is not valid" % i)
+    end()
+    show(what, n, start, before)
 
 
 def main():

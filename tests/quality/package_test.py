@@ -54,6 +54,9 @@ def installed():
     r = tap.run(["texcell-deploy", "--version", "1.00", project], env=env)
     tap.ok(r.returncode != 0 and "project" in r.stderr and "Traceback" not in r.stderr,
            "the installed texcell-deploy finds its parts", r.stderr)
+    kit = os.path.join(root, "share", "texcell", "validator", "deploy")
+    tap.ok(sorted(os.listdir(kit)) == sorted(os.listdir(os.path.join(tap.SRC, "validator", "deploy"))), "all of the kit is installed",
+           os.listdir(kit))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
     left = lines("find", root, "!", "-type", "d")
     tap.ok(r.returncode == 0 and not left, "make uninstall leaves nothing", "\n".join(left) + r.stderr)

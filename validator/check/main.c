@@ -1,7 +1,9 @@
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/base/command.h"
 #include "app/base/os.h"
@@ -13,7 +15,7 @@
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum { MAX_THREADS = 1024, MAX_SECONDS = 1000000000, MAX_MIB = 1 << 24 };
+enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000, MAX_MIB = 1 << 24 };
 
 static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
@@ -22,6 +24,7 @@ static const char usage[] =
     "       texcell-validate script-init [--workunits DIR] [--accepted DIR] [--quarantine DIR]\n"
     "                        [--fraction F] [OPTION]... RESULT\n"
     "       texcell-validate script-compare [--accepted DIR] RESULT RESULT\n"
+    "       texcell-validate script-init|script-compare [OPTION]... --many\n"
     "       texcell-validate --help | --version\n"
     "\n"
     "check    is the result well-formed, of this work unit, and possible? Looks at some pixels\n"
@@ -49,6 +52,9 @@ static const char usage[] =
     "  --alone DIR --fraction-alone F  where DIR has a file with the name of a unit's submission\n"
     "                   (texcell-submit makes it for a quorum of one), compute this share instead\n"
     "  --workunits DIR  " WORKUNITS " unless given: script_validator runs in PROJECT/tmp_HOST\n"
+    "  --many           for one result after the other: reads RESULT, or two with a tab between, from\n"
+    "                   each line of standard input, and answers with a line that has the exit code.\n"
+    "                   All else is said on standard error\n"
     "\n"
     "Exit codes: 0 yes, 1 bad usage (also no file, or one too many), 2 not a valid result (or\n"
     "work unit), 3 try again later, 4 no match. To script_validator 0 is valid or a match, 3\n"
@@ -74,6 +80,7 @@ typedef struct command {
     char *private;             /* places.private, once it is there */
     val_verification verification;
     double wait;               /* seconds, before it is "try again later" */
+    bool many;                 /* files come from standard input */
     char **files;
 } command;
 
@@ -82,12 +89,20 @@ enum { IN_VAIN = 67 };
 
 /* --- the command line ------------------------------------------------------------------ */
 
+static tc_status wrong_files(const command *c, int given, tc_err *err)
+{
+    const int n = verbs[c->verb].n_files;
+
+    return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", verbs[c->verb].name, n, n == 1 ? "" : "s", given);
+}
+
 static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 {
     val_verification *const v = &c->verification;
     uint64_t threads = 1, mib = 0;
     bool by_chance = false;
     const tc_option options[] = {
+        { "many", 0, TC_FLAG, .to = &c->many },
         { "workunits", 0, TC_TEXT, .to = &c->places.workunits },
         { "quarantine", 0, TC_TEXT, .to = &c->places.quarantine },
         { "alone", 0, TC_TEXT, .to = &c->places.alone },
@@ -103,9 +118,9 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB },
         { .name = NULL }
     };
-    const tc_option for_compare[] = { options[4], { .name = NULL } }, none = { .name = NULL };
-    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 7
-                               : c->verb == CHECK ? options + 8 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
+    const tc_option for_compare[] = { options[0], options[5], { .name = NULL } }, none = { .name = NULL };
+    const tc_option *const own = c->verb == SCRIPT_INIT ? options : c->verb == VERIFY ? options + 8
+                               : c->verb == CHECK ? options + 9 : c->verb == SCRIPT_COMPARE ? for_compare : &none;
     const char *const name = verbs[c->verb].name;
     int n_files;
     const tc_status st = tc_read_options(argc, argv, own, &n_files, err);
@@ -114,9 +129,10 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         return st;
     v->threads = (unsigned)threads;
     v->max_memory = mib << 20;
-    if (n_files != verbs[c->verb].n_files)
-        return tc_fail(err, TC_USAGE, "%s: takes %d file%s, %d given", name, verbs[c->verb].n_files,
-                       verbs[c->verb].n_files == 1 ? "" : "s", n_files);
+    if (c->many && n_files > 0)
+        return tc_fail(err, TC_USAGE, "%s: --many takes files from standard input alone", name);
+    if (!c->many && n_files != verbs[c->verb].n_files)
+        return wrong_files(c, n_files, err);
     if ((c->verb == VERIFY || by_chance) && v->fraction == 0)
         return tc_fail(err, TC_USAGE, "%s: --fraction is missing", name);
     c->files = argv + 1;
@@ -207,6 +223,65 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     return st;
 }
 
+/* Does what script_validator wants of one result, or of two; *code is the exit code that says so. */
+static tc_status script(command *c, int *code, tc_err *err)
+{
+    tc_status st;
+
+    *code = 0;
+    if (c->verb == SCRIPT_COMPARE && val_same_uploads(&c->places, c->files[0], c->files[1])) {
+        printf("%s\n", verbs[c->verb].yes);
+        return TC_OK;
+    }
+    st = val_private_folder(&c->private, err);
+    c->places.private = c->private;
+    if (st == TC_OK)
+        st = answer_in_time(c, code, err);
+    val_private_remove(&c->private);
+    return st;
+}
+
+/* The files that a line of standard input names; how many. */
+static int split(char *line, char *files[2])
+{
+    int n = 0;
+
+    line[strcspn(line, "\n")] = '\0';
+    for (char *at = strtok(line, "\t"); at != NULL; at = strtok(NULL, "\t"))
+        if (n++ < 2)
+            files[n - 1] = at;
+    return n;
+}
+
+/* The answers alone go to standard output. */
+static tc_status script_many(command *c, tc_err *err)
+{
+    const int to = dup(STDOUT_FILENO);
+    FILE *const answers = to < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ? NULL : fdopen(to, "w");
+    char line[LINE_MOST], *files[2];
+    bool good = answers != NULL;
+
+    /* A process apart takes nothing of it along. */
+    (void)setvbuf(stdin, NULL, _IONBF, 0);
+    c->files = files;
+    while (good && fgets(line, sizeof line, stdin) != NULL) {
+        tc_err why = { "" };
+        const int n = split(line, files);
+        int code;
+        const tc_status st = n == verbs[c->verb].n_files ? script(c, &code, &why) : wrong_files(c, n, &why);
+
+        if (st != TC_OK)
+            code = tc_report(PROGRAM, st, &why);
+        good = fflush(stdout) == 0 && fprintf(answers, "%d\n", code) > 0 && fflush(answers) == 0;
+    }
+    c->files = NULL;
+    if (!good)
+        tc_fail(err, TC_IO, "standard output: cannot be written: %s", strerror(errno));
+    if (answers != NULL)
+        fclose(answers);
+    return good ? TC_OK : TC_IO;
+}
+
 static tc_status run(int argc, char **argv, tc_err *err)
 {
     command c = { .places = { .workunits = WORKUNITS }, .verification = { .chance = 1 } };
@@ -220,15 +295,9 @@ static tc_status run(int argc, char **argv, tc_err *err)
         return st;
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE)
         return answer(&c, err);
-    if (c.verb == SCRIPT_COMPARE && val_same_uploads(&c.places, c.files[0], c.files[1])) {
-        printf("%s\n", verbs[c.verb].yes);
-        return TC_OK;
-    }
-    st = val_private_folder(&c.private, err);
-    c.places.private = c.private;
-    if (st == TC_OK)
-        st = answer_in_time(&c, &code, err);
-    val_private_remove(&c.private);
+    if (c.many)
+        return script_many(&c, err);
+    st = script(&c, &code, err);
     if (st == TC_OK)
         exit(code);            /* it has said why */
     return st;

@@ -1,0 +1,8 @@
+# Builds texcell_validator with what BOINC's own validators are made of, as they are:
+#     make -C BOINC/sched -f HERE/texcell_validator.mk HERE=HERE OUT=FILE
+include Makefile
+
+$(OUT): $(HERE)/texcell_validator.cpp
+	$(CXXCOMPILE) -c -o $@.o $(HERE)/texcell_validator.cpp
+	$(CXXLINK) $@.o validator.$(OBJEXT) validate_util.$(OBJEXT) validate_util2.$(OBJEXT) $(SERVERLIBS) $(LIBS)
+	rm -f $@.o
