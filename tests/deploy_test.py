@@ -3,6 +3,7 @@
 does, whose bin/ holds small stand-ins: they keep a "database" in a file, print
 what the real ones print, and exit with 0 where the real ones do."""
 import contextlib
+import glob
 import hashlib
 import json
 import math
@@ -412,6 +413,19 @@ def test_platforms():
     exe = "texcell_1.00_windows_x86_64.exe"
     at = os.path.join(folder, "apps", "texcell", "1.00", "windows_x86_64__texcell_cpu_windows")
     ok(sorted(os.listdir(at)) == [exe, "version.xml"] and exe in read(at, "version.xml").decode(), "a program for Windows ends in .exe")
+    graphics = elf("texcell_graphics", machine=62)
+    again = make_project("looked_at")
+    r = deploy(again, "--app-version", "auto=" + programs["x86_64-pc-linux-gnu"], "--app-version",
+               "auto=" + programs["aarch64-unknown-linux-gnu"])
+    seen = {}
+    for path in glob.glob(os.path.join(again, "apps", "texcell", "1.00", "*", "version.xml")):
+        files = [f for f in ElementTree.parse(path).getroot() if f.findtext("logical_name") == "graphics_app"]
+        seen[os.path.basename(os.path.dirname(path)).split("__")[0]] = [
+            (f.findtext("physical_name"), read(os.path.dirname(path), f.findtext("physical_name")) == read(graphics)) for f in files]
+    ok(r.returncode == 0 and seen == {"x86_64-pc-linux-gnu": [("texcell_graphics_1.00_x86_64-pc-linux-gnu", True)],
+                                      "aarch64-unknown-linux-gnu": []},
+       "graphics go along where they lie beside the program and are for the same platform", (seen, r.stdout + r.stderr))
+    os.remove(graphics)
     library = os.path.join(TMP, "beside", "libnowhere.so.3")
     lonely = elf("beside-it", ["libnowhere.so.3"])
     refused("a Linux program whose library is not there", folder, r"needs libnowhere\.so\.3, which volunteers may lack",
