@@ -653,7 +653,7 @@ HEADERS = {
     "validate_util.h": "int get_output_file_paths(const RESULT &, std::vector<std::string> &);",
     "validate_util2.h": "enum { VAL_RESULT_TRANSIENT_ERROR = 3 };\nint init_result(const RESULT &, void *&);\n"
                         "int compare_results(RESULT &, void *, const RESULT &, void *, bool &);\nint cleanup_result(const RESULT &, void *);",
-    "validator.h": "int validate_handler_init(int, char **);\nvoid validate_handler_usage();",
+    "validator.h": "struct WORKUNIT { double rsc_fpops_est, canonical_credit; };\nextern WORKUNIT *g_wup;\nint validate_handler_init(int, char **);\nvoid validate_handler_usage();",
 }
 VALIDATOR = """
 #include <cstdlib>
@@ -667,14 +667,17 @@ int get_output_file_paths(const RESULT &result, std::vector<std::string> &paths)
     paths.push_back(result.name);
     return 0;
 }
+WORKUNIT *g_wup;
 int main(int argc, char **argv)
 {
+    WORKUNIT unit = { 86400e9 / 2, argc > 20 ? 7.0 : 0.0 };
     RESULT one = { 1, "" }, other = { 2, "" };
     std::string line;
     void *data;
     bool match;
     if (validate_handler_init(argc, argv) != 0)
         return 1;
+    g_wup = &unit;
     while (std::getline(std::cin, line)) {
         const size_t space = line.find(' ');
         strcpy(one.name, line.substr(0, space).c_str());
@@ -686,6 +689,7 @@ int main(int argc, char **argv)
         const int retval = compare_results(one, NULL, other, NULL, match);
         std::cout << retval << (match ? " match" : " no match") << std::endl;
     }
+    std::cerr << "credit " << unit.canonical_credit << std::endl;
     return cleanup_result(one, NULL);
 }
 """
@@ -728,12 +732,14 @@ def test_validator():
     r = deploy(folder)
     ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again", r.stdout)
 
-    def validator(*lines):
-        return subprocess.run([os.path.join(folder, "bin", "texcell_validator")] + commands[0].split()[1:], cwd=os.path.join(folder, "tmp_host"),
+    def validator(*lines, more=()):
+        return subprocess.run([os.path.join(folder, "bin", "texcell_validator"), *commands[0].split()[1:], *more], cwd=os.path.join(folder, "tmp_host"),
                               input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
 
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
     ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n", "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
+    credits = [re.findall("credit .*", validator(one, more=more).stderr) for more in ((), ["--other"] * 20)]
+    ok(credits == [["credit 100"], ["credit 7"]], "texcell_validator: credit by the estimate, where the unit has none", credits)
     write(bad, read(one))
     r = validator(one + " " + bad)
     ok(r.stdout == "3 no match\n", "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)

@@ -1,6 +1,7 @@
 """The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
 shell is ever used: names are arguments."""
 import argparse
+import fcntl
 import hashlib
 import os
 import re
@@ -78,6 +79,16 @@ def write_file(path, data, mode=0o644, sync=True):
 def read_file(path):
     with open(path, "rb") as f:
         return f.read()
+
+
+def locked(folder):
+    """One at a time. The file holds the lock as long as it is open."""
+    file = open(os.path.join(folder, "lock"), "w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Problem("%s: another texcell-submit is at work on it" % folder, TRY_LATER)
+    return file
 
 
 class Database:

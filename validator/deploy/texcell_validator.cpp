@@ -127,6 +127,10 @@ void validate_handler_usage()
 int init_result(const RESULT &result, void *&)
 {
     std::string files;
+
+    // BOINC's remote job submission knows no credit: as texcell-submit has it, 200 for a day of 1 GFLOPS.
+    if (g_wup != NULL && g_wup->canonical_credit == 0)
+        g_wup->canonical_credit = g_wup->rsc_fpops_est * 200 / 86400e9;
     const int retval = add_file(result, files);
     const int code = retval != 0 ? 0 : init.ask(files);
 

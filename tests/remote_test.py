@@ -1,0 +1,233 @@
+"""texcell-submit --url against a stand-in for BOINC's remote job submission: submitted, followed, fetched; ended at any
+call and gone on with; what the server refuses, loses or deletes. The module boinc_submit is a stand-in, too, with the
+calls, arguments and answers of BOINC's."""
+import http.server
+import json
+import os
+import re
+import shutil
+import sys
+import threading
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+from PIL import Image
+
+from tap import SRC, TEXCELL, done, ok, run, scratch
+
+SUBMIT = os.path.join(SRC, "validator", "deploy", "texcell-submit")
+TMP = scratch()
+KEY = "0123abc"
+MODULE = '''
+import json, os, urllib.parse, urllib.request
+class FILE_DESC:
+    def __init__(self, source=None, mode="local_staged"):
+        self.source, self.mode = source, mode
+class JOB_DESC:
+    def __init__(self, files=[], name=None, rsc_fpops_est=None, input_template=None, output_template=None):
+        self.__dict__.update(locals())
+class BATCH_DESC:
+    def __init__(self, app_name, jobs, batch_id=0, priority=None):
+        self.__dict__.update(locals())
+class BOINC_SERVER:
+    def __init__(self, url, authenticator, rpc_timeout=0):
+        self.url, self.key = url, authenticator
+    def call(self, what, **arguments):
+        """END names a call, and whether this process ends before or after it."""
+        name, _, moment = os.environ.get("END", "").partition(" ")
+        if (name, moment) == (what, "before"):
+            os._exit(9)
+        data = json.dumps(dict(arguments, what=what, key=self.key)).encode()
+        answer = json.load(urllib.request.urlopen(self.url + "submit_rpc_handler.php", data))
+        if (name, moment) == (what, "after"):
+            os._exit(9)
+        return answer
+    def query_batches(self, get_cpu_time):
+        return self.call("query_batches")
+    def create_batch(self, app_name, batch_name="", expire_time=0):
+        return self.call("create_batch", app=app_name, name=batch_name)
+    def query_batch(self, batch_id, get_cpu_time=False, get_job_details=False):
+        return self.call("query_batch", batch=batch_id)
+    def upload_files(self, local_names, phys_names, batch_id=0, delete_time=0):
+        return self.call("upload_files", files={p: open(n, "rb").read().hex() for p, n in zip(phys_names, local_names)})
+    def submit_batch(self, b):
+        return self.call("submit_batch", batch=b.batch_id, app=b.app_name, jobs=[
+            dict(name=j.name, est=j.rsc_fpops_est, template=j.input_template, out=j.output_template,
+                 files=[(f.source, f.mode) for f in j.files]) for j in b.jobs])
+    def abort_batch(self, batch_id):
+        return self.call("abort_batch", batch=batch_id)
+    def retire_batch(self, batch_id):
+        return self.call("retire_batch", batch=batch_id)
+'''
+
+
+class Server:
+    """What the server knows; answers as BOINC's module makes dictionaries of XML: all text, lists from two on."""
+
+    def __init__(self):
+        self.files, self.batches, self.jobs, self.results, self.errors = {}, [], [], {}, set()
+
+    def listed(self, tag, found):
+        return {tag: found if len(found) > 1 else found[0]} if found else {}
+
+    def answer(self, what, ask):
+        if ask["key"] != KEY:
+            return {"error": {"error_num": "-1", "error_msg": "bad authenticator"}}
+        batch = self.batches[int(ask["batch"]) - 1] if "batch" in ask else None
+        if what == "query_batches":
+            return self.listed("batch", [dict(b, state=str(b["state"])) for b in self.batches if b["state"] != 4])
+        if what == "create_batch":
+            self.batches.append({"id": str(len(self.batches) + 1), "name": ask["name"], "state": 0})
+            return {"batch_id": self.batches[-1]["id"]}
+        if what == "upload_files":
+            self.files.update({n: bytes.fromhex(f) for n, f in ask["files"].items()})
+        if what == "submit_batch":
+            if batch["state"] != 0 or any(f not in self.files for j in ask["jobs"] for f, _mode in j["files"]):
+                return {"error": {"error_num": "-1", "error_msg": "batch not in init state"}}
+            self.jobs += [dict(j, batch=batch["id"]) for j in ask["jobs"]]
+            batch["state"] = 1
+        if what == "query_batch":
+            return dict(self.listed("job", [self.job(j["name"]) for j in self.jobs if j["batch"] == batch["id"]]), state=str(batch["state"]))
+        if what in ("abort_batch", "retire_batch"):
+            batch["state"] = 3 if what == "abort_batch" else 4
+        return {"success": None}
+
+    def job(self, name):
+        status = "error" if name in self.errors else "done" if name in self.results else "queued"
+        return {"name": name, "canonical_instance_id": "7" if status == "done" else "0", "status": status}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def reply(self, data):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_POST(self):
+        ask = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply(json.dumps(SERVER.answer(ask["what"], ask)).encode())
+
+    def do_GET(self):
+        query = {k: v[0] for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
+        good = query["auth_str"] == KEY and query["cmd"] == "workunit_file" and query["file_num"] == "0"
+        found = SERVER.results.get(query["wu_name"]) if good else None
+        self.reply(found if found else b"ERROR: no such file /x" if good else b"ERROR: bad authenticator")
+
+    def log_message(self, *_words):
+        pass
+
+
+def pictures():
+    for i in range(5):
+        path = os.path.join(TMP, "pictures", "p%d.png" % i)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (40, 50)).astype(np.uint8)).save(path)
+    return os.path.dirname(path)
+
+
+def submit(*words, key=KEY, url=None, **env):
+    return run([sys.executable, SUBMIT, "--url", url or URL, "--key", key, "--boinc", os.path.join(TMP, "boinc"), *words],
+               env=dict(os.environ, **env), cwd=TMP, timeout=100)
+
+
+def compute(names):
+    """What a host and a validator would have done."""
+    for name in names:
+        unit, result = os.path.join(TMP, "unit.zip"), os.path.join(TMP, "unit.npz")
+        with open(unit, "wb") as f:
+            f.write(SERVER.files[name + ".zip"])
+        run([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+        with open(result, "rb") as f:
+            SERVER.results[name] = f.read()
+
+
+def here(folder):
+    return sorted(n for n in os.listdir(os.path.join(TMP, folder)) if n.endswith(".npz"))
+
+
+def story(folder):
+    words = ["--name", "drops", "--analysis", "cellcount", "--split", "1", "--every", "0.1", folder]
+    names = ["drops_%04d" % i for i in range(1, 6)]
+    r = submit("--dry-run", *words)
+    ok(r.returncode == 0 and "dry run" in r.stdout and not SERVER.batches, "a dry run asks the server nothing", r.stderr)
+    r = submit("--no-wait", *words)
+    ok(r.returncode == 0 and "5 work units created, batch 1" in r.stdout and "0 of 5 results are here" in r.stdout, "submitted", r.stdout + r.stderr)
+    job = SERVER.jobs[0]
+    root = ElementTree.fromstring(job["template"])
+    values = {e.tag: e.text for e in root.find("workunit")}
+    ok([j["name"] for j in SERVER.jobs] == names and job["files"] == [["drops_0001.zip", "local_staged"]]
+       and float(values["rsc_fpops_est"]) == job["est"] > 1e10 and values["min_quorum"] == values["target_nresults"] == "2"
+       and values["max_total_results"] == "14" and values["delay_bound"] == "604800" and int(values["rsc_memory_bound"]) > 1 << 26
+       and root.findtext("workunit/file_ref/open_name") == "workunit" and "<OUTFILE_0/>" in job["out"],
+       "each job has its estimates, quorum and templates", job)
+    r = submit("--status", "drops")
+    ok(re.search(r"5 units\nwaiting +5\nout +0\nvalid +0\nfailed +0\n", r.stdout), "--status", r.stdout + r.stderr)
+    compute(names[:2])
+    r = submit("--no-wait", *words)
+    ok(r.returncode == 0 and "2 of 5 results are here" in r.stdout and here("drops") == [n + ".npz" for n in names[:2]],
+       "results come as they are valid", r.stdout + r.stderr)
+    SERVER.results[names[2]] = b"<html>maintenance</html>"
+    r = submit("--no-wait", *words)
+    ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2, "what is no result is not kept", r.stderr)
+    SERVER.results[names[2]] = b""
+    r = submit("--no-wait", *words)
+    ok(r.returncode == 2 and "the server has deleted 1 results, such as that of drops_0003" in r.stderr, "a result that was deleted", r.stderr)
+    compute(names)
+    SERVER.batches[0]["state"] = 2
+    r = submit(*words)
+    ok(r.returncode == 0 and "5 of 5 results are here" in r.stdout and SERVER.batches[0]["state"] == 4, "the last ones; the server may forget it", r.stdout + r.stderr)
+    same = [open(os.path.join(TMP, "drops", n + ".npz"), "rb").read() == SERVER.results[n] for n in names]
+    ok(all(same) and not os.path.exists(os.path.join(TMP, "drops", "units")), "byte by byte", same)
+    r = submit("--no-wait", *words, "--polarity", "dark")
+    ok(r.returncode == 1, "an option that pack has not", r.stderr)
+    r = submit("--no-wait", *words, "--param", "threshold=100")
+    ok(r.returncode == 2 and "has another submission" in r.stderr, "another submission of that name", r.stderr)
+
+
+def ended(folder):
+    """One batch, each unit once, wherever the first run ends."""
+    for i, end in enumerate(("create_batch before", "create_batch after", "query_batch after", "upload_files after",
+                             "submit_batch before", "submit_batch after")):
+        words = ["--name", "e%d" % i, "--analysis", "cellcount", "--split", "2", "--no-wait", folder]
+        r, again = submit(*words, END=end), submit(*words)
+        batches = [b["id"] for b in SERVER.batches if b["name"] == "e%d" % i]
+        jobs = [j["name"] for j in SERVER.jobs if j["batch"] in batches]
+        ok(r.returncode == 9 and again.returncode == 0 and len(batches) == 1 and jobs == ["e%d_%04d" % (i, k) for k in (1, 2, 3)],
+           "ended " + end, "%s\n%s\n%s" % (again.stderr, batches, jobs))
+    r = submit("--cancel", "e0")
+    ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel", r.stderr)
+    SERVER.errors.add("e1_0002")
+    compute(["e1_0001", "e1_0003"])
+    next(b for b in SERVER.batches if b["name"] == "e1")["state"] = 2
+    r = submit("--name", "e1", "--analysis", "cellcount", "--split", "2", folder)
+    ok(r.returncode == 2 and "2 of 3 results are here, 1 units failed" in r.stdout, "a unit that failed", r.stdout + r.stderr)
+
+
+def refused(folder):
+    words = ["--name", "no", "--analysis", "cellcount", folder]
+    for name, code, text, r in (
+            ("a wrong key", 2, "query_batches: bad authenticator", submit(*words, key="wrong")),
+            ("nobody there", 3, "query_batches: ", submit(*words, "-o", "nobody", url="http://127.0.0.1:9/")),
+            ("a name that is unknown", 2, "nothing was submitted", submit("--status", "never")),
+            ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
+            ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
+        ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)
+    shutil.rmtree(os.path.join(TMP, "no"))
+    r = submit(*words, "--no-wait", key="", TEXCELL_KEY=KEY)
+    ok(r.returncode == 0, "the key from the environment", r.stderr)
+
+
+SERVER = Server()
+os.makedirs(os.path.join(TMP, "boinc", "lib"))
+with open(os.path.join(TMP, "boinc", "lib", "boinc_submit.py"), "w") as module:
+    module.write(MODULE)
+listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+URL = "http://127.0.0.1:%d/cells" % listener.server_address[1]
+threading.Thread(target=listener.serve_forever, daemon=True).start()
+story(pictures())
+ended(pictures())
+refused(pictures())
+listener.shutdown()
+done()

@@ -1,0 +1,271 @@
+"""texcell-submit --url: from any computer, by BOINC's remote job submission, for which the admin has given one's
+account permission. BOINC's own lib/boinc_submit.py speaks with the server. The folder of the results has all that
+is known of a submission, so that the same command goes on after an end at any moment."""
+import http.client
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree as ElementTree
+import zipfile
+
+from texcell_project import NAME, Problem, TRY_LATER, locked, read_file, write_file
+from texcell_units import MORE_RESULTS, checked_numbers, digest_of, pack_all, unit_of
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+# Of the kit's folder: the project's, the sources', and those of make install.
+TEMPLATES = ("../templates", "../../workunits/templates")
+PROGRAMS = (".", "../../build", "../../../../bin")
+# PHP takes 20 files and 8 MB at a time unless php.ini says more.
+MOST_FILES, MOST_BYTES = 20, 7 << 20
+# Seconds after which the server may delete the files of units, whatever became of them.
+KEPT = 365 * 86400
+# Of BOINC's batches.
+INIT, COMPLETE = 0, 2
+
+
+def part_of_kit(folders, name):
+    return next((p for p in (os.path.join(HERE, f, name) for f in folders) if os.path.isfile(p)), None)
+
+
+def texcell_wu():
+    path = part_of_kit(PROGRAMS, "texcell-wu") or shutil.which("texcell-wu")
+    if path is None:
+        raise Problem("there is no program texcell-wu")
+    return path
+
+
+class Server:
+    """BOINC's, by the module of the admin's BOINC."""
+
+    def __init__(self, options):
+        folder = os.path.join(options.boinc, "lib")
+        sys.path.insert(0, folder)
+        try:
+            import boinc_submit
+        except ImportError as error:
+            raise Problem("%s: boinc_submit.py cannot be used: %s" % (folder, error))
+        self.boinc, self.key = boinc_submit, options.key
+        self.url = options.url.rstrip("/") + "/"
+        self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
+
+    def ask(self, what, *arguments):
+        """Its answer, a dictionary."""
+        try:
+            answer = getattr(self.server, what)(*arguments)
+        except (OSError, http.client.HTTPException, ElementTree.ParseError) as error:
+            raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)), TRY_LATER)
+        if "error" in answer:
+            error = answer["error"]
+            raise Problem("%s: %s: %s" % (self.url, what, error.get("error_msg") if isinstance(error, dict) else error))
+        return answer
+
+    def batch_of(self, name):
+        """The number of the batch of that name; None."""
+        found = [b for b in listed(self.ask("query_batches", False), "batch") if b["name"] == name]
+        return int(found[-1]["id"]) if found else None
+
+    def fetch(self, unit, path):
+        """The valid result of a unit. False: the server does not have it any more."""
+        query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0, "auth_str": self.key})
+        try:
+            with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query), timeout=300) as reply:
+                data = reply.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Problem("%s: %s: %s" % (self.url, unit, getattr(error, "reason", error)), TRY_LATER)
+        if data.startswith(b"ERROR: no such file"):
+            return False
+        write_file(path + ".part", data)
+        try:
+            with zipfile.ZipFile(path + ".part") as archive:
+                bad = archive.testzip()
+        except zipfile.BadZipFile:
+            bad = data[:200].decode(errors="replace")
+        if bad:
+            os.unlink(path + ".part")
+            raise Problem("%s: %s: is no result: %s" % (self.url, unit, bad), TRY_LATER)
+        os.rename(path + ".part", path)
+        return True
+
+
+def listed(answer, tag):
+    """What BOINC's module gives for none, one or several elements."""
+    found = answer.get(tag, [])
+    return found if isinstance(found, list) else [found]
+
+
+class Submission:
+    """What is known of it, in its folder."""
+
+    def __init__(self, options):
+        self.folder = options.output or options.name
+        os.makedirs(self.folder, exist_ok=True)
+        self.path = os.path.join(self.folder, "submission.json")
+        self.state = json.loads(read_file(self.path)) if os.path.exists(self.path) else None
+
+    def note(self, **what):
+        self.state = dict(self.state or {}, **what)
+        write_file(self.path, json.dumps(self.state).encode())
+
+    def unit(self, name):
+        return os.path.join(self.folder, "units", name + ".zip")
+
+    def result(self, name):
+        return os.path.join(self.folder, name + ".npz")
+
+    def pack(self, options):
+        """Once."""
+        request = {"url": options.url, "pack": options.pack, "inputs": [os.path.abspath(i) for i in options.inputs]}
+        if self.state is None:
+            folder = os.path.join(self.folder, "units")
+            os.makedirs(folder, exist_ok=True)
+            paths = pack_all(texcell_wu(), options, folder)
+            self.note(request=request, units=[[unit_of(p), digest_of(p)] for p in paths], batch=None, submitted=False,
+                      until=int(time.time()) + KEPT)
+        elif self.state["request"] != request:
+            raise Problem("%s: has another submission: give another --output" % self.folder)
+
+
+def input_template(template, numbers, options):
+    """The kit's, with what this unit takes."""
+    root = ElementTree.fromstring(read_file(template))
+    values = dict(numbers, min_quorum=options.quorum, target_nresults=options.targets, max_error_results=MORE_RESULTS,
+                  max_success_results=options.targets + MORE_RESULTS, max_total_results=options.targets + 2 * MORE_RESULTS)
+    del values["credit"]              # the server's validator takes it from rsc_fpops_est
+    for key, value in values.items():
+        ElementTree.SubElement(root.find("workunit"), key).text = str(value)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def upload(server, submission):
+    """Those that the server does not have. Without the batch, for which there are servers that lack a table, and
+    always until the same time: a later one is an error to some."""
+    some, size, until = [], 0, submission.state["until"]
+    units = [name for name, _digest in submission.state["units"]]
+    for i, name in enumerate(units):
+        some.append(name)
+        size += os.path.getsize(submission.unit(name))
+        following = os.path.getsize(submission.unit(units[i + 1])) if i + 1 < len(units) else MOST_BYTES
+        if len(some) == MOST_FILES or size + following > MOST_BYTES:
+            server.ask("upload_files", [submission.unit(n) for n in some], [n + ".zip" for n in some], 0, until)
+            some, size = [], 0
+        print_progress("%d of %d work units uploaded" % (i + 1, len(units)))
+
+
+def print_progress(text):
+    """Over the line before, where somebody looks."""
+    if sys.stdout.isatty():
+        print("\r%s\x1b[K" % text, end="", flush=True)
+
+
+def submit(server, submission, options):
+    """All jobs of a batch are created together."""
+    templates = [part_of_kit(TEMPLATES, "texcell_%s.xml" % side) for side in ("in", "out")]
+    if None in templates:
+        raise Problem("%s: has no templates beside it" % HERE)
+    units = [name for name, _digest in submission.state["units"]]
+    numbers = checked_numbers(templates[1], options, texcell_wu(), [submission.unit(n) for n in units])
+    batch = submission.state["batch"] or server.batch_of(options.name) or \
+        int(server.ask("create_batch", options.app, options.name)["batch_id"])
+    submission.note(batch=batch)
+    if int(server.ask("query_batch", batch)["state"]) == INIT:
+        upload(server, submission)
+        boinc = server.boinc
+        jobs = [boinc.JOB_DESC(files=[boinc.FILE_DESC(name + ".zip", "local_staged")], name=name,
+                               rsc_fpops_est=float(n["rsc_fpops_est"]), input_template=input_template(templates[0], n, options),
+                               output_template=read_file(templates[1]).decode()) for name, n in zip(units, numbers)]
+        server.ask("submit_batch", boinc.BATCH_DESC(options.app, jobs, batch_id=batch, priority=options.priority))
+    submission.note(submitted=True)
+    shutil.rmtree(os.path.join(submission.folder, "units"))
+    print("%s: %d work units created, batch %d" % (options.name, len(units), batch))
+
+
+def fetch_results(server, submission, jobs):
+    """(results that are here, units that failed, results that the server has no more)."""
+    here, failed, gone = 0, 0, []
+    for job in jobs:
+        name, path = job["name"], submission.result(job["name"])
+        if not NAME.match(name):
+            raise Problem("%s: %s: is no name of a work unit" % (server.url, name))
+        if job.get("status") == "error":
+            failed += 1
+        elif os.path.exists(path) or int(job["canonical_instance_id"]) and server.fetch(name, path):
+            here += 1
+        elif int(job["canonical_instance_id"]):
+            gone.append(name)
+    return here, failed, gone
+
+
+def follow(server, submission, options):
+    """Fetches results until there are no more to come; whether all are here."""
+    batch, shown, problems = submission.state["batch"], None, 0
+    while True:
+        try:
+            answer = server.ask("query_batch", batch, False, True)
+            here, failed, gone = fetch_results(server, submission, listed(answer, "job"))
+            problems = 0
+        except Problem as problem:
+            problems += problem.code == TRY_LATER
+            if problem.code != TRY_LATER or options.no_wait or problems == 10:
+                raise
+            print("note: %s; asking again" % problem)
+            time.sleep(options.every)
+            continue
+        n = len(submission.state["units"])
+        text = "%s: %d of %d results are here%s" % (options.name, here, n, ", %d units failed" % failed if failed else "")
+        if text != shown:
+            print(text, flush=True)
+            shown = text
+        if gone:
+            raise Problem("%s: the server has deleted %d results, such as that of %s: ask its admin for the data set"
+                          % (options.name, len(gone), gone[0]))
+        if int(answer["state"]) >= COMPLETE:
+            if here + failed == n:
+                server.ask("retire_batch", batch)
+            return here == n
+        if options.no_wait:
+            return True
+        time.sleep(options.every)
+
+
+def batch_named(server, name):
+    batch = server.batch_of(name)
+    if batch is None:
+        raise Problem("%s: nothing was submitted under this name, or all of it is over" % name)
+    return batch
+
+
+def show_status(server, name):
+    answer = server.ask("query_batch", batch_named(server, name), False, True)
+    jobs = listed(answer, "job")
+    print("%-10s %d units" % (name, len(jobs)))
+    for word, status in (("waiting", "queued"), ("out", "in_progress"), ("valid", "done"), ("failed", "error")):
+        print("%-10s %d" % (word, sum(job.get("status") == status for job in jobs)))
+
+
+def main(options):
+    options.fewest = math.inf
+    if options.dry_run:
+        with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
+            checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(), pack_all(texcell_wu(), options, folder))
+        print("dry run: nothing was created")
+        return 0
+    server = Server(options)
+    if options.status:
+        show_status(server, options.status)
+        return 0
+    if options.cancel:
+        server.ask("abort_batch", batch_named(server, options.cancel))
+        print("%s: cancelled" % options.cancel)
+        return 0
+    submission = Submission(options)
+    with locked(submission.folder):
+        submission.pack(options)
+        if not submission.state["submitted"]:
+            submit(server, submission, options)
+        return 0 if follow(server, submission, options) else 2

@@ -1,0 +1,155 @@
+"""Packing work units, and what each will take: what texcell-submit does before it submits."""
+import glob
+import hashlib
+import json
+import math
+import os
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+from texcell_project import Problem, TRY_LATER, run
+
+MIB = 1 << 20
+DAY = 86400
+# Results beyond the first that a job may have, wrong or lost, before it is given up.
+# create_work's own limits are the targets: one lost host would be the end.
+MORE_RESULTS = 6
+# max_threads of plan_classes.xml.
+MOST_THREADS = 16
+# Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which plan_classes.xml expects a
+# hundredth of 20 TFLOPS.
+SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
+# BOINC's: 200 credits for a day of 1 GFLOPS.
+CREDIT = 200 / (DAY * 1e9)
+
+
+# --- what a unit takes ------------------------------------------------------------------
+
+def estimate(needs, deadline_days):
+    """create_work's numbers from those of `texcell-wu show --needs`.
+
+    An operation of the plan is one floating-point operation of the client's
+    Whetstone benchmark; 1e10, two seconds, are for start and end. The bound ends
+    what runs away: the steps of a job are counted, so it may be far off, and must
+    be where a GPU's speed is a guess. The deadline gives a core of 1 GFLOPS that
+    computes one hour in seven its time. Memory: with as many threads as a plan class
+    gives, since a job is for all versions. Disk: checkpoint and result, each with the
+    temporary file that replaces it, and a row (a region, a point) for 16 pixels.
+    In steps (2% of flops, 16 MiB), so that many units have the same numbers and
+    are created together."""
+    rows = needs["pixels"] // 16 * needs["row_bytes"]
+    fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
+    memory = needs["memory_bytes"] + MOST_THREADS * needs["thread_bytes"] + 64 * MIB
+    disk = 2 * (needs["state_bytes"] + needs["output_bytes"] + rows) + 100 * MIB
+    days = deadline_days if deadline_days is not None else max(7.0, 7 * fpops / 1e9 / DAY)
+    return {
+        "rsc_fpops_est": "%.6g" % fpops,
+        "rsc_fpops_bound": "%.6g" % max(1e15, 100 * fpops),
+        "rsc_memory_bound": "%d" % (-(-memory // (16 * MIB)) * 16 * MIB),
+        "rsc_disk_bound": "%d" % (-(-disk // (16 * MIB)) * 16 * MIB),
+        "delay_bound": "%d" % min(days * DAY, 2 ** 31 - 1),
+        "credit": "%.6g" % (fpops * CREDIT),
+    }
+
+
+def needs_of(texcell_wu, units):
+    code, text = run([texcell_wu, "show", "--needs"] + units)
+    if code != 0:
+        raise Problem(text.rpartition("texcell-wu: error: ")[2].strip())
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def largest_upload(path):
+    """<max_nbytes> of the result template: the client refuses to upload more."""
+    try:
+        text = ElementTree.parse(path).getroot().findtext("file_info/max_nbytes")
+        return float(text)
+    except (ElementTree.ParseError, TypeError, ValueError):
+        raise Problem("%s: has no <file_info>/<max_nbytes> that is a number" % path)
+
+
+def duration(seconds):
+    """For people."""
+    for unit, length in (("d", DAY), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return "%.0f %s" % (seconds / length, unit)
+    return "%.0f s" % seconds
+
+
+def checked_numbers(template, options, texcell_wu, units):
+    """[create_work's numbers] of work unit files."""
+    most = largest_upload(template)
+    found = []
+    for unit, needs in zip(units, needs_of(texcell_wu, units)):
+        numbers = estimate(needs, options.deadline_days)
+        result = needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"]
+        if result > most:
+            raise Problem("%s: its result may have %d bytes, more than <max_nbytes> of templates/texcell_out.xml: "
+                          "raise that, or put fewer items into a unit (--split)" % (os.path.basename(unit), result))
+        print("%s: %d item%s, about %s of a core, %s" % (
+            os.path.basename(unit), needs["items"], "" if needs["items"] == 1 else "s",
+            duration(float(numbers["rsc_fpops_est"]) / 5e9), ", ".join("%s %s" % pair for pair in numbers.items())))
+        found.append(numbers)
+        options.fewest = min(options.fewest, needs["items"])
+    return found
+
+
+# --- packing ------------------------------------------------------------------------------
+
+def pack(texcell_wu, words, name, inputs, folder):
+    """Work units NAME_0001.zip ... in `folder`; a list of paths."""
+    for old in glob.glob(os.path.join(glob.escape(folder), "*.zip*")):   # of a run that was ended
+        os.unlink(old)
+    code, text = run([texcell_wu, "pack"] + words + ["-o", os.path.join(folder, name + ".zip"), "--"] + inputs)
+    if code != 0:
+        raise Problem(text.rpartition("texcell-wu: error: ")[2].strip(), code if 0 < code < 64 else TRY_LATER)
+    for line in text.splitlines():
+        if ": note: " in line:
+            print(line)
+    return sorted(glob.glob(os.path.join(glob.escape(folder), "*.zip")), key=lambda p: (len(p), p))
+
+
+def files_of(inputs):
+    for path in inputs:
+        if not os.path.isdir(path):
+            yield path
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            yield from (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
+
+
+def items_of_size(texcell_wu, options):
+    """How many items make a unit of the size that is asked for, as the first picture lets expect."""
+    words = [w for flag in ("--stack",) if flag in options.pack for w in [flag]]
+    first = options.inputs if words else files_of(options.inputs)
+    with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
+        for path in list(first)[:1] if words else first:
+            try:
+                unit, = pack(texcell_wu, options.pack, "one", [path], folder)
+            except Problem:
+                if "--skip-bad" not in options.pack:
+                    raise
+                continue
+            return max(1, round(SIZES[options.size] / max(1.0, needs_of(texcell_wu, [unit])[0]["operations"])))
+    raise Problem("there is no picture to go by: give --split")
+
+
+def pack_all(texcell_wu, options, folder):
+    words = list(options.pack)
+    if options.size and "--split" not in words:
+        n = items_of_size(texcell_wu, options)
+        print("--for %s: %d item%s a unit" % (options.size, n, "" if n == 1 else "s"))
+        words += ["--split", str(n)]
+    return pack(texcell_wu, words, options.name, options.inputs, folder)
+
+
+def digest_of(path, kind=hashlib.sha256):
+    digest = kind()
+    with open(path, "rb") as f:
+        while block := f.read(MIB):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def unit_of(path):
+    return os.path.basename(path)[:-len(".zip")]
