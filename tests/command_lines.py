@@ -42,7 +42,8 @@ def content(name):
 def help_and_version():
     for program, verbs in PROGRAMS.items():
         r = call(program, "--version")
-        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, SQLite [\d.]+)?\n", r.stdout) and r.stderr == "",
+        tap.ok(r.returncode == 0 and re.fullmatch(program + r" \d+\.\d+\.\d+\nzlib [\d.]+, libpng [\d.]+, jansson [\d.]+(, SQLite [\d.]+)?"
+                                                  r"(; [^;]*Landlock[^;]*)?\n", r.stdout) and r.stderr == "",
                program + " --version", r.stdout + r.stderr)
         for start in [[]] + [[v] for v in verbs]:
             for last in (["--help"], ["-h"], ["--nonsense", "--help"], ["-h", "x", "y"]):

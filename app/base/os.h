@@ -100,6 +100,24 @@ int os_run_apart(int (*work)(void *user), void *user, int *ended_by);
  * command line, the program's name first, ended by NULL. A person who wants the program to stop stops
  * that one. Its exit code and *ended_by as above. */
 int os_run_beside(char *const *words, int *ended_by);
+/* What a confined process may do with a file, or with a folder and all that is below it. */
+typedef enum os_may {
+    OS_MAY_NOTHING,            /* ends a list of places */
+    OS_MAY_LIST,               /* read names in the folder */
+    OS_MAY_READ,
+    OS_MAY_WRITE               /* read, write, make and remove */
+} os_may;
+typedef struct os_place {
+    const char *path;          /* NULL, or a name that leads nowhere, allows nothing */
+    os_may may;
+} os_place;
+/* From now on this process, which has one thread, its later threads and its children open nothing but
+ * these places and what they have open; they start no program, make no socket, and touch no other process. There is no way
+ * back. true also where the system cannot, or not all of it: see os_confines. false: errno, and it is
+ * unknown how far it went. */
+bool os_confine(const os_place *places);
+/* The version of the means by which files are closed off; 0: os_confine does not close them off. */
+unsigned os_confines(void);
 /* In words; never NULL. */
 const char *os_signal_name(int number);
 

@@ -1,9 +1,13 @@
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "validator/check/val.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 
 enum { NO_MEMORY_EXIT = 3 };  /* as tc_exit_code has it */
@@ -41,4 +45,56 @@ tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, i
         return tc_fail(err, TC_TRY_LATER, "%.600s: ended this program by signal %d (%s)", file, *ended_by,
                        os_signal_name(*ended_by));
     return TC_OK;
+}
+
+/* --- less and less rights ------------------------------------------------------------------- */
+
+tc_status val_confine(const os_place *places, tc_err *err)
+{
+    return os_confine(places) ? TC_OK
+        : tc_fail(err, TC_TRY_LATER, "this process cannot give up its rights to other files: %s", strerror(errno));
+}
+
+tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n, const os_place *more, tc_err *err)
+{
+    enum { MOST = 2 };
+    os_place list[VAL_PLACES] = {
+        { places->workunits, OS_MAY_READ }, { places->private, OS_MAY_WRITE }, { places->accepted, OS_MAY_WRITE },
+        { places->alone, OS_MAY_READ }
+    };
+    /* A folder of BOINC's fan-out may be a link to another disk: the unit has a rule of its own. */
+    char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
+    size_t used = 4;
+    tc_status st = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
+
+    for (int i = 0; st == TC_OK && i < n && i < MOST; i++) {
+        folders[i] = tc_folder_of(uploads[i]);
+        if (folders[i] == NULL)
+            st = tc_no_memory(err, uploads[i]);
+        else if (val_find_workunit(places->workunits, uploads[i], &units[i], err) == TC_NO_MEMORY)
+            st = TC_NO_MEMORY;             /* any other fault is found again */
+        list[used++] = (os_place){ uploads[i], OS_MAY_READ };
+        list[used++] = (os_place){ folders[i], OS_MAY_LIST };
+        list[used++] = (os_place){ units[i], OS_MAY_READ };
+    }
+    for (; more != NULL && more->may != OS_MAY_NOTHING && used + 1 < VAL_PLACES; more++)
+        list[used++] = *more;
+    if (st == TC_OK)
+        st = val_confine(list, err);
+    for (int i = 0; i < MOST; i++) {
+        free(folders[i]);
+        free(units[i]);
+    }
+    return st;
+}
+
+void val_say_confined(char *text, size_t size)
+{
+    const unsigned version = os_confines();
+    const size_t n = strlen(text);
+
+    if (version > 0)
+        snprintf(text + n, size - n, "; reads files confined by Landlock %u", version);
+    else
+        snprintf(text + n, size - n, "; not confined when it reads files: no Landlock in this kernel");
 }

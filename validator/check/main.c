@@ -81,6 +81,7 @@ typedef struct command {
     val_verification verification;
     double wait;               /* seconds, before it is "try again later" */
     bool many;                 /* files come from standard input */
+    FILE *answers;             /* to many; NULL: to one */
     char **files;
 } command;
 
@@ -177,8 +178,6 @@ static tc_status answer(command *c, tc_err *err)
 
     if (st == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
-    if (c->verb == SCRIPT_INIT && c->places.quarantine != NULL && (st == TC_BAD_INPUT || st == TC_NO_MATCH))
-        val_quarantine(c->places.quarantine, c->files[0]);
     if (st == TC_NO_MATCH) {
         val_private_hide(c->private, err->message);
         printf("no match: %s\n", tc_plain(err->message));
@@ -193,11 +192,19 @@ static int answer_apart(void *user)
     const val_verification *const v = &c->verification;
     const double begin = tc_seconds();
     tc_err err = { "" };
-    const tc_status st = answer(c, &err);
-    const bool in_vain = (st == TC_NO_MEMORY && v->max_memory > 0) ||
-                         (st == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
+    bool in_vain;
     int code;
+    tc_status st;
 
+    if (c->answers != NULL) {  /* other results are not its business */
+        close(fileno(c->answers));
+        close(STDIN_FILENO);
+    }
+    st = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, &err);
+    if (st == TC_OK)
+        st = answer(c, &err);
+    in_vain = (st == TC_NO_MEMORY && v->max_memory > 0) ||
+              (st == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
     val_private_hide(c->private, err.message);
     /* A fault of this program is none of the computer that sent the file. */
     code = tc_report(PROGRAM, st == TC_INTERNAL ? TC_TRY_LATER : st, &err);
@@ -220,6 +227,8 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     }
     if (*code == IN_VAIN)
         *code = 3;
+    if (st == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
+        val_quarantine(c->places.quarantine, c->files[0]);     /* that process may not */
     return st;
 }
 
@@ -264,6 +273,7 @@ static tc_status script_many(command *c, tc_err *err)
     /* A process apart takes nothing of it along. */
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     c->files = files;
+    c->answers = answers;
     while (good && fgets(line, sizeof line, stdin) != NULL) {
         tc_err why = { "" };
         const int n = split(line, files);
@@ -293,8 +303,10 @@ static tc_status run(int argc, char **argv, tc_err *err)
     st = read_command(argc, argv, &c, err);
     if (st != TC_OK)
         return st;
-    if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE)
-        return answer(&c, err);
+    if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
+        st = val_confine((os_place[]){ { c.files[0], OS_MAY_READ }, { c.files[1], OS_MAY_READ }, { .may = OS_MAY_NOTHING } }, err);
+        return st == TC_OK ? answer(&c, err) : st;
+    }
     if (c.many)
         return script_many(&c, err);
     st = script(&c, &code, err);
@@ -303,13 +315,19 @@ static tc_status run(int argc, char **argv, tc_err *err)
     return st;
 }
 
+static void libraries(char *text, size_t size)
+{
+    wu_libraries(text, size);
+    val_say_confined(text, size);
+}
+
 int main(int argc, char **argv)
 {
     static const tc_verb table[] = {
         { "check", run, NULL }, { "compare", run, NULL }, { "verify", run, NULL },
         { "script-init", run, NULL }, { "script-compare", run, NULL }, { .name = NULL }
     };
-    static const tc_program program = { PROGRAM, usage, table, wu_libraries, NULL };
+    static const tc_program program = { PROGRAM, usage, table, libraries, NULL };
 
     return tc_main(&program, argc, argv);
 }

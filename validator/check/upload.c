@@ -32,7 +32,11 @@ tc_status val_private_folder(char **folder, tc_err *err)
         return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s", strerror(errno));
     snprintf(name, sizeof name, "texcell-%016" PRIx64, number);
     *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
-    return *folder == NULL ? tc_no_memory(err, name) : TC_OK;
+    if (*folder == NULL)
+        return tc_no_memory(err, name);
+    if (!os_make_private_folder(*folder))      /* nobody else knows its name before it is there */
+        return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", *folder, strerror(errno));
+    return TC_OK;
 }
 
 static int remove_entry(void *user, const char *name, bool may_be_folder)
@@ -86,23 +90,14 @@ static tc_status copy_bytes(int in, const char *from, int out, val_copy *copy, t
     return st;
 }
 
-/* Made for the first upload, there for the second. Nobody else knows its name before it is there. */
-static tc_status make_private(const char *folder, tc_err *err)
-{
-    if (os_make_private_folder(folder) || (errno == EEXIST && os_kind_of(folder) == OS_FOLDER))
-        return TC_OK;
-    return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", folder, strerror(errno));
-}
-
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err)
 {
     uint64_t size = 0;
     int in = -1, to = -1;
-    tc_status st = make_private(folder, err);
+    tc_status st;
 
     *out = (val_copy){ .path = wu_path_in(folder, os_last_part(upload), "") };
-    if (st == TC_OK && out->path == NULL)
-        st = tc_no_memory(err, upload);
+    st = out->path == NULL ? tc_no_memory(err, upload) : TC_OK;
     if (st == TC_OK)
         st = tc_open_regular(upload, &in, &size, err);
     if (st == TC_OK) {

@@ -7,6 +7,7 @@
 #define VAL_H
 
 #include "app/analysis/analysis.h"
+#include "app/base/os.h"
 #include "app/base/sha256.h"
 
 /* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
@@ -72,8 +73,8 @@ typedef struct val_copy {
     char sha256[TC_SHA256_TEXT];
 } val_copy;
 
-/* The name of a folder for copies, in TMPDIR or /tmp: made with the first of them, and removed with
- * all that is in it by whoever starts the work apart, whatever becomes of that. */
+/* A folder for copies, in TMPDIR or /tmp, is made; it is removed with all that is in it by whoever starts the
+ * work apart, whatever becomes of that. */
 tc_status val_private_folder(char **folder, tc_err *err);
 void val_private_remove(char **folder);
 /* Takes the folder out of a message: what is left is the upload's name. */
@@ -98,6 +99,14 @@ void val_quarantine(const char *folder, const char *upload);
  * stumbled over. *code is what work gave. TC_TRY_LATER with *ended_by: a signal
  * ended it. TC_TRY_LATER with 0: no process could be started. */
 tc_status val_run_apart(int (*work)(void *user), void *user, const char *file, int *code, int *ended_by, tc_err *err);
+/* From now on this process opens nothing but these places (os_confine). TC_TRY_LATER: that could not be done. */
+tc_status val_confine(const os_place *places, tc_err *err);
+/* The same with what uploads (n of them, up to 2) and their work units need, and the places' folders, which are made if need be.
+ * more: places besides, or NULL. */
+enum { VAL_PLACES = 16 };
+tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n, const os_place *more, tc_err *err);
+/* Appends to the text whether files are closed off here. */
+void val_say_confined(char *text, size_t size);
 /* Whether an upload is there. TC_BAD_INPUT: it is not, in a folder that is;
  * TC_TRY_LATER: the server cannot tell. */
 tc_status val_is_there(const char *path, tc_err *err);

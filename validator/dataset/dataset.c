@@ -328,6 +328,8 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
     st = val_sql(out, err, "PRAGMA synchronous=FULL; PRAGMA cache_size=-%d; PRAGMA journal_size_limit=%d", CACHE_KIB, LOG_BYTES);
+    if (st == TC_OK && mode != VAL_READ)       /* it may not make files when it is confined */
+        st = val_sql(out, err, "PRAGMA temp_store=MEMORY");
     if (st == TC_OK)
         st = val_sql(out, err, "BEGIN");
     if (st == TC_OK)

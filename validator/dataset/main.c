@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "app/base/command.h"
+#include "app/base/files.h"
 #include "app/base/text.h"
 #include "validator/check/val.h"
+#include "workunits/format/csv.h"
 #include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 #include "validator/dataset/dataset.h"
@@ -154,6 +156,20 @@ static tc_status refuse(const session *s, const char *kind, char *reason, tc_err
     return st;
 }
 
+/* SQLite removes files beside the data set when that is closed. */
+static tc_status confine(const session *s, const options *o, tc_err *err)
+{
+    char *const beside = tc_folder_of(o->db);
+    tc_status st = beside == NULL ? tc_no_memory(err, o->db) : TC_OK;
+
+    (void)wu_make_folder(s->folder, NULL);     /* who has nothing to keep does not mind */
+    if (st == TC_OK)
+        st = val_confine((os_place[]){ { s->d.workunit, OS_MAY_READ }, { s->d.result, OS_MAY_READ }, { s->folder, OS_MAY_WRITE },
+                                       { beside, OS_MAY_WRITE }, { .may = OS_MAY_NOTHING } }, err);
+    free(beside);
+    return st;
+}
+
 /* By hand what is not valid is the caller's own file; a conflict is kept, since
  * it says that one of two results is wrong. */
 static tc_status add(int argc, char **argv, tc_err *err)
@@ -176,6 +192,8 @@ static tc_status add(int argc, char **argv, tc_err *err)
     name = base_name(o.args[0]);
     dot = strrchr(name, '.');
     st = open_session(&s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err);
+    if (st == TC_OK)
+        st = confine(&s, &o, err);
     if (st == TC_OK)
         st = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
     if (st == TC_OK)
@@ -277,12 +295,29 @@ typedef struct upload_work {
     char *private;             /* folder for copies of the upload */
 } upload_work;
 
+/* SQLite's files are open; what it opens besides lies in the memory. Names in its folder it must see for fsync. */
+static tc_status confine_script(const upload_work *w, tc_err *err)
+{
+    const val_places places = { .workunits = w->o->workunits, .accepted = w->o->accepted, .private = w->private };
+    char *const beside = tc_folder_of(w->o->db);
+    const os_place more[] = { { w->s->folder, OS_MAY_WRITE }, { beside, OS_MAY_LIST }, { .may = OS_MAY_NOTHING } };
+    tc_status st = beside == NULL ? tc_no_memory(err, w->o->db) : TC_OK;
+
+    (void)wu_make_folder(w->s->folder, NULL);  /* who has nothing to keep does not mind */
+    if (st == TC_OK)
+        st = val_confine_uploads(&places, &w->o->args[1], 1, more, err);
+    free(beside);
+    return st;
+}
+
 static int store_upload(void *user)
 {
     const upload_work *const w = user;
     tc_err err = { "" };
     tc_status st = open_upload(w->s, w->o, &err);
 
+    if (st == TC_OK)
+        st = confine_script(w, &err);
     if (st == TC_OK)
         st = store_or_refuse(w->s, w->o, w->private, &err);
     close_session(w->s);
@@ -419,6 +454,7 @@ static void libraries(char *text, size_t size)
 {
     wu_libraries(text, size);
     snprintf(text + strlen(text), size - strlen(text), ", SQLite %s", sqlite3_libversion());
+    val_say_confined(text, size);
 }
 
 /* --- main --------------------------------------------------------------------------------------- */

@@ -1,0 +1,110 @@
+"""Who takes over a program of the server by a result gets nowhere from there: what texcell-validate and
+texcell-assimilate have named they may open, and nothing else."""
+import os
+import re
+import shutil
+
+import numpy as np
+
+import tap
+from oracle import workunit
+from oracle.workunit import item
+
+FOLDER = tap.scratch()
+LIBRARY = os.path.join(FOLDER, "break_out.so")
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def files():
+    for name in ("upload", "download/3f", "tmp_host", "elsewhere", "private"):
+        os.makedirs(path(name))
+    y, x = np.indices((40, 50))
+    picture = np.where((y % 12 < 5) & (x % 14 < 6), 40, 200).astype(np.uint8)
+    unit = workunit.write(path("download/3f/drops_1.zip"), "cellcount", {"labels": True, "threshold": 128}, [item("a", [picture])])
+    up = [path("upload", n) for n in ("drops_1_0_r1_0", "drops_1_1_r2_0", "drops_1_2_r3_0")]
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", up[0], "--device", "cpu", "--quiet"])
+    tap.ok(run.returncode == 0, "the result", run.stderr)
+    for other in up[1:]:
+        shutil.copy(up[0], other)
+    with open(up[1], "ab") as f:       # the same bytes would be no work
+        f.write(b" ")
+    with open(path("victim"), "w") as f:
+        f.write("a secret")
+    return unit, up
+
+
+def broken(argv, at, victim, folder):
+    """Runs it with the stranger inside; its end, what the stranger did, how much was tried."""
+    env = dict(os.environ, LD_PRELOAD=LIBRARY, BREAK_AT=at, BREAK_VICTIM=victim, BREAK_FOLDER=folder, TMPDIR=path("private"))
+    run = tap.run(argv, cwd=path("tmp_host"), env=env)
+    return run, re.findall("broke out: (.*)", run.stderr), sum(int(n) for n in re.findall("tried: ([0-9]+)", run.stderr))
+
+
+def main():
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", LIBRARY,
+                    os.path.join(tap.SRC, "tests", "faults", "break_out.c"), "-ldl", "-pthread"])
+    tap.ok(made.returncode == 0, "break_out.c compiles", made.stderr)
+    version = tap.run([tap.TEXCELL_VALIDATE, "--version"]).stdout
+    tap.ok(("confined by Landlock" in version) != ("not confined" in version), "--version says whether there is a Landlock", version)
+    if "not confined" in version or b"__asan_init" in open(tap.TEXCELL, "rb").read():
+        tap.skip("who is inside gets nowhere", "no Landlock, or a build that does not confine itself")
+        tap.done()
+    landlock = int(re.search("Landlock ([0-9]+)", version).group(1))
+    unit, up = files()
+    victim, elsewhere, private = path("victim"), path("elsewhere"), path("private")
+    show = broken([tap.TEXCELL_WU, "show", up[0]], "drops_1_0_r1_0", victim, elsewhere)
+    tap.ok(len(show[1]) > 15, "the stranger does harm in a program that is not confined", show[0].stderr)
+    for name in os.listdir(elsewhere):
+        os.remove(os.path.join(elsewhere, name))
+    with open(victim, "w") as f:
+        f.write("a secret")
+    validate, assimilate = tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE
+    cases = [
+        ([validate, "check", unit, up[0]], "drops_1_0_r1_0", 0),
+        ([validate, "verify", "--fraction", "1", "--threads", "2", unit, up[0]], "drops_1_0_r1_0", 0),
+        ([validate, "compare", up[0], up[2]], "drops_1_0_r1_0", 0),
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), "--alone", path("none"), up[0]],
+         private, 0),
+        ([validate, "script-compare", up[0], up[2]], private, 0),
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), path("upload/x_0_r1_0")],
+         private, 2),
+        ([validate, "script-init", "--accepted", path("accepted"), "--quarantine", path("quarantine"), up[1]], private, 2),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "--accepted", path("accepted"), "5", up[0]], private, 0),
+        ([assimilate, "script", "--db", path("db", "d.sqlite"), "6", path("upload/missing_0_r1_0")], private, 0),
+        ([assimilate, "--db", path("db", "e.sqlite"), unit, up[0]], "drops_1_0_r1_0", 0),
+    ]
+    os.mkdir(path("db"))
+    shutil.copy(unit, path("download/x.zip"))
+    with open(path("upload/x_0_r1_0"), "wb") as f:
+        f.write(b"no result")
+    for argv, at, code in cases:
+        title = " ".join([os.path.basename(argv[0])] + argv[1:2] + [os.path.basename(argv[-1])])
+        alone = sorted(os.listdir(elsewhere))
+        run, out, n = broken(argv, at, victim, elsewhere)
+        # What older ones do not know of.
+        out = [o for o in out if not (landlock < 3 and "O_TRUNC" in o) and not (landlock < 6 and "tgkill" in o)]
+        with open(victim) as f:
+            whole = f.read() == "a secret" or landlock < 3
+        tap.ok(not out and whole and sorted(os.listdir(elsewhere)) == alone, "%s: none of %d ways leads out" % (title, n), run.stderr)
+        tap.ok(run.returncode == code and (n > 0 or "missing" in title), "%s: exit %d all the same" % (title, code), "exit %d %s" % (run.returncode, run.stderr))
+    tap.ok(os.listdir(path("private")) == [], "no private copy is left", os.listdir(path("private")))
+    tap.ok(sorted(os.listdir(path("quarantine"))) == ["drops_1_1_r2_0", "x_0_r1_0"], "what was refused is in quarantine",
+           os.listdir(path("quarantine")))
+    tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal", "d.sqlite.files", "e.sqlite", "e.sqlite.files"],
+           "the data sets and their files", os.listdir(path("db")))
+    # BOINC's fan-out may be spread over disks by links, uploads too.
+    os.makedirs(path("other_disk"))
+    os.rename(path("download/3f"), path("other_disk/3f"))
+    os.symlink(path("other_disk/3f"), path("download/3f"))
+    os.rename(path("upload"), path("other_disk/upload"))
+    os.symlink(path("other_disk/upload"), path("upload"))
+    run = tap.run([validate, "script-init", "--accepted", path("accepted"), up[0]], cwd=path("tmp_host"))
+    tap.ok(run.returncode == 0, "folders that are links", run.stderr)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
