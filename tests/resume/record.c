@@ -1,0 +1,149 @@
+/*
+ * Preloaded into a program, appends to the file RECORD what the program does to other files, so
+ * that a test can tell what a power cut at any point may have left: a line of a word, numbers
+ * and names, ended by a newline, and behind "write" its bytes.
+ *
+ *   create NODE PATH    a file of no bytes has that name now
+ *   open NODE PATH      a file that was there is to be written to
+ *   size NODE N         the file has N bytes now
+ *   write NODE AT N     N bytes follow
+ *   sync NODE           its bytes are on the disk
+ *   folder PATH         so are the folder's names
+ *   rename FROM TO      and
+ *   remove PATH
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NEXT(type, name, ...) \
+    static type (*next)(__VA_ARGS__); \
+    if (next == NULL) \
+        *(void **)&next = dlsym(RTLD_NEXT, name)
+
+static int to = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void put(const void *data, size_t n)
+{
+    NEXT(ssize_t, "write", int, const void *, size_t);
+
+    if (to >= 0 && next(to, data, n) != (ssize_t)n)
+        _exit(99);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *const path = getenv("RECORD");
+
+    if (path != NULL)
+        to = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+}
+
+/* What was done, and in which order: the lock is held from before it is done. */
+static void say(const char *format, ...)
+{
+    char line[9000];
+    va_list ap;
+    int n;
+
+    va_start(ap, format);
+    n = vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    put(line, (size_t)n);
+}
+
+static unsigned long node(int fd)
+{
+    struct stat info;
+
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_ino : 0;
+}
+
+#define OPEN(name) \
+    int name(const char *path, int flags, ...) \
+    { \
+        NEXT(int, #name, const char *, int, ...); \
+        va_list ap; \
+        int mode, fd, was; \
+        va_start(ap, flags); \
+        mode = flags & O_CREAT ? va_arg(ap, int) : 0; \
+        va_end(ap); \
+        if (to < 0 || (flags & O_ACCMODE) == O_RDONLY) \
+            return next(path, flags, mode); \
+        pthread_mutex_lock(&lock); \
+        was = access(path, F_OK) == 0; \
+        fd = next(path, flags, mode); \
+        if (fd >= 0 && node(fd) != 0) \
+            say("%s %lu %s\n", was ? "open" : "create", node(fd), path); \
+        if (fd >= 0 && was && flags & O_TRUNC && node(fd) != 0) \
+            say("size %lu 0\n", node(fd)); \
+        pthread_mutex_unlock(&lock); \
+        return fd; \
+    }
+OPEN(open)
+OPEN(open64)
+
+/* A call that succeeded, and what is said of it. */
+#define CALL(type, name, parameters, types, arguments, good, ...) \
+    type name parameters \
+    { \
+        NEXT(type, #name, types); \
+        type result; \
+        int error; \
+        pthread_mutex_lock(&lock); \
+        result = next arguments; \
+        error = errno; \
+        if (good) { \
+            __VA_ARGS__; \
+        } \
+        pthread_mutex_unlock(&lock); \
+        errno = error; \
+        return result; \
+    }
+#define TYPES(...) __VA_ARGS__
+
+static void wrote(int fd, const void *data, ssize_t n, long long at)
+{
+    if (n <= 0 || node(fd) == 0)
+        return;
+    say("write %lu %lld %zd\n", node(fd), at, n);
+    put(data, (size_t)n);
+}
+
+static void synced(int fd)
+{
+    char link[40], path[4096];
+    ssize_t n;
+
+    if (node(fd) != 0) {
+        say("sync %lu\n", node(fd));
+        return;
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    say("folder %s\n", path);
+}
+
+CALL(ssize_t, write, (int fd, const void *data, size_t n), TYPES(int, const void *, size_t), (fd, data, n), fd > 2,
+     wrote(fd, data, result, (long long)lseek(fd, 0, SEEK_CUR) - result))
+CALL(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), TYPES(int, const void *, size_t, off_t), (fd, data, n, at), 1,
+     wrote(fd, data, result, at))
+CALL(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), TYPES(int, const void *, size_t, off64_t), (fd, data, n, at),
+     1, wrote(fd, data, result, at))
+CALL(int, ftruncate, (int fd, off_t n), TYPES(int, off_t), (fd, n), result == 0, say("size %lu %lld\n", node(fd), (long long)n))
+CALL(int, ftruncate64, (int fd, off64_t n), TYPES(int, off64_t), (fd, n), result == 0, say("size %lu %lld\n", node(fd), (long long)n))
+CALL(int, fsync, (int fd), TYPES(int), (fd), result == 0, synced(fd))
+CALL(int, fdatasync, (int fd), TYPES(int), (fd), result == 0, synced(fd))
+CALL(int, unlink, (const char *path), TYPES(const char *), (path), result == 0, say("remove %s\n", path))
+CALL(int, rename, (const char *from, const char *name), TYPES(const char *, const char *), (from, name), result == 0,
+     say("rename %s\n%s\n", from, name))
