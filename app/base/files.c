@@ -10,7 +10,9 @@
 
 tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *err)
 {
-    for (;;) {
+    enum { TRIES = 1000 };     /* more are a file system that does not say what is there */
+
+    for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_KEEP);
         if (*fd < 0)
             return tc_fail(err, TC_IO, "%s: cannot write: %s", shown, strerror(errno));
@@ -24,6 +26,8 @@ tc_status tc_open_locked(const char *path, const char *shown, int *fd, tc_err *e
             return TC_OK;
         close(*fd);
     }
+    *fd = -1;
+    return tc_fail(err, TC_TRY_LATER, "%s: cannot be locked: its name does not stay", shown);
 }
 
 tc_status tc_open_fault(int error)
