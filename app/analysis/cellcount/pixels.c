@@ -1,7 +1,12 @@
 /*
  * cellcount: whether an item's pixels can have given these arrays: by the number of pixels on
- * the cells' side of the threshold, and by some regions, chosen by chance.
+ * the cells' side of the threshold, and by some regions, chosen by chance. Where grey values are
+ * prepared before the threshold, which may be nearly all of the work, the same is done on some tiles,
+ * with as much around them as their values hang on.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
@@ -9,12 +14,20 @@
 #include "app/base/random.h"
 
 enum { LOOKS = 32, LABELS = 256 };
+/* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many pixels one is
+ * prepared, if there are enough. */
+enum { LEAST_TILE = 48, MOST_BOX = 128, TRIES = 16, LEAST_TILES = 3, MOST_TILES = 16, TILE_SHARE = 80 };
+/* Of the rows for Otsu's threshold one in so many, but so many pixels. */
+enum { ROW_SHARE = 48, LEAST_PIXELS = 4096 };
+/* The claimed threshold divides those so well, compared with the best one. */
+static const double AS_GOOD = 0.9;
 
 /* The table as the result has it. */
 typedef struct table {
     size_t n;
     const int64_t *area, *bbox;
     const double *mean, *centroid;
+    const int32_t *labels;     /* of the whole picture; NULL: the result has none */
     bool prepared;             /* means are not of the grey values that are looked at */
 } table;
 
@@ -22,7 +35,31 @@ static table table_of(const cc_params *p, const wu_output *out)
 {
     return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
                     .prepared = cc_prepares(p), .area = wu_output_data(out, "region_area"), .bbox = wu_output_data(out, "region_bbox"),
-                    .mean = wu_output_data(out, "region_mean"), .centroid = wu_output_data(out, "region_centroid") };
+                    .mean = wu_output_data(out, "region_mean"), .centroid = wu_output_data(out, "region_centroid"),
+                    .labels = p->labels ? out->arrays[out->n - 1].data : NULL };
+}
+
+/* A part of the picture: f's pixels are those from (y, x) on, and `core` is what is known of it for sure. Of the
+ * table are the rows whose boxes lie in the core. */
+typedef struct part {
+    an_follow f;
+    uint32_t y, x, nx;         /* nx: of the whole picture */
+    uint32_t y0, x0, y1, x1;   /* the core, within the part */
+    size_t *rows, n_rows;      /* owned; of a part that is all, NULL */
+} part;
+
+/* A pixel of the core chosen by chance. */
+static size_t pixel_of(const part *q, uint64_t *random)
+{
+    const size_t y = q->y0 + (size_t)tc_random_below(q->y1 - q->y0, random);
+
+    return y * q->f.px->nx + q->x0 + (size_t)tc_random_below(q->x1 - q->x0, random);
+}
+
+/* Where a pixel of the part is in the picture. */
+static size_t in_picture(const part *q, size_t i)
+{
+    return (q->y + i / q->f.px->nx) * q->nx + q->x + i % q->f.px->nx;
 }
 
 /* --- the threshold ------------------------------------------------------------------- */
@@ -54,18 +91,14 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
 /* --- labels ---------------------------------------------------------------------------- */
 
 /* Some pixels, chosen by chance: what has a label is cell, and what is cell has one. */
-static tc_status check_labels(const cc_params *p, const an_follow *f, const wu_out_array *labels, uint64_t *random,
-                              tc_err *err)
+static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random, tc_err *err)
 {
-    const int32_t *const plane = labels->data;
-
     for (int k = 0; k < LABELS; k++) {
-        const size_t i = (size_t)tc_random_below((uint64_t)f->px->nx * f->px->ny, random);
-        const bool cell = an_follow_takes(f, i);
+        const size_t i = pixel_of(q, random), there = in_picture(q, i);
+        const bool cell = an_follow_takes(&q->f, i);
 
-        if ((plane[i] != 0 && !cell && !p->fill_holes) || (plane[i] == 0 && cell && !cc_filters(p)))
-            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu is on the %s side of the threshold", labels->info.name, i,
-                           cell ? "cells'" : "other");
+        if ((t->labels[there] != 0 && !cell && !p->fill_holes) || (t->labels[there] == 0 && cell && !cc_filters(p)))
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is on the %s side of the threshold", there, cell ? "cells'" : "other");
     }
     return TC_OK;
 }
@@ -95,18 +128,26 @@ static size_t uphill(const an_follow *f, size_t i)
 }
 
 /* Some pixels, every other one where labels change: a pixel is of the region of the one that it leads to. */
-static tc_status check_ways(const an_follow *f, const wu_out_array *labels, uint64_t *random, tc_err *err)
+static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_err *err)
 {
-    const int32_t *const plane = labels->data;
-    const size_t n = (size_t)f->px->nx * f->px->ny;
+    const size_t nx = q->f.px->nx, inner = q->x1 - q->x0;
 
     for (int k = 0; k < LABELS; k++) {
-        size_t i = (size_t)tc_random_below(n, random);
+        size_t i = pixel_of(q, random);
+        int32_t label = t->labels[in_picture(q, i)];
 
-        for (size_t left = k % 2 == 0 ? 0 : n; left > 0 && plane[i] == plane[i + 1 < n ? i + 1 : 0]; left--)
-            i = i + 1 < n ? i + 1 : 0;
-        if (an_follow_takes(f, i) && plane[uphill(f, i)] != plane[i])
-            return tc_fail(err, TC_BAD_INPUT, "%s: pixel %zu leads to another region", labels->info.name, i);
+        /* Along the row, round and round. */
+        for (size_t left = k % 2 == 0 ? 0 : inner; left > 0; left--) {
+            const size_t next = i - i % nx + q->x0 + (i % nx - q->x0 + 1) % inner;
+            const int32_t other = t->labels[in_picture(q, next)];
+
+            if (other != label)
+                break;
+            i = next;
+        }
+        label = t->labels[in_picture(q, i)];
+        if (an_follow_takes(&q->f, i) && t->labels[in_picture(q, uphill(&q->f, i))] != label)
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu leads to another region", in_picture(q, i));
     }
     return TC_OK;
 }
@@ -119,11 +160,13 @@ typedef struct region {
     uint32_t y0, x0, y1, x1;
 } region;
 
-static region region_of(const table *t, size_t row)
+/* A row of those of the part, as it lies there. */
+static region region_of(const part *q, const table *t, size_t index)
 {
+    const size_t row = q->rows != NULL ? q->rows[index] : index;
     const int64_t *const b = t->bbox + 4 * row;
 
-    return (region){ row, (uint32_t)b[0], (uint32_t)b[1], (uint32_t)b[2], (uint32_t)b[3] };
+    return (region){ row, (uint32_t)b[0] - q->y, (uint32_t)b[1] - q->x, (uint32_t)b[2] - q->y, (uint32_t)b[3] - q->x };
 }
 
 /* Whether the outline crosses a side of a box: of n pixels along a row (step 1) or a column
@@ -148,18 +191,19 @@ static bool reaches_sides(const an_follow *f, const region *r)
            crosses(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
-static bool is_component(const table *t, const region *r, const an_component *c)
+static bool is_component(const part *q, const table *t, const region *r, const an_component *c)
 {
-    const double n = (double)c->pixels;
+    const double n = (double)c->pixels, sum_y = (double)(c->sum[1] + c->pixels * q->y), sum_x = (double)(c->sum[2] + c->pixels * q->x);
 
     return c->whole && t->area[r->row] == (int64_t)c->pixels && (t->prepared || t->mean[r->row] == (double)c->grey / n) &&
-           t->centroid[2 * r->row] == (double)c->sum[1] / n && t->centroid[2 * r->row + 1] == (double)c->sum[2] / n &&
+           t->centroid[2 * r->row] == sum_y / n && t->centroid[2 * r->row + 1] == sum_x / n &&
            c->lo[1] == r->y0 && c->lo[2] == r->x0 && c->hi[1] == r->y1 && c->hi[2] == r->x1;
 }
 
 /* Whether a component that begins in the box's first row is what the table says. */
-static bool is_there(an_follow *f, const table *t, const region *r)
+static bool is_there(part *q, const table *t, const region *r)
 {
+    an_follow *const f = &q->f;
     const size_t at = (size_t)r->y0 * f->px->nx;
 
     for (uint32_t x = r->x0; x < r->x1; x++) {
@@ -167,7 +211,7 @@ static bool is_there(an_follow *f, const table *t, const region *r)
 
         if (an_follow_takes(f, at + x) && (x == r->x0 || !an_follow_takes(f, at + x - 1)))
             an_follow_component(f, at + x, &c);
-        if (is_component(t, r, &c))
+        if (is_component(q, t, r, &c))
             return true;
     }
     return false;
@@ -175,15 +219,15 @@ static bool is_there(an_follow *f, const table *t, const region *r)
 
 /* Some regions, chosen by chance. Components are followed, where they are not too large. Where
  * a split cuts them, boxes have sides without an outline, but not many. */
-static tc_status check_regions(const cc_params *p, an_follow *f, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_regions(const cc_params *p, part *q, const table *t, uint64_t *random, tc_err *err)
 {
-    size_t left = f->room;
+    size_t left = q->f.room;
     int crossed = 0;
 
-    for (int k = 0; k < LOOKS && t->n > 0; k++) {
-        const region r = region_of(t, (size_t)tc_random_below(t->n, random));
+    for (int k = 0; k < LOOKS && q->n_rows > 0; k++) {
+        const region r = region_of(q, t, (size_t)tc_random_below(q->n_rows, random));
         const size_t area = (size_t)t->area[r.row];
-        const bool reaches = reaches_sides(f, &r);
+        const bool reaches = reaches_sides(&q->f, &r);
 
         crossed += reaches;
         if (!reaches && !p->split)
@@ -191,27 +235,51 @@ static tc_status check_regions(const cc_params *p, an_follow *f, const table *t,
         if (p->split || p->fill_holes || area >= left)
             continue;
         left -= area;
-        if (!is_there(f, t, &r))
+        if (!is_there(q, t, &r))
             return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
     }
-    if (t->n > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
+    if (q->n_rows > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
         return tc_fail(err, TC_NO_MATCH, "outlines reach %d of %d boxes", crossed, (int)LOOKS);
+    return TC_OK;
+}
+
+/* Some components, chosen by chance: what lies in the core and is large enough is in the table. */
+static tc_status check_components(const cc_params *p, part *q, const table *t, uint32_t ny, uint64_t *random, tc_err *err)
+{
+    for (int k = 0; k < LOOKS && !p->split && !p->fill_holes; k++) {
+        const size_t i = pixel_of(q, random);
+        an_component c = { .whole = false };
+        bool there = false, border;
+
+        if (an_follow_takes(&q->f, i))
+            an_follow_component(&q->f, i, &c);
+        if (!c.whole || c.lo[1] < q->y0 || c.lo[2] < q->x0 || c.hi[1] > q->y1 || c.hi[2] > q->x1)
+            continue;
+        border = c.lo[1] + q->y == 0 || c.lo[2] + q->x == 0 || c.hi[1] + q->y == ny || c.hi[2] + q->x == q->nx;
+        for (size_t row = 0; row < q->n_rows && !there; row++) {
+            const region r = region_of(q, t, row);
+
+            there = is_component(q, t, &r, &c);
+        }
+        if (!there && cc_kept(p, (int64_t)c.pixels, border))
+            return tc_fail(err, TC_BAD_INPUT, "regions: that of pixel %zu is missing", in_picture(q, i));
+    }
     return TC_OK;
 }
 
 /* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
  * some regions. */
-static tc_status check_boxes(const an_follow *f, uint64_t cells, const table *t, uint64_t *random, tc_err *err)
+static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random, tc_err *err)
 {
-    const double all = (double)cells / ((double)f->px->nx * f->px->ny);
+    const double all = (double)cells / ((double)q->f.px->nx * q->f.px->ny);
     double found = 0;
 
     for (int k = 0; k < LABELS && t->n > 0; k++) {
-        const region r = region_of(t, (size_t)tc_random_below(t->n, random));
+        const region r = region_of(q, t, (size_t)tc_random_below(t->n, random));
         const uint32_t y = r.y0 + (uint32_t)tc_random_below(r.y1 - r.y0, random);
         const uint32_t x = r.x0 + (uint32_t)tc_random_below(r.x1 - r.x0, random);
 
-        found += an_follow_takes(f, (size_t)y * f->px->nx + x) ? 1.0 / LABELS : 0;
+        found += an_follow_takes(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
     }
     if (t->n > 0 && all < 0.8 && found < all + 0.08)
         return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture", 100 * found, 100 * all);
@@ -224,57 +292,320 @@ static bool says_nothing(uint64_t cells, const table *t, uint64_t pixels)
     return t->n == 0 ? cells > 0 : t->n == 1 && (uint64_t)t->area[0] == pixels && cells < pixels;
 }
 
-/* px: what the threshold is for. */
-static tc_status check_prepared(const an_work *work, const wu_pixels *px, const wu_output *out, uint64_t *random, tc_err *err)
+/* What is looked at of a part, whichever it is. */
+static tc_status check_part(const cc_params *p, part *q, const table *t, uint64_t *random, tc_err *err)
 {
-    const cc_params *const p = work->params;
-    const size_t n = (size_t)px->nx * px->ny;
-    const table t = table_of(p, out);
-    an_follow f = { .px = px, .threshold = cc_threshold(p, px->bits), .above = p->bright, .corners = p->eight_connected };
-    const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
-    uint64_t cells = 0;
-    tc_status st = p->threshold_word == CC_OTSU ? an_otsu_of(px, &f.threshold, err) : TC_OK;
+    tc_status st = an_follow_begin(&q->f, (size_t)q->f.px->nx * q->f.px->ny / 1024 + 64, err);
 
-    if (st == TC_OK && claimed != f.threshold)
-        st = tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, but Otsu's is %lu", (long long)claimed,
-                     (unsigned long)f.threshold);
-    if (st == TC_OK) {
-        cells = count_cells(p, px, f.threshold);
-        st = check_totals(p, cells, &t, err);
+    if (st == TC_OK && t->labels != NULL)
+        st = check_labels(p, q, t, random, err);
+    if (st == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
+        st = check_ways(q, t, random, err);
+    return st == TC_OK ? check_regions(p, q, t, random, err) : st;
+}
+
+/* --- Otsu ---------------------------------------------------------------------------------- */
+
+/* How well values below and from t on are divided, and how well the best t does that. */
+static double divides(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
+{
+    double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;
+
+    *best = 0;
+    for (uint32_t v = 0; v < size; v++) {
+        n += (double)histogram[v];
+        s += (double)histogram[v] * v;
     }
-    if (st == TC_OK)
-        st = an_follow_begin(&f, n / 1024 + 64, err);
-    if (st == TC_OK && p->labels)
-        st = check_labels(p, &f, &out->arrays[out->n - 1], random, err);
-    if (st == TC_OK && p->labels && p->split == CC_INTENSITY)
-        st = check_ways(&f, &out->arrays[out->n - 1], random, err);
-    if (st == TC_OK)
-        st = check_regions(p, &f, &t, random, err);
-    if (st == TC_OK && p->split)
-        st = check_boxes(&f, cells, &t, random, err);
-    if (st == TC_OK && p->split == CC_INTENSITY && !p->labels)
-        st = tc_fail(err, TC_NO_MATCH, "a split by intensity without labels");
-    if (st == TC_OK && says_nothing(cells, &t, n))
-        st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
-    an_follow_end(&f);
+    for (uint32_t v = 0; v < size; v++) {
+        if (histogram[v] != 0 || v + 1 == threshold) {
+            n0 += (double)histogram[v];
+            s0 += (double)histogram[v] * v;
+            const double difference = s0 * (n - n0) - (s - s0) * n0, weight = n0 * (n - n0);
+            const double here = weight > 0 ? difference / weight * difference : 0;
+
+            *best = here > *best ? here : *best;
+            claimed = v + 1 == threshold ? here : claimed;
+        }
+    }
+    return claimed;
+}
+
+static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t claimed, tc_err *err)
+{
+    double best;
+    const double here = divides(histogram, size, claimed, &best);
+
+    return here >= AS_GOOD * best ? TC_OK : tc_fail(err, TC_NO_MATCH, "threshold: %lu divides the grey values %.2f times as well as "
+                                                    "another", (unsigned long)claimed, here / best);
+}
+
+/* The claimed threshold, by some rows. */
+static tc_status check_otsu(const wu_pixels *px, uint32_t claimed, uint64_t *random, tc_err *err)
+{
+    const uint32_t size = (uint32_t)1 << px->bits;
+    const size_t rows = (px->ny + ROW_SHARE - 1) / ROW_SHARE + LEAST_PIXELS / px->nx;
+    uint64_t *const histogram = calloc(size, sizeof *histogram);
+    tc_status st;
+
+    if (histogram == NULL)
+        return tc_no_memory(err, "the grey values");
+    for (size_t k = 0; k < rows; k++) {
+        const size_t y = (size_t)tc_random_below(px->ny, random);
+
+        an_histogram(px, y * px->nx, (y + 1) * px->nx, histogram);
+    }
+    st = judge_otsu(histogram, size, claimed, err);
+    free(histogram);
     return st;
 }
 
-tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+/* --- the whole picture ------------------------------------------------------------------------ */
+
+static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold, uint64_t *random, tc_err *err)
 {
-    cc_prepare prepare = { .now = NULL };
-    tc_status st = cc_prepare_all(&prepare, work->params, work->pixels, err);
+    const cc_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const uint64_t cells = count_cells(p, px, threshold);
+    part q = { .f = { .px = px, .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
+               .nx = px->nx, .y1 = px->ny, .x1 = px->nx, .n_rows = t->n };
+    tc_status st = p->threshold_word == CC_OTSU ? check_otsu(px, threshold, random, err) : TC_OK;
 
     if (st == TC_OK)
-        st = check_prepared(work, prepare.now, out, random, err);
-    cc_prepare_end(&prepare);
+        st = check_totals(p, cells, t, err);
+    if (st == TC_OK)
+        st = check_part(p, &q, t, random, err);
+    if (st == TC_OK && p->split)
+        st = check_boxes(&q, cells, t, random, err);
+    if (st == TC_OK && says_nothing(cells, t, (uint64_t)px->nx * px->ny))
+        st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
+    an_follow_end(&q.f);
     return st;
+}
+
+/* --- tiles ------------------------------------------------------------------------------------- */
+
+/* How far around a pixel what it becomes hangs on, and the side of a tile without that. */
+static uint32_t margin_of(const cc_params *p)
+{
+    const int smooth = p->smooth > 0 ? an_gauss_make(p->smooth).radius : 0;
+    const int ground = p->background ? p->opening ? 2 * p->radius : p->radius : 0;
+
+    return (uint32_t)(smooth + ground + (p->threshold_word == CC_LOCAL ? p->window / 2 : 0)) + 1;
+}
+
+static uint32_t side_of(const cc_params *p)
+{
+    const uint32_t margin = margin_of(p);
+
+    return margin > LEAST_TILE ? margin : LEAST_TILE;
+}
+
+static size_t count_tiles(const cc_params *p, const wu_item *item)
+{
+    const double side = side_of(p) + 2.0 * margin_of(p), wanted = (double)item->nx * item->ny / (TILE_SHARE * side * side);
+
+    return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+}
+
+/* What was found in all tiles. */
+typedef struct found {
+    uint64_t pixels, cells, claimed, both;     /* claimed: with a label, or without labels in a box */
+    uint64_t *histogram;       /* Otsu's; else NULL */
+} found;
+
+/* A stretch of an axis of `length`: the core, half-open, and how far it is known. */
+typedef struct stretch {
+    uint32_t first, end, from, to;
+} stretch;
+
+/* Of n pixels around lo to hi, or of more for all of these. */
+static stretch stretch_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, uint32_t margin)
+{
+    const uint32_t wanted = hi - lo > n ? hi - lo : n, core = wanted < length ? wanted : length, middle = lo + (hi - lo) / 2;
+    const uint32_t least = middle > core / 2 ? middle - core / 2 : 0, first = least < length - core ? least : length - core;
+
+    return (stretch){ first, first + core, first > margin ? first - margin : 0,
+                      length - first - core > margin ? first + core + margin : length };
+}
+
+/* Where the next tile is to be: a region of the table, if one that is not large is found, or a pixel. */
+static void choose_place(const wu_pixels *px, const table *t, bool of_region, uint64_t *random, uint32_t place[4])
+{
+    place[0] = (uint32_t)tc_random_below(px->ny, random);
+    place[1] = (uint32_t)tc_random_below(px->nx, random);
+    place[2] = place[0] + 1;
+    place[3] = place[1] + 1;
+    for (int k = 0; of_region && k < TRIES; k++) {
+        const int64_t *const b = t->bbox + 4 * (size_t)tc_random_below(t->n, random);
+
+        if (b[2] - b[0] > MOST_BOX || b[3] - b[1] > MOST_BOX)
+            continue;
+        for (int i = 0; i < 4; i++)
+            place[i] = (uint32_t)b[i];
+        return;
+    }
+}
+
+static tc_status copy_tile(const wu_pixels *px, const part *q, wu_pixels *tile, tc_err *err)
+{
+    const size_t bytes = px->bits / 8, row = tile->nx * bytes;
+    const uint8_t *const in = px->u8 != NULL ? px->u8 : (const uint8_t *)px->u16;
+    uint8_t *const out = malloc(tile->ny * row);
+
+    if (out == NULL)
+        return tc_no_memory(err, "a tile");
+    for (size_t y = 0; y < tile->ny; y++)
+        memcpy(out + y * row, in + ((q->y + y) * px->nx + q->x) * bytes, row);
+    if (px->u8 != NULL)
+        tile->u8 = out;
+    else
+        tile->u16 = (uint16_t *)(void *)out;
+    return TC_OK;
+}
+
+/* Which rows of the table lie in the core. */
+static tc_status take_rows(part *q, const table *t, tc_err *err)
+{
+    q->rows = malloc((t->n + 1) * sizeof *q->rows);
+    if (q->rows == NULL)
+        return tc_no_memory(err, "a tile");
+    for (size_t row = 0; row < t->n; row++) {
+        const int64_t *const b = t->bbox + 4 * row;
+
+        if (b[0] >= q->y + q->y0 && b[2] <= q->y + q->y1 && b[1] >= q->x + q->x0 && b[3] <= q->x + q->x1)
+            q->rows[q->n_rows++] = row;
+    }
+    return TC_OK;
+}
+
+/* Marks what is in a box, [ny][nx] of the part. */
+static void mark_boxes(const part *q, const table *t, uint8_t *marks)
+{
+    for (size_t row = 0; row < t->n; row++) {
+        const int64_t *const b = t->bbox + 4 * row;
+        const int64_t y0 = b[0] > q->y + q->y0 ? b[0] - q->y : q->y0, y1 = b[2] < q->y + q->y1 ? b[2] - q->y : q->y1;
+        const int64_t x0 = b[1] > q->x + q->x0 ? b[1] - q->x : q->x0, x1 = b[3] < q->x + q->x1 ? b[3] - q->x : q->x1;
+
+        for (int64_t y = y0; y < y1 && x0 < x1; y++)
+            memset(marks + y * q->f.px->nx + x0, 1, (size_t)(x1 - x0));
+    }
+}
+
+static tc_status count_core(const part *q, const table *t, found *all, tc_err *err)
+{
+    const wu_pixels *const px = q->f.px;
+    uint8_t *const marks = t->labels == NULL ? calloc((size_t)px->nx * px->ny, 1) : NULL;
+
+    if (t->labels == NULL && marks == NULL)
+        return tc_no_memory(err, "a tile");
+    if (marks != NULL)
+        mark_boxes(q, t, marks);
+    for (uint32_t y = q->y0; y < q->y1; y++)
+        for (uint32_t x = q->x0; x < q->x1; x++) {
+            const size_t i = (size_t)y * px->nx + x;
+            const bool cell = an_follow_takes(&q->f, i), claimed = marks != NULL ? marks[i] != 0 : t->labels[in_picture(q, i)] != 0;
+
+            all->pixels++;
+            all->cells += cell;
+            all->claimed += claimed;
+            all->both += cell && claimed;
+            if (all->histogram != NULL)
+                all->histogram[wu_grey(px, i)]++;
+        }
+    free(marks);
+    return TC_OK;
+}
+
+/* Around a region, or anywhere. */
+static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold, bool of_region, uint64_t *random, found *all,
+                            tc_err *err)
+{
+    const cc_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const uint32_t margin = margin_of(p), side = side_of(p);
+    uint32_t place[4];
+    stretch y, x;
+    cc_prepare prepare = { .now = NULL };
+    wu_pixels tile = { .nz = 1, .bits = px->bits };
+    part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected }, .nx = px->nx };
+    tc_status st;
+
+    choose_place(px, t, of_region, random, place);
+    y = stretch_of(px->ny, side, place[0], place[2], margin);
+    x = stretch_of(px->nx, side, place[1], place[3], margin);
+    q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from, tile.ny = y.to - y.from;
+    q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from, tile.nx = x.to - x.from;
+    st = copy_tile(px, &q, &tile, err);
+    if (st == TC_OK)
+        st = cc_prepare_all(&prepare, p, &tile, err);
+    q.f.px = prepare.now;
+    if (st == TC_OK)
+        st = take_rows(&q, t, err);
+    if (st == TC_OK)
+        st = check_part(p, &q, t, random, err);
+    if (st == TC_OK)
+        st = check_components(p, &q, t, px->ny, random, err);
+    if (st == TC_OK)
+        st = count_core(&q, t, all, err);
+    free(q.rows);
+    an_follow_end(&q.f);
+    cc_prepare_end(&prepare);
+    wu_pixels_free(&tile);
+    return st;
+}
+
+/* What is claimed to be cells, and what is: of boxes, more within than without. */
+static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
+{
+    const uint64_t other = all->pixels - all->claimed;
+    const bool missed = 2 * all->both < all->cells, invented = !boxes && 2 * all->both < all->claimed;
+    const bool blind = boxes && other > 0 && all->claimed > 0 && all->both * other <= (all->cells - all->both) * all->claimed;
+
+    return !missed && !invented && !blind ? TC_OK
+        : tc_fail(err, TC_NO_MATCH, "of %llu pixels of cells the result has %llu among %llu of %llu", (unsigned long long)all->cells,
+                  (unsigned long long)all->both, (unsigned long long)all->claimed, (unsigned long long)all->pixels);
+}
+
+static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold, uint64_t *random, tc_err *err)
+{
+    const cc_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    const uint32_t size = (uint32_t)1 << px->bits;
+    found all = { .histogram = p->threshold_word == CC_OTSU ? calloc(size, sizeof *all.histogram) : NULL };
+    tc_status st = p->threshold_word == CC_OTSU && all.histogram == NULL ? tc_no_memory(err, "the grey values") : TC_OK;
+
+    for (size_t k = 0; st == TC_OK && k < count_tiles(p, work->item); k++)
+        st = check_tile(work, t, threshold, k % 2 == 0 && t->n > 0, random, &all, err);
+    if (st == TC_OK && all.histogram != NULL)
+        st = judge_otsu(all.histogram, size, threshold, err);
+    if (st == TC_OK)
+        st = judge_tiles(&all, t->labels == NULL, err);
+    if (st == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.pixels)))
+        st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
+    free(all.histogram);
+    return st;
+}
+
+/* --- all of it --------------------------------------------------------------------------------- */
+
+tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    const cc_params *const p = work->params;
+    const table t = table_of(p, out);
+    const int64_t claimed = *(const int64_t *)wu_output_data(out, "threshold");
+    const uint32_t threshold = p->threshold_word == CC_OTSU ? (uint32_t)claimed : cc_threshold(p, work->pixels->bits);
+
+    if (claimed != threshold)
+        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed, (unsigned long)threshold);
+    if (p->split == CC_INTENSITY && !p->labels)
+        return tc_fail(err, TC_NO_MATCH, "a split by intensity without labels");
+    return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err) : check_whole(work, &t, threshold, random, err);
 }
 
 double cc_pixels_share(const void *params, const wu_item *item)
 {
     const cc_params *const p = params;
+    const double side = side_of(p) + 2.0 * margin_of(p), tiles = (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
 
-    (void)item;
-    return p->threshold_word == CC_OTSU ? 0.061 : p->threshold_word == CC_LOCAL ? 0.47 : 0.018;
+    return !cc_prepares(p) ? 0.018 : tiles < 1 ? tiles : 1;
 }

@@ -1,0 +1,159 @@
+"""What docs/validation.md says of a look at the pixels: its cost beside reading the pictures and computing the unit, in
+instructions on one thread (callgrind), and how many results of blank and other pictures it refuses, on the real pictures
+beside the checkout (skimage's where there are none). Of the costs, on the largest.
+
+    looks.py cost|lies [ANALYSIS [JOB]]
+
+Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it."""
+import os
+import re
+import sys
+
+import numpy as np
+from PIL import Image, ImageSequence
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import forge                       # noqa: E402
+import pictures                    # noqa: E402
+import tap                         # noqa: E402
+from oracle import workunit        # noqa: E402
+
+FOLDER = tap.scratch()
+SIDE, DEPTH, SEEDS = int(os.environ.get("SIDE", "512")), 64, 4
+ROI = {"window": {"shape": "roi"}}
+
+
+def level(**more):
+    return lambda shape: dict({"target": 180, "epsilon": 60, "alpha": 0.02, "iterations": 300,
+                               "init": dict({"type": "ball", "cx": shape[2] // 2, "cy": shape[1] // 2, "r": min(shape[1:]) // 6},
+                                            **({"cz": shape[0] // 2} if shape[0] > 1 else {}))}, **more)
+
+
+# analysis: job: parameters, and whether pictures or stacks are its items
+JOBS = {
+    "cellcount": {"Otsu": ({"min_area": 20}, 2), "a number": ({"threshold": 128, "min_area": 20}, 2),
+                  "Otsu, labels": ({"min_area": 20, "labels": True}, 2),
+                  "local": ({"threshold": "local", "window": 51, "min_area": 20}, 2),
+                  "background": ({"background": {"method": "opening", "radius": 20}, "smooth": 1, "labels": True}, 2),
+                  "split": ({"split": "distance", "fill_holes": True, "min_area": 20}, 2)},
+    "glcm": {"windows": ({"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, 2),
+             "one distance": ({"levels": [32], "distances": [1], "window": {"shape": "disc", "radius": 5}}, 2),
+             "roi": (dict(ROI, levels=[32], distances=[1]), 2), "roi, six": (dict(ROI, levels=[16, 64], distances=[1, 2, 5]), 2)},
+    "volume": {"threshold": ({}, 3)},
+    "voting": {"picture": ({"radius": 12}, 2), "stack": ({"radius": 6}, 3)},
+    "levelset": {"picture": (level(), 2), "band": (level(band=6), 2), "stack": (level(iterations=150), 3),
+                 "band, stack": (level(iterations=150, band=6), 3)},
+}
+
+
+def slices_of(file):
+    if file.endswith(".nii.gz"):
+        import gzip
+        with gzip.open(file) as f:
+            raw = f.read()
+        nx, ny, nz = np.frombuffer(raw, "<i2", 3, 42)
+        whole = np.frombuffer(raw, np.uint8, int(nx) * ny * nz, 352).reshape(nz, ny, nx)
+        return [np.ascontiguousarray(s) for s in whole[int(nz) // 4:]]
+    with Image.open(file) as im:
+        return [np.asarray(p if p.mode in ("L", "I;16", "I;16B") else p.convert("L")) for p in ImageSequence.Iterator(im)]
+
+
+def real():
+    """Of the folders of real pictures those that are no truth: names, and lists of slices."""
+    found = [("coins", [pictures.coins()]), ("gravel", [pictures.gravel()])]
+    for folder, _, names in sorted(os.walk(tap.DATA)):
+        for name in sorted(names):
+            if re.search(r"\.(png|jpg|tif|nii\.gz)$", name) and not re.search("label|mask|Model|2bet", name):
+                found.append((name.split(".")[0], slices_of(os.path.join(folder, name))))
+    for name, slices in found:
+        depth = DEPTH if len(slices) > 1 else 1
+        yield name, [np.ascontiguousarray(s[:SIDE, :SIDE] if depth == 1 else s[:200, :200]).astype(s.dtype.newbyteorder("="))
+                     for s in slices[:depth]]
+
+
+def compute(name, analysis, parameters, slices):
+    unit, result = os.path.join(FOLDER, name + ".zip"), os.path.join(FOLDER, name + ".npz")
+    shape = (len(slices),) + slices[0].shape
+    workunit.write(unit, analysis, parameters(shape) if callable(parameters) else parameters, [workunit.item("one", slices)])
+    if os.path.exists(result):
+        os.remove(result)
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    return (unit, result) if run.returncode == 0 else tap.note(run.stderr)
+
+
+def check(unit, result, seed):
+    return tap.run([tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), unit, result])
+
+
+def instructions(*args):
+    """By function, with those that it calls."""
+    out = os.path.join(FOLDER, "callgrind")
+    tap.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, tap.TEXCELL_VALIDATE, *args])
+    text = tap.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", out]).stdout
+    return {m[1]: int(m[0].replace(",", "")) for m in re.findall(r"^ *([\d,]+) .*?[:?]([a-z_0-9]+)(?:'\d+)? \[", text, re.M)}
+
+
+def cost(analysis, job, parameters, of):
+    for name, slices in of:
+        files = compute("cost", analysis, parameters, slices)
+        if files is None:
+            continue
+        look, again = instructions("check", "--seed", "1", *files), instructions("verify", "--no-pixels", "--fraction", "1", *files)
+        looked = sum(n for f, n in look.items() if re.match("[a-z]+_check_pixels$", f) and not f.startswith("val"))
+        read, work = again["wu_item_load"], again["an_work_run"]
+        print("%s, %s: %s: a look %.2f%%, reading %.1f%% of reading and computing" %
+              (analysis, job, name, 100 * looked / (read + work), 100 * read / (read + work)), flush=True)
+
+
+def lies(analysis, job, parameters, of):
+    seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
+    of = list(of)
+    for i, (name, slices) in enumerate(of):
+        files = compute("honest", analysis, parameters, slices)
+        if files is None:
+            continue
+        runs = [check(*files, seed) for seed in range(SEEDS)]
+        assert all(r.returncode == 0 for r in runs), runs
+        honest += 1
+        doubts += [name] * any("computing it again" in r.stdout for r in runs)
+        with open(files[1], "rb") as f:
+            true = f.read()
+        other = of[(i + 1) % len(of)][1][0]
+        lied = {"black": [s * 0 for s in slices], "grey": [np.full_like(s, 77) for s in slices],
+                "another picture": [np.resize(other, s.shape).astype(s.dtype) for s in slices]}
+        for what, instead in lied.items():
+            made = compute("lie", analysis, parameters, instead)
+            if made is None:
+                continue
+            lie = forge.Result(made[1])
+            lie.json["workunit"] = forge.Result(files[1]).json["workunit"]
+            if lie.bytes() == forge.Result(files[1]).bytes():
+                continue               # not a lie
+            with open(os.path.join(FOLDER, "forged.npz"), "wb") as f:
+                f.write(lie.bytes())
+            codes = [check(files[0], os.path.join(FOLDER, "forged.npz"), seed).returncode for seed in range(SEEDS)]
+            refused[what].append(all(c in (2, 4) for c in codes))
+            if not refused[what][-1]:
+                seen.append("%s of %s %s" % (what, name, codes))
+    print("%s, %s: %s; honest ones in doubt: %d of %d %s" % (analysis, job, ", ".join("%s %d of %d" % (w, sum(r), len(r))
+                                                             for w, r in refused.items()), len(doubts), honest, doubts), flush=True)
+    for line in seen:
+        print("    taken: " + line, flush=True)
+
+
+def main():
+    todo, only = sys.argv[1], sys.argv[2:]
+    all_of = list(real())
+    for analysis, jobs in JOBS.items():
+        for job, (parameters, dimensions) in jobs.items():
+            if only and [analysis, job][:len(only)] != only:
+                continue
+            of = [(n, s) for n, s in all_of if (len(s) > 1) == (dimensions == 3)]
+            if todo == "cost":
+                cost(analysis, job, parameters, sorted(of, key=lambda it: -it[1][0].size * len(it[1]))[:1])
+            else:
+                lies(analysis, job, parameters, of)
+
+
+if __name__ == "__main__":
+    main()
