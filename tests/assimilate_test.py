@@ -396,6 +396,24 @@ def test_again(names):
     ok(dump("a.sqlite") == before, "what was there is as it was")
 
 
+def test_memory():
+    """Rows that are more than they may be, as texcell-validate has it."""
+    dots = np.zeros((500, 500), np.uint8)
+    dots[::2, ::2] = 200
+    workunit.write(path("dots.zip"), "cellcount", {"polarity": "bright"}, [workunit.item("many", [dots])])
+    run([TEXCELL, "run", path("dots.zip"), "-o", path("dots.npz"), "--device", "cpu", "--quiet"])
+    for files in (["dots.zip", "dots.npz"], ["dots.npz"]):
+        codes = []
+        for mib in ("4", "8"):
+            r = assimilate("--db", path("dots.sqlite"), "--max-memory", mib, *map(path, files))
+            codes.append(r.returncode)
+            if mib == "4":
+                ok("item \"many\": its 62500 rows need 5 MiB of memory" in r.stderr and query("dots.sqlite", "SELECT * FROM units") == [],
+                   "more rows than may be: nothing is stored", r.stderr)
+        ok(codes == [3, 0], "try later, or stored", codes)
+        os.remove(path("dots.sqlite"))
+
+
 def test_conflict():
     features = load("plain")["features"].copy()
     features[0, 5] = np.nextafter(features[0, 5], np.inf)
@@ -943,6 +961,7 @@ def main():
     test_again(names)
     test_bad(names)
     test_conflict()
+    test_memory()
     test_changed()
     p = Project("project")
     test_script_good(p, names)

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_file_open(&file, data, size);
     st = val_unit_of_result(file.path, &unit, &err);
     if (st == TC_OK)
-        st = val_check_form(&unit, file.path, &err);
+        st = val_check_form(&unit, file.path, 0, &err);
     if (st == TC_INTERNAL || (st == TC_BAD_INPUT && strncmp(err.message, file.path, strlen(file.path)) != 0))
         abort();
     /* What accepts it can show it. */

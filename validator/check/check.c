@@ -26,13 +26,13 @@ static tc_status check_item(const an_unit *unit, const char *path, val_items *it
     return st;
 }
 
-tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err)
+tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_memory, tc_err *err)
 {
     val_items *items = NULL;
     tc_status st = val_items_open(unit, result, &items, err);
 
     if (st == TC_OK)
-        val_items_limit(items, VAL_ROWS_BYTES);
+        val_items_limit(items, max_memory > 0 ? max_memory : VAL_ROWS_BYTES);
     for (size_t i = 0; st == TC_OK && i < unit->job->n_items; i++) {
         wu_output claimed = { .n = 0 };
 

@@ -21,8 +21,7 @@ struct val_items {
     wu_output once, first;     /* arrays of the whole result; of the first item, without data */
     size_t n_rows;             /* arrays with rows of all items */
     row_array *rows;
-    bool limited;              /* what the rows of an item may take: */
-    uint64_t max_bytes;        /* so much; 0: as much as is planned */
+    uint64_t max_bytes;        /* that the rows of an item may take; 0: as much as is planned */
     size_t index;              /* of the next item */
     size_t next_own;           /* array: the next item's own begin there */
     /* The first table says to which item its rows belong. */
@@ -390,7 +389,6 @@ static tc_status read_own(val_items *v, const wu_out_array *array, tc_err *err)
 
 void val_items_limit(val_items *v, uint64_t bytes)
 {
-    v->limited = true;
     v->max_bytes = bytes;
 }
 
@@ -407,7 +405,7 @@ static tc_status check_memory(const val_items *v, uint64_t rows, tc_err *err)
     most = most > VAL_ROWS_BYTES ? most : VAL_ROWS_BYTES;
     if (v->max_bytes > 0)
         most = v->max_bytes;
-    if (v->limited && bytes > most)
+    if (bytes > most)
         return tc_fail(err, TC_NO_MEMORY, "%s: item \"%s\": its %llu rows need %llu MiB of memory, more than it may take%s",
                        v->path, item_name(v), (unsigned long long)rows, (unsigned long long)(bytes >> 20) + 1,
                        v->max_bytes > 0 ? "" : " (--max-memory allows more)");

@@ -15,7 +15,7 @@
 #define PROGRAM "texcell-validate"
 #define WORKUNITS "../download"
 
-enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000, MAX_MIB = 1 << 24 };
+enum { LINE_MOST = 1 << 14, MAX_THREADS = 1024, MAX_SECONDS = 1000000000 };
 
 static const char usage[] =
     "usage: texcell-validate check [OPTION]... WU.zip RESULT.npz\n"
@@ -116,7 +116,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
         { "seed", 0, TC_COUNT, .to = &v->seed, .most = UINT64_MAX, .given = &v->seeded },
         { "threads", 0, TC_COUNT, .to = &threads, .least = 1, .most = MAX_THREADS },
         { "max-seconds", 0, TC_NUMBER, .to = &v->max_seconds, .most = MAX_SECONDS },
-        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = MAX_MIB },
+        { "max-memory", 0, TC_COUNT, .to = &mib, .least = 1, .most = VAL_MAX_MIB },
         { .name = NULL }
     };
     const tc_option for_compare[] = { options[0], options[5], { .name = NULL } }, none = { .name = NULL };

@@ -10,6 +10,8 @@
 #include "app/base/os.h"
 #include "app/base/sha256.h"
 
+enum { VAL_MAX_MIB = 1 << 24 };      /* that --max-memory may say */
+
 /* Looking at the pixels of the work unit, and doing some of the items again on this machine. */
 typedef struct val_verification {
     bool blind;                /* pixels are not looked at */
@@ -37,8 +39,8 @@ tc_status val_seed(val_verification *options, tc_err *err);
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification, tc_err *err);
 
 /* The form alone, whatever the values are: for a work unit of which the sizes of
- * the items are not known. */
-tc_status val_check_form(const an_unit *unit, const char *result, tc_err *err);
+ * the items are not known. max_memory: bytes for the rows of an item; 0: half a GiB. */
+tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_memory, tc_err *err);
 
 /* Whether two results have equal content (not: equal bytes of the files).
  * TC_NO_MATCH: they have not; the first differences are printed to stdout, unless `quiet`,

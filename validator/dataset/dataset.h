@@ -77,6 +77,7 @@ typedef struct val_delivery {
     const char *name;          /* the work unit's */
     const char *result_name;
     int64_t wu_id;             /* BOINC's number of the work unit, 0: none */
+    uint64_t max_memory;       /* bytes for the rows of an item; 0: as much as is planned */
     const char *folder;        /* for copies of results whose arrays fit no table, and of refused ones */
 } val_delivery;
 

@@ -19,9 +19,9 @@
 #define FILES ".files"
 
 static const char usage[] =
-    "usage: texcell-assimilate --db FILE [--store DIR] [WU.zip] RESULT.npz\n"
+    "usage: texcell-assimilate --db FILE [--store DIR] [--max-memory MIB] [WU.zip] RESULT.npz\n"
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR] [--accepted DIR]\n"
-    "                          WU_ID RESULT\n"
+    "                          [--max-memory MIB] WU_ID RESULT\n"
     "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
     "       texcell-assimilate report --db FILE [--store DIR] -o PAGE.html\n"
@@ -43,6 +43,8 @@ static const char usage[] =
     "                   its folders; " WORKUNITS " unless given. It need not be there\n"
     "  --accepted DIR   where texcell-validate script-init recorded what it accepted: a result that\n"
     "                   has changed since is refused\n"
+    "  --max-memory MIB exit with 3 when the rows of an item need more. Unless given: half a GiB,\n"
+    "                   or what the plan of its work unit counts on; as texcell-validate\n"
     "\n"
     "script is for BOINC's script_assimilator, which starts bin/NAME with \"WU_ID FILE...\" or\n"
     "\"--error MASK NAME WU_ID BATCH\". NAME is a script of two lines in bin/:\n"
@@ -62,6 +64,7 @@ typedef struct options {
     const char *db, *store;
     const char *workunits;     /* NULL: not called as a script */
     const char *folder, *only, *accepted;
+    uint64_t mib;              /* --max-memory */
     int n;                     /* arguments that are no options */
     char **args;
 } options;
@@ -124,6 +127,7 @@ static tc_status open_session(session *s, const options *o, const char *name, si
     s->d.name = s->name;
     s->d.folder = s->folder;
     s->d.result_name = base_name(s->d.result);
+    s->d.max_memory = o->mib << 20;
     return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_WRITE, &s->ds, err);
 }
 
@@ -176,7 +180,8 @@ static tc_status add(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
     const tc_option known[] = {
-        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store }, { .name = NULL }
+        { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
+        { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1, .most = VAL_MAX_MIB }, { .name = NULL }
     };
     session s = { .d = { .workunit = NULL } };
     const char *name, *dot;
@@ -379,6 +384,7 @@ static tc_status script(int argc, char **argv, tc_err *err)
     const tc_option known[] = {
         { "db", 0, TC_TEXT, .to = &o.db }, { "store", 0, TC_TEXT, .to = &o.store },
         { "workunits", 0, TC_TEXT, .to = &o.workunits }, { "accepted", 0, TC_TEXT, .to = &o.accepted },
+        { "max-memory", 0, TC_COUNT, .to = &o.mib, .least = 1, .most = VAL_MAX_MIB },
         { .name = NULL }
     };
     int ours = 1;              /* what follows is BOINC's, and names there may look like options */

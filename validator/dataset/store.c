@@ -138,6 +138,7 @@ static tc_status digest_of_file(unit *u, tc_err *err)
 static tc_status check(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
+    const val_verification how = { .blind = true, .threads = 1, .max_memory = d->max_memory };
     an_unit of = { .job = NULL };
     tc_status st = TC_OK;
 
@@ -150,11 +151,11 @@ static tc_status check(unit *u, tc_err *err)
             st = TC_OK;
     }
     if (st == TC_OK && of.job != NULL) {
-        st = val_check(&of, d->result, NULL, err);
+        st = val_check(&of, d->result, &how, err);
     } else if (st == TC_OK) {
         st = val_unit_of_result(d->result, &of, err);
         if (st == TC_OK)
-            st = val_check_form(&of, d->result, err);
+            st = val_check_form(&of, d->result, d->max_memory, err);
     }
     if (st == TC_OK && of.job != NULL && strcmp(u->checked, "workunit") == 0)
         st = digest_of_file(u, err);
