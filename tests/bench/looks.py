@@ -116,8 +116,6 @@ def lies(analysis, job, parameters, of):
         assert all(r.returncode == 0 for r in runs), runs
         honest += 1
         doubts += [name] * any("computing it again" in r.stdout for r in runs)
-        with open(files[1], "rb") as f:
-            true = f.read()
         other = of[(i + 1) % len(of)][1][0]
         lied = {"black": [s * 0 for s in slices], "grey": [np.full_like(s, 77) for s in slices],
                 "another picture": [np.resize(other, s.shape).astype(s.dtype) for s in slices]}

@@ -1,0 +1,173 @@
+"""What a forger may try, as tests: whatever check lets pass is caught by verify and by compare with an honest result, or is
+nothing that anyone reads. SECURITY.md says what nobody can catch; what it says there of odds is counted here."""
+import json
+import math
+import os
+import re
+
+import numpy as np
+
+import analyses
+import forge
+import tap
+from oracle import workunit
+from pictures import blobs
+
+FOLDER = tap.scratch()
+EACH = 3                       # elements of an array that are changed
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def save(name, data):
+    with open(path(name), "wb") as f:
+        f.write(data)
+    return path(name)
+
+
+def validate(*args):
+    return tap.run([tap.TEXCELL_VALIDATE, *args])
+
+
+def compute(name, analysis, parameters, items):
+    unit, result = path(name + ".zip"), path(name + ".npz")
+    workunit.write(unit, analysis, parameters, items)
+    run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    return unit, result if run.returncode == 0 else tap.note(run.stderr)
+
+
+# --- one number ------------------------------------------------------------------------------------
+
+def bits_of(a, at, mask):
+    """The element with some bits turned."""
+    out = a.copy()
+    out.reshape(-1).view("u%d" % a.itemsize)[at] ^= np.array(mask, "u%d" % a.itemsize)
+    return out
+
+
+def changes(a, rng):
+    """Of an array: what is done to it, and the changed one."""
+    if a.size == 0 or a.dtype.kind == "U":
+        return
+    top = 1 << (8 * a.itemsize - 1)
+    for at in rng.choice(a.size, min(EACH, a.size), replace=False):
+        yield "the lowest bit of %d" % at, bits_of(a, at, 1)
+        if a.dtype.kind == "f":
+            yield "the sign of %d" % at, bits_of(a, at, top)
+            out = a.copy()
+            out.reshape(-1)[at] = np.nan
+            if out.tobytes() != a.tobytes():
+                yield "%d is no number" % at, out
+    if a.dtype.kind != "f":
+        return
+    flat = a.reshape(-1)
+    for what, where in (("a zero is negative", flat == 0), ("a NaN has a sign", np.isnan(flat))):
+        if where.any():
+            yield what, bits_of(a, int(np.nonzero(where)[0][0]), top)
+    if np.isnan(flat).any():
+        yield "a NaN has a message", bits_of(a, int(np.nonzero(np.isnan(flat))[0][0]), 0x2a)
+        yield "a NaN signals", bits_of(a, int(np.nonzero(np.isnan(flat))[0][0]), 3 << (50 if a.itemsize == 8 else 21))
+
+
+def one_number(analysis, number, unit, result):
+    rng, honest, tried, passed, wrong = np.random.default_rng(number), forge.Result(result), 0, 0, []
+    for name, array in honest.arrays.items():
+        for what, changed in changes(array, rng):
+            lie = honest.copy()
+            lie.arrays[name] = changed
+            file = save("lie.npz", lie.bytes())
+            tried += 1
+            code = validate("check", "--seed", "1", unit, file).returncode
+            if code in (2, 4):
+                continue
+            passed += 1
+            codes = [code, validate("verify", "--fraction", "1", unit, file).returncode, validate("compare", result, file).returncode]
+            if codes != [0, 4, 4]:
+                wrong.append("%s: %s: %s" % (name, what, codes))
+    tap.ok(tried > 0 and not wrong, "%s, %d: of %d changed numbers check lets %d pass, verify and compare none"
+           % (analysis, number, tried, passed), "\n".join(wrong))
+
+
+# --- what is around the numbers ------------------------------------------------------------------------
+
+def around(unit, result):
+    honest = forge.Result(result)
+    members = honest.members()
+    for what, data in (
+            ("result.json in another layout", [forge.Member("result.json", json.dumps(honest.json).encode())] + members[1:]),
+            ("members stored", [forge.Member(m.name, m.data, 0) for m in members]),
+            ("members deflated", [forge.Member(m.name, m.data, 8) for m in members])):
+        file = save("other.npz", forge.archive(data))
+        codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
+        tap.ok(codes == [0, 0], what + ": the same result", codes)
+    for what, data in (
+            ("members in another order", members[:1] + members[:0:-1]),
+            ("a member more", members + [forge.Member("notes.npy", forge.npy(np.arange(3)))]),
+            ("a member twice", members + members[-1:])):
+        file = save("other.npz", forge.archive(data))
+        run = validate("check", unit, file)
+        tap.ok(run.returncode == 2, what + ": refused", run.stdout)
+
+
+# --- two hosts, and the server's dice ------------------------------------------------------------------
+
+def replay():
+    """The upload of another host is a right result of its unit, and of no other."""
+    pictures = [[workunit.item("a", [blobs(40, 44, i)])] for i in range(2)]
+    units = [compute("replay%d" % i, "cellcount", {"threshold": 100}, it) for i, it in enumerate(pictures)]
+    again = compute("named", "cellcount", {"threshold": 100}, [workunit.item("b", pictures[0][0]["slices"])])
+    tap.ok(validate("compare", units[0][1], units[0][1]).returncode == 0, "an upload sent again by another host is no other (SECURITY.md)")
+    for what, unit in (("another unit's picture", units[1][0]), ("the same picture under another name", again[0])):
+        run = validate("check", unit, units[0][1])
+        tap.ok(run.returncode == 2 and '"' in run.stderr, "replayed for %s: refused" % what, run.stderr)
+
+
+def alike(n=20):
+    """Two forge one item of n alike: compare sees nothing; so many of the seeds do."""
+    items = [workunit.item("i%02d" % i, [blobs(30, 34, i)]) for i in range(n)]
+    unit, result = compute("alike", "cellcount", {"threshold": 100, "min_area": 9}, items)
+    lie = forge.Result(result)
+    mean = lie.arrays["region_mean"]
+    row = int(np.nonzero(lie.arrays["region_item"] == 7)[0][0])
+    area = lie.arrays["region_area"][row]
+    mean[row] = (round(mean[row] * area) - 1) / area        # one grey value of one pixel
+    first, second = save("first.npz", lie.bytes()), save("second.npz", lie.bytes())
+    codes = [validate("compare", first, second).returncode, validate("check", "--no-pixels", unit, first).returncode]
+    tap.ok(codes == [0, 0], "two that are forged alike match (SECURITY.md)", codes)
+    seeds, share = 200, 0.25
+    caught = sum(validate("verify", "--no-pixels", "--fraction", str(share), "--seed", str(1000 + s), unit, first).returncode == 4
+                 for s in range(seeds))
+    sd = math.sqrt(seeds * share * (1 - share))
+    tap.ok(abs(caught - seeds * share) < 4 * sd, "a quarter computed again: %d of %d seeds catch it" % (caught, seeds))
+    return unit, result
+
+
+def foresight(unit, result):
+    """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as not."""
+    runs = 96
+    seeds = [int(re.search(r"--seed (\d+)", validate("verify", "--no-pixels", "--fraction", "0.01", unit, result).stdout).group(1))
+             for _ in range(runs)]
+    counts = [sum(s >> b & 1 for s in seeds) for b in range(64)]
+    far = [b for b, c in enumerate(counts) if abs(c - runs / 2) > 5 * math.sqrt(runs) / 2]
+    tap.ok(len(set(seeds)) == runs and not far, "no bit of the seeds can be foreseen", counts)
+
+
+def main():
+    for analysis, of in analyses.each():
+        for number, (parameters, items) in enumerate(of.SEEDS[:2]):
+            unit, result = compute("unit", analysis, parameters, items)
+            one_number(analysis, number, unit, result)
+            os.remove(result)
+    if os.environ.get("TEXCELL_ANALYSIS", "") not in ("", "cellcount"):
+        tap.done()
+    unit, result = alike()
+    around(unit, result)
+    foresight(unit, result)
+    replay()
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
