@@ -1,0 +1,105 @@
+/*
+ * How long another program's kernel of a millisecond waits on an OpenCL device, as a desktop's would:
+ *   gpu_lag DEVICE SECONDS
+ * Every 20 ms it launches one and waits for it; prints milliseconds from the launch to its end: of it
+ * alone (the least), the median, 99 in 100, the longest. DEVICE as for texcell.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app/base/os.h"
+#include "opencl/device.h"
+#include "opencl/program.h"
+
+static const char *const lines[] = {
+    "__kernel void spin(__global uint *out, uint turns)\n",
+    "{\n",
+    "    uint x = (uint)get_global_id(0);\n",
+    "    for (uint i = 0; i < turns; i++)\n",
+    "        x = x * 1664525u + 1013904223u;\n",
+    "    out[get_global_id(0)] = x;\n",
+    "}\n",
+};
+static const ocl_source source = { "spin.cl", lines, sizeof lines / sizeof lines[0] };
+enum { ITEMS = 1024, MOST = 100000 };
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Milliseconds of one launch. */
+static tc_status once(ocl_device *d, ocl_kernel *k, ocl_buffer *out, cl_uint turns, double *ms, tc_err *err)
+{
+    const ocl_arg args[] = { OCL_BUFFER(*out), OCL_ARG(turns) };
+    const size_t global = ITEMS;
+    ocl_batch batch = { 0 };
+    double ignored;
+    tc_status st = ocl_set_args(d, k, args, 2, err);
+    const double start = ocl_clock_ms();
+
+    if (st == TC_OK)
+        st = ocl_launch(d, k, 1, NULL, &global, NULL, &batch, err);
+    if (st == TC_OK)
+        st = ocl_batch_wait(d, &batch, 0, &ignored, err);
+    *ms = ocl_clock_ms() - start;
+    return st;
+}
+
+static tc_status measure(ocl_device *d, double seconds, tc_err *err)
+{
+    static double ms[MOST];
+    cl_program program = NULL;
+    ocl_kernel kernel = { 0 };
+    ocl_buffer out = { 0 };
+    cl_uint turns = 1000;
+    size_t n = 0;
+    double took = 0;
+    tc_status st = ocl_program_build(d, &source, NULL, false, &program, err);
+
+    if (st == TC_OK)
+        st = ocl_kernel_new(d, program, "spin", &kernel, err);
+    if (st == TC_OK)
+        st = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), CL_MEM_READ_WRITE, "turns", &out, err);
+    while (st == TC_OK && (st = once(d, &kernel, &out, turns, &took, err)) == TC_OK && took < 1 && turns < 1u << 30)
+        turns *= 2;
+    const double end = ocl_clock_ms() + seconds * 1e3;
+
+    while (st == TC_OK && n < MOST && ocl_clock_ms() < end) {
+        st = once(d, &kernel, &out, turns, &ms[n++], err);
+        os_sleep(0.02);
+    }
+    ocl_buffer_free(d, &out);
+    ocl_kernel_free(d, &kernel);
+    ocl_program_free(d, &program);
+    if (st != TC_OK || n == 0)
+        return st;
+    qsort(ms, n, sizeof ms[0], by_size);
+    printf("%.2f %.2f %.2f %.2f\n", ms[0], ms[n / 2], ms[n - 1 - n / 100], ms[n - 1]);
+    return TC_OK;
+}
+
+int main(int argc, char **argv)
+{
+    ocl_device *device = NULL;
+    ocl_wish wish;
+    tc_err err;
+
+    if (argc != 3) {
+        fputs("usage: gpu_lag DEVICE SECONDS\n", stderr);
+        return 1;
+    }
+    tc_status st = ocl_wish_parse(argv[1], &wish, &err);
+
+    if (st == TC_OK)
+        st = ocl_device_find(&wish, &device, &err);
+    if (st == TC_OK && device != NULL)
+        st = measure(device, strtod(argv[2], NULL), &err);
+    if (device != NULL)
+        ocl_device_close(&device);
+    if (st != TC_OK)
+        fprintf(stderr, "gpu_lag: %s\n", err.message);
+    return st == TC_OK ? 0 : tc_exit_code(st);
+}
