@@ -35,28 +35,53 @@ def labels_of(ny, nx, side):
     return (np.arange(ny)[:, None] // side * (nx // side + 1) + np.arange(nx)[None] // side + 1).astype(np.uint16)
 
 
-def jobs(small):
+def jobs(small, device):
+    """{analysis: parameters, pictures, items}; larger ones for a device."""
+    more = 4 if device and not small else 1
     side = 256 if small else int(2048 * SIZE ** 0.5)
     flat, deep = cells(1, side, side, 32)[0], cells(*(16, 64, 64) if small else (int(192 * SIZE), 256, 256), 16)
     ball = {"type": "ball", "cx": side / 2, "cy": side / 2, "r": side / 3}
     n = 1 if small else 4
     return {
-        "glcm": ({"levels": [16], "window": {"shape": "disc", "radius": 5}, "distances": [1]}, [flat], 1),
+        "glcm": ({"levels": [16], "window": {"shape": "disc", "radius": 5}, "distances": list(range(1, 1 + more))}, [flat], more),
         "cellcount": ({"split": "distance"}, [flat], 3 * n),
         "volume": ({"membrane": 120}, list(deep), 3 * n),
-        "levelset": ({"target": 170, "epsilon": 80, "iterations": 20 if small else 150, "init": ball}, [flat], 1),
-        "voting": ({"radius": 11}, [flat], 2 if n > 1 else 1),
+        "levelset": ({"target": 170, "epsilon": 80, "iterations": 20 if small else 150 * more, "init": ball}, [flat], more),
+        "voting": ({"radius": 11}, [flat], 1 if small else 2 * more),
         "objects": ({"families": ["shape", "intensity", "texture"], "levels": 32, "distances": [1]}, [flat], 3 * n),
     }
 
 
-def units(small):
+def unit(name, parameters, slices, n, path):
+    """Packed by the program, as large pictures are in strips then."""
+    folder = os.path.splitext(path)[0]
+    inputs, more = [], []
+    for i in range(n):
+        inputs.append(os.path.join(folder, "i%d" % i) + (".png" if len(slices) == 1 else ""))
+        os.makedirs(os.path.dirname(inputs[-1]) if len(slices) == 1 else inputs[-1], exist_ok=True)
+        for z, picture in enumerate(slices):
+            file = inputs[-1] if len(slices) == 1 else os.path.join(inputs[-1], "%03d.png" % z)
+            if i == 0:
+                with open(file, "wb") as f:
+                    f.write(workunit.png(picture))
+            else:
+                os.link(file.replace("i%d" % i, "i0"), file)
+        if name == "objects":
+            os.makedirs(os.path.join(folder, "labels"), exist_ok=True)
+            with open(os.path.join(folder, "labels", "i%d.png" % i), "wb") as f:
+                f.write(workunit.png(labels_of(*slices[0].shape, 32)))
+            more = ["--labels", os.path.join(folder, "labels") + ("" if n > 1 else "/i0.png")]
+    words = [w for key, value in parameters.items() for w in ("--param", "%s=%s" % (key, json.dumps(value)))]
+    subprocess.run([tap.TEXCELL_WU, "pack", "--analysis", name, "-o", path] + words + more
+                   + (["--stack"] if len(slices) > 1 else []) + inputs, check=True, stdout=subprocess.DEVNULL)
+
+
+def units(small, device=False):
     """(analysis, path) of each."""
-    for name, (parameters, slices, n) in jobs(small).items():
-        path = os.path.join(FOLDER, "%s_%d.zip" % (name, small))
-        more = {"labels": [labels_of(*slices[0].shape, 32)]} if name == "objects" else {}
+    for name, job in jobs(small, device).items():
+        path = os.path.join(FOLDER, "%s_%d%d.zip" % (name, small, device))
         if not os.path.exists(path):
-            workunit.write(path, name, parameters, [workunit.item("i%d" % i, slices, **more) for i in range(n)])
+            unit(name, *job, path)
         yield name, path
 
 
@@ -101,7 +126,7 @@ def guest(device):
     print("a kernel of a millisecond alone: least, median, 99 in 100, most: "
           + subprocess.check_output([lag, device, "3"], text=True).strip())
     small = dict(units(True))
-    for name, path in units(False):
+    for name, path in units(False, True):
         first = seconds(command(small[name], "--device", device))
         again = min(seconds(command(small[name], "--device", device)) for _ in range(3))
         half, _, _ = launches(path, "--device", device, "--gpu-percent", "50")
