@@ -324,6 +324,8 @@ def many(unit, result):
         run = subprocess.run([tap.TEXCELL_VALIDATE, "script-init", "--workunits", path("project/download"), "--many"], stdin=lines,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
     tap.ok(run.returncode == 0 and run.stdout == "0\n" * 3, "script-init --many: lines of a file", run.stdout)
+    expect("script-init --many: a line that is too long ends it", 1, ask("script-init", one, "x" * 20000, one), "^0\n$",
+           "a line of standard input is too long")
     expect("--many takes no files beside", 1, script("script-init", "--many", one), "^$", "standard input alone")
 
 

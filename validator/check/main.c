@@ -275,6 +275,9 @@ static tc_status script_many(command *c, tc_err *err)
     c->files = files;
     c->answers = answers;
     while (good && fgets(line, sizeof line, stdin) != NULL) {
+        /* Its rest would be answered as the next one. */
+        if (strchr(line, '\n') == NULL && !feof(stdin))
+            return tc_fail(err, TC_USAGE, "%s: a line of standard input is too long", verbs[c->verb].name);
         tc_err why = { "" };
         const int n = split(line, files);
         int code;
