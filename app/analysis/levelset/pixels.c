@@ -17,7 +17,7 @@ enum { FACTOR = 3, LEAST_SIDE = 12, LEAST_INSIDE = 16, LEAST_REINIT = 4 };
  * same pixels are hardly ever below it. */
 static const double ALIKE = 0.9;
 /* So few operations are done again at once: some hundredths of a second. */
-static const double FEW = 1e8;
+static const double FEW = 6e7;
 
 typedef struct coarse {
     ls_params params;

@@ -168,7 +168,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                       + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
                       + ((uint64_t)16 << 20);
     out->thread_bytes = ls_thread_bytes(&s) + (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
-    out->flops = 20.0 * (double)voxels * (double)out->portions * (p->band > 0 ? 0.2 : 1.0);
+    out->flops = (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions;
     return TC_OK;
 }
 

@@ -39,7 +39,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) + 2 * (uint64_t)out->state_bytes + 12 * objects +
                         ((uint64_t)128 << 20) + ((uint64_t)8 << 20);
     out->thread_bytes = thread;
-    out->flops = (double)pixels * (120 + (item->is_stack ? 40 : 0) + 3 * directions) + (double)objects * (4000 + 6000 * matrices);
+    out->flops = (double)pixels * (120 + (item->is_stack ? 40 : 0) + 3 * directions) + (double)objects * (4000 + 350.0 * p->levels * matrices);
     return TC_OK;
 }
 

@@ -60,7 +60,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     if (out->most_rows > rows * ((item->nx + (uint64_t)1) / 2))
         out->most_rows = rows * ((item->nx + (uint64_t)1) / 2);
     /* Most of it is reading the slices, and packing the labels. */
-    out->flops = ((p->watershed ? p->corners ? 450.0 : 350.0 : p->repair || p->smooth > 0 ? 110.0 : 50.0) + (p->labels ? 70.0 : 0.0)) * (double)n;
+    out->flops = ((p->watershed ? p->corners ? 450.0 : 350.0 : p->repair || p->smooth > 0 ? 90.0 : 40.0) + (p->labels ? 100.0 : 0.0)) * (double)n;
     return TC_OK;
 }
 

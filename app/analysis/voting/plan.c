@@ -395,7 +395,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
                       + voting_tables_bytes(&s) + ((uint64_t)64 << 20);
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
-    out->flops = (s.nz > 1 ? 1.0 : 1.6) * (double)s.n * (200 + cells + (double)s.rounds * 4 * (double)voting_offset_rows(&s));
+    out->flops = (s.nz > 1 ? 1.0 : 2.1) * (double)s.n * (200 + cells + (double)s.rounds * 4 * (double)voting_offset_rows(&s));
     return TC_OK;
 }
 
