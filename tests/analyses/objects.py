@@ -89,7 +89,7 @@ def squares(*shape):
 def memory_jobs():
     return [({"levels": 256}, noise(1200, 1600), np.arange(1200 * 1600).reshape(1200, 1600) % 65000),
             ({"families": ["shape", "intensity"]}, noise(2000, 2000), squares(2000, 2000)),
-            ({"distances": [1, 2]}, noise(40, 300, 400), squares(40, 300, 400))]
+            ({"distances": [1, 2]}, noise(60, 400, 400), squares(60, 400, 400))]
 
 
 def _tiny():

@@ -131,17 +131,28 @@ static void small_object(void *user, unsigned thread, size_t part)
     obj_row *const row = row_at(w, w->object + part);
     size_t n;
     const obj_run *const runs = runs_of(w, w->object + part, &n);
+    const obj_levels levels = obj_levels_of(&w->o);
+    uint64_t area;
+    bool boxed;
 
     measure_object(w, thread, part);
     if (obj_portions(w->params) == 1 || !obj_is_kept(w->params, row))
         return;
-    obj_quantise(&w->o, runs, n, row->lo, row->hi);
-    obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object + part]);
+    area = w->index.area[w->object + part];
+    boxed = obj_box_fill(&w->o, runs, n, area, row->lo, row->hi, &s->pairs);
+    if (!boxed)
+        obj_quantise(&w->o, runs, n, row->lo, row->hi, &levels);
+    obj_pairs_begin(&w->o, &s->pairs, area);
     for (size_t d = 0; d < w->params->n_distances; d++) {
         obj_texture texture = { .directions = 0 };
 
         for (size_t direction = 0; direction < obj_n_directions(&w->o); direction++) {
-            obj_pairs_add(&w->o, runs, n, 0, n, step_of(w, d, direction), &s->pairs);
+            const obj_step step = step_of(w, d, direction);
+
+            if (boxed)
+                obj_pairs_add_box(runs, n, area, step, &s->pairs);
+            else
+                obj_pairs_add(&levels, runs, n, 0, n, step, &s->pairs);
             end_direction(w, direction, &s->pairs, &texture);
         }
         obj_put_texture(&w->o, &texture, d, row);
@@ -157,6 +168,7 @@ static void large_part(void *user, unsigned thread, size_t part)
     const obj_row *const row = row_at(w, w->object);
     size_t n, first = (size_t)(w->first_run + part * w->run_step), few;
     const obj_run *const all = runs_of(w, w->object, &n), *const runs = all + first;
+    const obj_levels levels = obj_levels_of(&w->o);
 
     few = n - first < w->run_step ? n - first : (size_t)w->run_step;
     if (w->large.pass == MEASURE) {
@@ -165,10 +177,10 @@ static void large_part(void *user, unsigned thread, size_t part)
     } else if (w->large.pass == OUTLINE) {
         obj_outline_add(&w->outlines[0], runs, few);
     } else if (w->large.pass == QUANTISE) {
-        obj_quantise(&w->o, runs, few, row->lo, row->hi);
+        obj_quantise(&w->o, runs, few, row->lo, row->hi, &levels);
     } else {
         obj_pairs_begin(&w->o, &s->pairs, w->index.area[w->object]);
-        obj_pairs_add(&w->o, all, n, first, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
+        obj_pairs_add(&levels, all, n, first, few, step_of(w, (size_t)w->portion - 1, w->large.direction), &s->pairs);
     }
 }
 
@@ -289,7 +301,7 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
-    w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz, 1) : NULL;
+    w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz + OBJ_OVER, 1) : NULL;
     if (w->scratch == NULL || (outline && w->outlines == NULL) || (texture && w->o.quantised == NULL))
         return tc_no_memory(err, "objects");
     for (unsigned t = 0; st == TC_OK && t < w->work->threads; t++) {

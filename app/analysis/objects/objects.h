@@ -107,13 +107,14 @@ typedef uint64_t obj_run;
 #define OBJ_RUN_Y(r) ((uint32_t)((r) >> 32) & 0xffff)
 #define OBJ_RUN_X0(r) ((uint32_t)((r) >> 16) & 0xffff)
 #define OBJ_RUN_X1(r) ((uint32_t)(r) & 0xffff)
+#define OBJ_RUN_LENGTH(r) ((size_t)OBJ_RUN_X1(r) - OBJ_RUN_X0(r) + 1)
 
 typedef struct obj_item {
     const obj_params *params;
     const wu_item *item;
     const wu_pixels *pixels;
     int dims;                  /* 3 for stacks, also of one slice */
-    uint8_t *quantised;        /* [nz][ny][nx]: grey levels from 0, once an object's are known; NULL without texture */
+    uint8_t *quantised;        /* [nz][ny][nx] and OBJ_OVER: grey levels of objects without a box; NULL without texture */
     size_t row_bytes, texture_at;      /* of a row; its words before the texture */
     /* Once the objects are known: */
     uint32_t lo, hi;           /* of all pixels, for OBJ_RANGE_IMAGE */
@@ -212,17 +213,44 @@ static inline int obj_bits(const obj_params *p)
     return 32 - __builtin_clz((unsigned)p->levels - 1);
 }
 
+/* Grey levels from 0, each where its pixel is: obj_level_at. */
+enum { OBJ_OVER = 32 };        /* bytes behind them that are read and ignored */
+typedef struct obj_levels {
+    uint8_t *level;
+    ptrdiff_t origin, row, slice;
+} obj_levels;
+
+static inline uint8_t *obj_level_at(const obj_levels *l, obj_run r)
+{
+    return l->level + ((ptrdiff_t)OBJ_RUN_Z(r) * l->slice + (ptrdiff_t)OBJ_RUN_Y(r) * l->row + (ptrdiff_t)OBJ_RUN_X0(r) - l->origin);
+}
+
+static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
+{
+    return s.dz * l->slice + s.dy * l->row + s.dx;
+}
+
+/* An object with room around it, where a level of its own says that it is outside: the step from any pixel leads to
+ * another or there, without a question. */
+enum { OBJ_BOX_BYTES = 1 << 18, OBJ_BOX_SHARE = 16 };
+typedef struct obj_box {
+    obj_levels levels;
+    obj_run from;              /* its first row, as if that were full */
+    obj_step size;             /* of the object */
+    uint8_t *bytes, *ends[2];  /* [OBJ_BOX_BYTES + OBJ_OVER]: of all, of the object's pixels, and of those a step from these */
+} obj_box;
+
 /* Pairs by their two levels, the lower first. A matrix with many cells beside an object's pixels is gone through by a list of
- * those that have a pair; others as a whole, where of small objects it is counted on the way how many cells have how many. */
-enum { OBJ_MORE = 2048 };
-typedef enum obj_way { OBJ_SPARSE, OBJ_COUNTED, OBJ_DENSE } obj_way;
+ * those that have a pair; others as a whole. */
+enum { OBJ_ENTRIES = 4096 };
 typedef struct obj_pairs {
-    int bits;                  /* of a level */
-    obj_way way;
-    uint32_t *count;           /* [2^bits][2^bits] */
-    uint16_t *touched;         /* OBJ_SPARSE: the cells that have a pair, [2^bits * 2^bits + 1] */
+    uint32_t levels, stride;   /* of a row: a column for pairs with an end outside, unless there are 256 levels */
+    bool listed;
+    uint32_t *count;           /* [levels][stride] */
+    uint16_t *touched;         /* where listed: the cells that have a pair, [levels * stride + 1] */
     size_t n;
-    uint32_t more[2][OBJ_MORE];        /* OBJ_COUNTED: of [k] the sum is the cells that have more than k pairs */
+    uint32_t entries[OBJ_ENTRIES];     /* while they are taken: how many of C have each value */
+    obj_box box;
 } obj_pairs;
 
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err);
@@ -231,12 +259,18 @@ void obj_pairs_free(obj_pairs *pairs);
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels);
 /* From an object's least and greatest value to what is spread over the levels. */
 void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi);
+/* Those of the picture. */
+obj_levels obj_levels_of(const obj_item *o);
 /* Sets the grey levels of the runs' pixels. lo, hi: the object's. */
-void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi);
+void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi, const obj_levels *levels);
 /* Adds the pairs in one direction whose first pixel is in `few` of an object's n runs, from `first` on. */
-void obj_pairs_add(const obj_item *o, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
+void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
                    obj_pairs *pairs);
-/* Adds other's, which is empty then; both are OBJ_DENSE. */
+/* Puts an object of so many pixels into pairs->box. false: it is too large, or too thin, or there are 256 levels. */
+bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo, uint32_t hi, obj_pairs *pairs);
+/* Adds all pairs in one direction of the object in it. */
+void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step, obj_pairs *pairs);
+/* Adds other's, which is empty then; neither is listed. */
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other);
 /* Takes the sums of all pairs, which are none then. */
 void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);

@@ -25,10 +25,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const double directions = !texture ? 0 : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
     const double matrices = p->merge ? (double)p->n_distances : directions;
     /* Of a thread: flags of rows, histogram, outline (at most 32 bytes for each of 16,384 corners), runs that are found, matrix
-     * and the list of its cells, and its own. */
+     * and the list of its cells, the box with what is taken from it, and its own. */
     const uint64_t outline = !item->is_stack && (p->families & OBJ_SHAPE) != 0 ? (uint64_t)1 << 19 : 0;
     const uint64_t thread = 25 * (uint64_t)item->nx + (257 << 10) + outline + obj_index_thread_bytes() +
-                            (texture ? 24 * (uint64_t)p->levels * (uint64_t)p->levels : 0) + ((uint64_t)256 << 10);
+                            (texture ? 24 * (uint64_t)p->levels * (uint64_t)p->levels + 3 * (uint64_t)OBJ_BOX_BYTES : 0) +
+                            ((uint64_t)256 << 10);
 
     (void)err;
     out->portions = 1 + objects * obj_portions(p);

@@ -6,23 +6,44 @@
 #include "app/analysis/objects/core.h"
 #include "app/analysis/objects/objects.h"
 
+/* So many pairs, or cells, are taken at once. */
+enum { PAIRS = 16, COLUMNS = 4 };
+typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
+typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
+typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
+
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
-    const int bits = obj_bits(p);
-    const size_t cells = (size_t)1 << 2 * bits;
+    const uint32_t levels = (uint32_t)p->levels;
+    /* A column is for pairs with an end outside; 256 levels and that are no u8. */
+    const uint32_t stride = levels == COOC_MAX_LEVELS ? levels : levels / COLUMNS * COLUMNS + COLUMNS;
+    const size_t cells = (size_t)levels * stride;
 
+    pairs->levels = levels;
+    pairs->stride = stride;
     pairs->n = 0;
-    pairs->bits = bits;
     pairs->count = calloc(cells, sizeof *pairs->count);
     pairs->touched = malloc((cells + 1) * sizeof *pairs->touched);
-    return pairs->count == NULL || pairs->touched == NULL ? tc_no_memory(err, "a matrix") : TC_OK;
+    pairs->box.bytes = malloc(OBJ_BOX_BYTES + OBJ_OVER);
+    pairs->box.ends[0] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
+    pairs->box.ends[1] = malloc(OBJ_BOX_BYTES + OBJ_OVER);
+    return pairs->count == NULL || pairs->touched == NULL || pairs->box.bytes == NULL || pairs->box.ends[0] == NULL ||
+           pairs->box.ends[1] == NULL ? tc_no_memory(err, "a matrix") : TC_OK;
 }
 
 void obj_pairs_free(obj_pairs *pairs)
 {
     free(pairs->count);
     free(pairs->touched);
+    free(pairs->box.bytes);
+    free(pairs->box.ends[0]);
+    free(pairs->box.ends[1]);
     *pairs = (obj_pairs){ .count = NULL };
+}
+
+obj_levels obj_levels_of(const obj_item *o)
+{
+    return (obj_levels){ .level = o->quantised, .row = o->pixels->nx, .slice = (ptrdiff_t)o->pixels->nx * o->pixels->ny };
 }
 
 void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
@@ -38,7 +59,7 @@ void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
     }
 }
 
-void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi)
+void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi, const obj_levels *levels)
 {
     const wu_pixels *const px = o->pixels;
     uint32_t from = lo, to = hi;
@@ -50,24 +71,26 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     for (uint32_t v = lo; px->bits == 8 && v <= hi; v++)
         level[v] = obj_level(v, &spread);
     for (size_t i = 0; i < n; i++) {
-        const size_t row = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx;
-        const size_t first = row + OBJ_RUN_X0(runs[i]), last = row + OBJ_RUN_X1(runs[i]);
+        const size_t at = ((size_t)OBJ_RUN_Z(runs[i]) * px->ny + OBJ_RUN_Y(runs[i])) * px->nx + OBJ_RUN_X0(runs[i]);
+        const size_t length = OBJ_RUN_LENGTH(runs[i]);
+        uint8_t *const out = obj_level_at(levels, runs[i]);
 
-        for (size_t x = first; px->bits == 8 && x <= last; x++)
-            o->quantised[x] = level[px->u8[x]];
-        for (size_t x = first; px->bits == 16 && x <= last; x++)
-            o->quantised[x] = obj_level(px->u16[x], &spread);
+        if (px->bits == 8) {
+            const uint8_t *const v = px->u8 + at;
+
+            for (size_t x = 0; x < length; x++)
+                out[x] = level[v[x]];
+        } else {
+            const uint16_t *const v = px->u16 + at;
+
+            for (size_t x = 0; x < length; x++)
+                out[x] = obj_level(v[x], &spread);
+        }
     }
 }
 
-/* So many pairs, or cells, are taken at once. */
-enum { PAIRS = 16, COLUMNS = 4 };
-typedef uint8_t pair_levels __attribute__((vector_size(PAIRS)));
-typedef uint16_t pair_cells __attribute__((vector_size(2 * PAIRS)));
-typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS)));
-
-/* Cells of pairs of levels a[i], b[i]: obj_cell. */
-static void find_cells(const uint8_t *a, const uint8_t *b, int bits, uint16_t cell[PAIRS])
+/* Cells of pairs of levels a[i], b[i]: of two, the lower one's row. */
+static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride, uint16_t cell[PAIRS])
 {
     pair_levels first, second, lower;
     pair_cells cells;
@@ -76,65 +99,46 @@ static void find_cells(const uint8_t *a, const uint8_t *b, int bits, uint16_t ce
     memcpy(&second, b, sizeof second);
     lower = (pair_levels)(first < second);
     lower = (first & lower) | (second & ~lower);
-    cells = __builtin_convertvector(lower, pair_cells) << bits | __builtin_convertvector(first ^ second ^ lower, pair_cells);
+    cells = __builtin_convertvector(lower, pair_cells) * (uint16_t)stride +
+            __builtin_convertvector(first ^ second ^ lower, pair_cells);
     memcpy(cell, &cells, sizeof cells);
 }
 
-/* One more pair in a cell: one more cell that has more than as many as it had. */
-static inline void count_pair(uint32_t *count, uint32_t *more)
-{
-    more[(*count)++]++;
-}
-
 /* 1 to PAIRS cells. */
-static void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
+static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
 {
     uint32_t *const count = pairs->count;
     uint16_t *const touched = pairs->touched;
-    size_t used = pairs->n, i = 0;
+    size_t used = pairs->n;
 
-    if (pairs->way == OBJ_COUNTED) {
-        /* Neighbours often count in one place: two of them do not wait for each other. */
-        for (; n - i >= 2; i += 2) {
-            count_pair(&count[cell[i]], pairs->more[0]);
-            count_pair(&count[cell[i + 1]], pairs->more[1]);
-        }
-        if (i < n)
-            count_pair(&count[cell[i]], pairs->more[0]);
-    } else if (pairs->way == OBJ_DENSE) {
-        for (; i < n; i++)
+    if (!pairs->listed) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < n; i++)
             count[cell[i]]++;
-    } else {
-        for (; i < n; i++) {
-            /* One more is written than is kept: no branch. */
-            touched[used] = cell[i];
-            used += count[cell[i]]++ == 0;
-        }
-        pairs->n = used;
+        return;
     }
+    for (size_t i = 0; i < n; i++) {
+        /* One more is written than is kept: no branch. */
+        touched[used] = cell[i];
+        used += count[cell[i]]++ == 0;
+    }
+    pairs->n = used;
 }
 
-/* Pairs of levels a[i], b[i]; the last ones of many by a whole vector, too. */
+/* Pairs of levels a[i], b[i]; there are PAIRS to be read. */
 static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *pairs)
 {
-    const int bits = pairs->bits;
     uint16_t cell[PAIRS];
     size_t i = 0;
 
     for (; n - i >= PAIRS; i += PAIRS) {
-        find_cells(a + i, b + i, bits, cell);
+        find_cells(a + i, b + i, pairs->stride, cell);
         count_cells(cell, PAIRS, pairs);
     }
-    if (i == n)
-        return;
-    if (i > 0) {
-        find_cells(a + n - PAIRS, b + n - PAIRS, bits, cell);
-        count_cells(cell + PAIRS - (n - i), n - i, pairs);
-        return;
+    if (i < n) {
+        find_cells(a + i, b + i, pairs->stride, cell);
+        count_cells(cell, n - i, pairs);
     }
-    for (; i < n; i++)
-        cell[i] = (uint16_t)obj_cell(a[i], b[i], bits);
-    count_cells(cell, n, pairs);
 }
 
 /* Places in the raster as numbers that rise along it, with so much room between rows and slices that a step leads to no
@@ -171,17 +175,17 @@ static size_t run_at(const obj_run *runs, size_t n, int64_t place)
     return lo;
 }
 
-void obj_pairs_add(const obj_item *o, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
+void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first, size_t few, obj_step step,
                    obj_pairs *pairs)
 {
-    const int64_t nx = o->pixels->nx, ny = o->pixels->ny;
-    const int64_t apart = place_of(step.dz, step.dy, step.dx), pixels = (step.dz * ny + step.dy) * nx + step.dx;
+    const int64_t apart = place_of(step.dz, step.dy, step.dx);
+    const ptrdiff_t pixels = obj_pixels_of(levels, step);
     /* Where the other ends may be rises from run to run. */
     size_t there = first == 0 ? 0 : run_at(runs, n, first_place(runs[first]) + apart);
 
     for (size_t i = first; i < first + few; i++) {
         const int64_t begin = first_place(runs[i]) + apart, end = last_place(runs[i]) + apart;
-        const uint8_t *const a = o->quantised + (OBJ_RUN_Z(runs[i]) * ny + OBJ_RUN_Y(runs[i])) * nx + OBJ_RUN_X0(runs[i]);
+        const uint8_t *const a = obj_level_at(levels, runs[i]);
 
         while (there < n && last_place(runs[there]) < begin)
             there++;
@@ -194,16 +198,78 @@ void obj_pairs_add(const obj_item *o, const obj_run *runs, size_t n, size_t firs
     }
 }
 
+/* The levels of the runs' pixels, moved by so many, one behind the other. */
+static void put_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t moved, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *const from = obj_level_at(levels, runs[i]) + moved;
+        const size_t length = OBJ_RUN_LENGTH(runs[i]);
+
+        for (size_t x = 0; x < length; x += OBJ_OVER)
+            memcpy(out + x, from + x, OBJ_OVER);
+        out += length;
+    }
+}
+
+/* From the runs to the box that holds them, without room for more. */
+static void find_box(const obj_run *runs, size_t n, obj_box *box)
+{
+    uint32_t y0 = UINT32_MAX, y1 = 0, x0 = UINT32_MAX, x1 = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        y0 = OBJ_RUN_Y(runs[i]) < y0 ? OBJ_RUN_Y(runs[i]) : y0;
+        y1 = OBJ_RUN_Y(runs[i]) > y1 ? OBJ_RUN_Y(runs[i]) : y1;
+        x0 = OBJ_RUN_X0(runs[i]) < x0 ? OBJ_RUN_X0(runs[i]) : x0;
+        x1 = OBJ_RUN_X1(runs[i]) > x1 ? OBJ_RUN_X1(runs[i]) : x1;
+    }
+    box->from = OBJ_RUN(OBJ_RUN_Z(runs[0]), y0, x0, x1);
+    box->size = (obj_step){ (int)(x1 - x0 + 1), (int)(y1 - y0 + 1), (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
+}
+
+/* There is room for what is outside behind each row, the rows of each slice, and all slices. It is before the next ones, too; and
+ * no step leads before the first. A step as long as the object has no pair. */
+bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo, uint32_t hi, obj_pairs *pairs)
+{
+    obj_box *const box = &pairs->box;
+    int most = 0;
+    ptrdiff_t row, slice, bytes;
+
+    for (size_t d = 0; d < o->params->n_distances; d++)
+        most = o->params->distances[d] > most ? o->params->distances[d] : most;
+    find_box(runs, n, box);
+    row = box->size.dx + (most < box->size.dx ? most : box->size.dx);
+    slice = row * (box->size.dy + (most < box->size.dy ? most : box->size.dy));
+    bytes = slice * (box->size.dz + (most < box->size.dz ? most : box->size.dz));
+    if (pairs->stride == pairs->levels || bytes > OBJ_BOX_BYTES || (uint64_t)bytes > OBJ_BOX_SHARE * area)
+        return false;
+    box->levels = (obj_levels){ .level = box->bytes, .row = row, .slice = slice };
+    box->levels.origin = obj_level_at(&box->levels, box->from) - box->bytes;
+    memset(box->bytes, (int)pairs->levels, (size_t)bytes);
+    obj_quantise(o, runs, n, lo, hi, &box->levels);
+    put_levels(&box->levels, runs, n, 0, box->ends[0]);
+    return true;
+}
+
+void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step, obj_pairs *pairs)
+{
+    obj_box *const box = &pairs->box;
+
+    if (abs(step.dx) >= box->size.dx || abs(step.dy) >= box->size.dy || abs(step.dz) >= box->size.dz)
+        return;
+    put_levels(&box->levels, runs, n, obj_pixels_of(&box->levels, step), box->ends[1]);
+    add_pairs(box->ends[0], box->ends[1], area, pairs);
+}
+
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels)
 {
-    const uint64_t cells = (uint64_t)1 << 2 * pairs->bits, most = pixels * (o->params->merge ? obj_n_directions(o) : 1);
+    const uint64_t most = pixels * (o->params->merge ? obj_n_directions(o) : 1);
 
-    pairs->way = 16 * most < cells ? OBJ_SPARSE : most < OBJ_MORE ? OBJ_COUNTED : OBJ_DENSE;
+    pairs->listed = 16 * most < (uint64_t)pairs->levels * pairs->levels;
 }
 
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other)
 {
-    const size_t cells = (size_t)1 << 2 * pairs->bits;
+    const size_t cells = (size_t)pairs->levels * pairs->stride;
 
     for (size_t i = 0; i < cells; i++)
         pairs->count[i] += other->count[i];
@@ -225,81 +291,72 @@ static void add_columns(uint32_t *to, columns c)
     memcpy(to, &sum, sizeof sum);
 }
 
-/* Row a of the matrix, but for the diagonal; it is 0 then. Pairs by |a - b|, from difference[COLUMNS] on. */
-static void take_row(uint32_t *row, uint32_t a, uint32_t width, cooc_sums *sums, uint32_t *difference)
+/* n entries of C, or twice as many, are e. */
+static void note_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n, cooc_sums *sums)
 {
-    columns ends = { 0 };
+    if (e < OBJ_ENTRIES)
+        pairs->entries[e] += n;
+    else
+        cooc_entries(sums, &o->logs, e, n);
+}
 
+/* Row a of the matrix, which is 0 then. Pairs by b - a, from difference[COLUMNS] on. The bits of all counts. */
+static columns take_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums, uint32_t *difference)
+{
+    uint32_t *const row = pairs->count + (size_t)a * pairs->stride;
+    columns ends = { 0 }, bits = { 0 };
+
+    if (pairs->levels < pairs->stride)
+        row[pairs->levels] = 0;
+    /* Off the diagonal two entries hold the count, on it one twice that. */
+    note_entries(o, pairs, 2 * row[a], 1, sums);
+    for (uint32_t b = a + 1; b < pairs->levels; b++)
+        note_entries(o, pairs, row[b], 2, sums);
     /* Cells before the diagonal have no pairs. */
-    for (uint32_t b = a / COLUMNS * COLUMNS; b < width; b += COLUMNS) {
+    for (uint32_t b = a / COLUMNS * COLUMNS; b < pairs->stride; b += COLUMNS) {
         const columns c = columns_at(row + b);
 
         memset(row + b, 0, sizeof c);
         ends += c;
+        bits |= c;
         add_columns(sums->marginal + b, c);
         add_columns(sums->sum + a + b, c);
         add_columns(difference + COLUMNS + b - a, c);
     }
     sums->marginal[a] += ends[0] + ends[1] + ends[2] + ends[3];
     sums->pairs += ends[0] + ends[1] + ends[2] + ends[3];
+    return bits;
 }
 
-/* The entries of C: two a cell, but for the diagonal, where one is twice as large; cells there are 0 then. */
-static void take_entries(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
+static void take_all(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
-    const uint32_t levels = (uint32_t)o->params->levels;
-    uint32_t cells = pairs->more[0][0] + pairs->more[1][0];
-
-    pairs->more[0][0] = pairs->more[1][0] = 0;
-    for (uint32_t k = 1; pairs->way == OBJ_COUNTED && cells > 0; k++) {
-        const uint32_t more = pairs->more[0][k] + pairs->more[1][k];
-
-        cooc_entries(sums, &o->logs, k, 2 * (uint64_t)(cells - more));
-        pairs->more[0][k] = pairs->more[1][k] = 0;
-        cells = more;
-    }
-    for (uint32_t a = 0; a < levels; a++) {
-        uint32_t *const row = pairs->count + ((size_t)a << pairs->bits);
-
-        const uint64_t k = row[a];
-
-        for (uint32_t b = a; pairs->way == OBJ_DENSE && b < levels; b++)
-            cooc_entries(sums, &o->logs, row[b], 2);
-        /* In place of two entries of k one of 2k. */
-        sums->most = 2 * k > sums->most ? 2 * k : sums->most;
-        sums->squares += 2 * k * k;
-        sums->k_log_k += tc_k_log2_k(&o->logs, 2 * k) - 2 * tc_k_log2_k(&o->logs, k);
-        sums->pairs += k;
-        sums->marginal[a] += 2 * row[a];
-        sums->sum[a + a] += row[a];
-        sums->difference[0] += row[a];
-        row[a] = 0;
-    }
-}
-
-static void take_dense(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
-{
-    const uint32_t levels = (uint32_t)o->params->levels, width = 1u << pairs->bits;
     uint32_t difference[COLUMNS + COOC_MAX_LEVELS] = { 0 };
+    columns bits = { 0 };
+    uint32_t most;
 
-    take_entries(o, pairs, sums);
-    for (uint32_t a = 0; a < levels; a++)
-        take_row(pairs->count + (size_t)a * width, a, width, sums, difference);
-    for (uint32_t k = 0; k < levels; k++)
+    for (uint32_t a = 0; a < pairs->levels; a++)
+        bits |= take_row(o, pairs, a, sums, difference);
+    for (uint32_t k = 0; k < pairs->levels; k++)
         sums->difference[k] += difference[COLUMNS + k];
+    /* No entry is twice as large as all counts' bits at once. */
+    most = 2 * (bits[0] | bits[1] | bits[2] | bits[3]);
+    for (uint32_t e = 0; e <= most && e < OBJ_ENTRIES; e++)
+        if (pairs->entries[e] > 0) {
+            cooc_entries(sums, &o->logs, e, pairs->entries[e]);
+            pairs->entries[e] = 0;
+        }
 }
 
 void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
-    const uint32_t second = (1u << pairs->bits) - 1;
-
-    cooc_clear(sums, 1u << pairs->bits);
-    if (pairs->way != OBJ_SPARSE)
-        take_dense(o, pairs, sums);
+    cooc_clear(sums, pairs->stride);
+    if (!pairs->listed)
+        take_all(o, pairs, sums);
     for (size_t i = 0; i < pairs->n; i++) {
-        const uint32_t cell = pairs->touched[i];
+        const uint32_t cell = pairs->touched[i], a = cell / pairs->stride, b = cell % pairs->stride;
 
-        cooc_add(sums, &o->logs, cell >> pairs->bits, cell & second, pairs->count[cell]);
+        if (b < pairs->levels)
+            cooc_add(sums, &o->logs, a, b, pairs->count[cell]);
         pairs->count[cell] = 0;
     }
     pairs->n = 0;
