@@ -12,6 +12,7 @@
 
 enum { PARTS = 1,              /* for each thread */
        PART_PIXELS = 1 << 16,          /* of a part; no row has more */
+       LABELS = 1 << 21,               /* in a step */
        LONG = 16 };                    /* pixels that a run has at least, on an average, in a picture whose runs are kept */
 static const double STEP_SECONDS = 0.05;
 
@@ -127,13 +128,13 @@ static tc_status begin(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
     return TC_OK;
 }
 
-/* All is counted: objects in the order of their labels, and where their runs go. */
+/* All is counted: objects in the order of their labels, and where their runs go. Some labels; TC_MORE: call again. */
 static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
-    uint32_t runs = 0, n = 0;
+    const uint32_t last = o->pixels->largest_label, end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
 
-    for (uint32_t label = 1; label <= o->pixels->largest_label; label++) {
-        const uint32_t count = ix->next[label];
+    for (uint32_t label = ix->labels_done + 1; label <= end; label++) {
+        const uint32_t count = ix->next[label], n = ix->n_placed;
 
         if (count == 0)
             continue;
@@ -142,13 +143,16 @@ static tc_status place(obj_index *ix, obj_item *o, unsigned threads, tc_err *err
         ix->label[n] = label;
         ix->area[n] = ix->pixels[label];
         ix->largest = ix->area[n] > ix->largest ? ix->area[n] : ix->largest;
-        ix->start[n++] = runs;
-        ix->next[label] = runs;
-        runs += count;
+        ix->start[n] = ix->next[label] = ix->runs_placed;
+        ix->runs_placed += count;
+        ix->n_placed++;
     }
-    ix->n = n;
-    ix->start[n] = runs;
-    ix->runs = malloc(((size_t)runs + 1) * sizeof *ix->runs);
+    ix->labels_done = end;
+    if (end < last)
+        return TC_MORE;
+    ix->n = ix->n_placed;
+    ix->start[ix->n] = ix->runs_placed;
+    ix->runs = malloc(((size_t)ix->runs_placed + 1) * sizeof *ix->runs);
     o->lo = 65535;
     for (size_t t = 0; t < threads; t++) {
         o->lo = ix->ends[2 * t] < o->lo ? ix->ends[2 * t] : o->lo;
@@ -219,11 +223,13 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
             return TC_MORE;
     }
     if (ix->pass == 0) {
-        ix->pass = 1;
         st = place(ix, o, threads, err);
+        if (st != TC_OK)
+            return st;
+        ix->pass = 1;
         if (ix->all > ix->most_kept)
             ix->rows_done = 0;
-        return st == TC_OK ? TC_MORE : st;
+        return TC_MORE;
     }
     while (ix->all <= ix->most_kept && ix->placed < ix->all) {
         const size_t n = ix->all - ix->placed < PART_PIXELS ? ix->all - ix->placed : PART_PIXELS;

@@ -298,6 +298,7 @@ typedef struct obj_index {
     /* while it is made */
     int pass;
     uint64_t rows_done;
+    uint32_t labels_done, n_placed, runs_placed;
     uint32_t rows;             /* of a part */
     obj_run *found;            /* [parts][rows][nx]: runs of a part */
     uint32_t *n_found;         /* [parts] */

@@ -99,15 +99,18 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
     return st;
 }
 
-/* One array's column, or several, of the rows that are kept. word: of a row, the array's first. */
-static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word)
+/* Rows are taken in blocks, all columns of each: they lie far apart in the state. */
+enum { BLOCK = 4096 };
+
+/* One array's columns of the rows from `first` up to `end` that are kept, from its row `at` on. word: of a row, the array's first. */
+static void fill(const an_work *work, const void *state, const wu_out_array *array, size_t word, size_t first, size_t end, size_t at)
 {
     const obj_params *const p = work->params;
     const size_t n = (size_t)wu_declared_elements(&array->declared), row_bytes = obj_row_bytes(p, work->item);
-    uint64_t *to = array->data;
-    uint8_t *flag = array->data;
+    uint64_t *to = (uint64_t *)array->data + (array->info.dtype == WU_BOOL ? 0 : at * n);
+    uint8_t *flag = (uint8_t *)array->data + at;
 
-    for (size_t i = 0; i < work->item->n_objects; i++) {
+    for (size_t i = first; i < end; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
         if (!obj_is_kept(p, row))
@@ -120,34 +123,56 @@ static void fill(const an_work *work, const void *state, const wu_out_array *arr
     }
 }
 
+static uint64_t count_kept(const an_work *work, const void *state, size_t first, size_t end)
+{
+    const size_t row_bytes = obj_row_bytes(work->params, work->item);
+    uint64_t n = 0;
+
+    for (size_t i = first; i < end; i++)
+        n += obj_is_kept(work->params, obj_row_of_const(state, row_bytes, i));
+    return n;
+}
+
+/* All columns of a block, from row `at` on; how many rows there are then. */
+static size_t fill_block(const an_work *work, size_t item_index, const void *state, const wu_output *out, size_t first, size_t end,
+                         size_t at)
+{
+    const size_t row_bytes = obj_row_bytes(work->params, work->item);
+    int64_t *const item = wu_output_data(out, "object_item"), *const label = wu_output_data(out, "object_label");
+
+    for (size_t i = 3, word = 0; i < out->n; i++) {
+        fill(work, state, &out->arrays[i], word, first, end, at);
+        word += (size_t)wu_declared_elements(&out->arrays[i].declared);
+    }
+    for (size_t i = first; i < end; i++) {
+        const obj_row *const row = obj_row_of_const(state, row_bytes, i);
+
+        if (!obj_is_kept(work->params, row))
+            continue;
+        item[at] = (int64_t)item_index;
+        label[at++] = (int64_t)row->label;
+    }
+    return at;
+}
+
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err)
 {
-    const obj_params *const p = work->params;
-    const size_t row_bytes = obj_row_bytes(p, work->item);
-    tc_status st = obj_expect(p, work->item, out, err);
+    const size_t n = work->item->n_objects;
+    tc_status st = obj_expect(work->params, work->item, out, err);
     uint64_t rows = 0;
-    int64_t *item, *label;
+    size_t at = 0;
 
-    for (size_t i = 0; i < work->item->n_objects; i++)
-        rows += obj_is_kept(p, obj_row_of_const(state, row_bytes, i));
+    for (size_t i = 0; st == TC_OK && i < n; i += BLOCK) {
+        rows += count_kept(work, state, i, n - i < BLOCK ? n : i + BLOCK);
+        st = tc_ask(work->poll, err);
+    }
     if (st == TC_OK)
         st = wu_output_allocate(out, rows, err);
     if (st != TC_OK)
         return st;
     *(int64_t *)wu_output_data(out, "objects") = (int64_t)rows;
-    item = wu_output_data(out, "object_item");
-    label = wu_output_data(out, "object_label");
-    for (size_t i = 0; i < work->item->n_objects; i++) {
-        const obj_row *const row = obj_row_of_const(state, row_bytes, i);
-
-        if (!obj_is_kept(p, row))
-            continue;
-        *item++ = (int64_t)item_index;
-        *label++ = (int64_t)row->label;
-    }
-    for (size_t i = 3, word = 0; st == TC_OK && i < out->n; i++) {
-        fill(work, state, &out->arrays[i], word);
-        word += (size_t)wu_declared_elements(&out->arrays[i].declared);
+    for (size_t i = 0; st == TC_OK && i < n; i += BLOCK) {
+        at = fill_block(work, item_index, state, out, i, n - i < BLOCK ? n : i + BLOCK, at);
         st = tc_ask(work->poll, err);
     }
     return st;
@@ -161,16 +186,19 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     const size_t row_bytes = obj_row_bytes(p, work->item);
     const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_portions(p) - 1) / obj_portions(p);
     uint64_t label = 0;
+    tc_status st = TC_OK;
 
-    for (size_t i = 0; i < work->item->n_objects; i++) {
+    for (size_t i = 0; st == TC_OK && i < work->item->n_objects; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
         if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi
                         : row->label != 0)
             return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
         label = row->label;
+        if (i % BLOCK == 0)
+            st = tc_ask(work->poll, err);
     }
-    return TC_OK;
+    return st;
 }
 
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
