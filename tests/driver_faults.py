@@ -54,14 +54,23 @@ def counts_of(unit, name):
     path = os.path.join(WORK, name + ".counts")
     p, content, _, _ = run(unit, name, FALSE_DRIVER_COUNTS=path)
     tap.ok(p.returncode == 0 and content is not None, "%s: the false driver passes calls on" % name, p.stderr)
+    return content, read_counts(path)
+
+
+def read_counts(path):
     with open(path) as f:
-        return content, {call: int(times) for call, times in (line.split() for line in f)}
+        return {call: int(times) for call, times in (line.split() for line in f)}
 
 
 def survives(unit, name, call, nth, how, expected, limit):
     """One fault: the CPU's bytes, exit code 0, a sentence, nothing left."""
     title = "%s: %s %s at time %d" % (name, call, how, nth)
-    p, content, seconds, left = run(unit, "%s-%s-%d-%s" % (name, call, nth, how), "%s:%d:%s" % (call, nth, how))
+    run_name = "%s-%s-%d-%s" % (name, call, nth, how)
+    path = os.path.join(WORK, run_name + ".counts")
+    p, content, seconds, left = run(unit, run_name, "%s:%d:%s" % (call, nth, how), FALSE_DRIVER_COUNTS=path)
+    # How often a driver is called depends on the time that slices take: fewer may have done.
+    if nth > 1 and os.path.exists(path) and read_counts(path).get(call, nth) < nth:
+        return title + ": not reached", p.returncode == 0 and content == expected, p.stderr
     said = "texcell: going on with the CPU: the OpenCL driver failed: " in p.stderr
     # What a driver does when the process ends may go wrong after the work is done.
     return (title, p.returncode == 0 and content == expected and seconds < limit and not left and (said or call == "unload"),
@@ -94,6 +103,11 @@ def main():
         tap.skip("faults of a driver", "no OpenCL device")
         tap.done()
     made = units()
+    if not made:
+        tap.skip("faults of a driver", "no analysis for OpenCL")
+        tap.done()
+    any_one = next(iter(made))
+    of_floats = "levelset" if "levelset" in made else any_one
     expected, faults = {}, []
     reached = {}
     for name, unit in made.items():
@@ -105,11 +119,12 @@ def main():
                 reached[call] = (times, name)
     never = sorted(call for call in counts if call not in reached)
     # Waiting without a busy processor and pinned memory are for GPUs, a log is for a build that fails.
-    tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject"}, "the jobs make all other calls", never)
-    reached["load"] = (1, "glcm")
-    reached["unload"] = (1, "glcm")
+    if "TEXCELL_ANALYSIS" not in os.environ:
+        tap.ok(set(never) <= {"clFlush", "clGetEventInfo", "clGetProgramBuildInfo", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject"},
+               "the jobs make all other calls", never)
+    reached["load"] = reached["unload"] = (1, any_one)
     for call, (times, name) in sorted(reached.items()):
-        for nth in sorted({1, max(1, min(times // 2, 100))}):       # how often, depends on the time that slices take
+        for nth in sorted({1, max(1, min(times // 2, 100))}):
             for how in ("segv", "abort", "exit", "thread"):
                 # exit() within an exit handler or a loader has no meaning in C; nor has a thread then.
                 if call in ("load", "unload") and how in ("exit", "thread"):
@@ -122,14 +137,14 @@ def main():
             tap.ok(good, title, detail)
         for title, good, detail in sleepers:
             tap.ok(good, title, detail)
-    p, content, _, _ = run(made["glcm"], "glcm-term", "clBuildProgram:1:term")
+    p, content, _, _ = run(made[any_one], any_one + "-term", "clBuildProgram:1:term")
     tap.ok(p.returncode == 3 and content is None and "it is to end, and the OpenCL driver failed" in p.stderr,
            "a crash after SIGTERM does not begin anew", "%d %s" % (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):
-        ends_at_once(made["glcm"], "glcm", call, expected["glcm"])
+        ends_at_once(made[any_one], any_one, call, expected[any_one])
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
-        p, content, _, _ = run(made["levelset"], "levelset-%s-ftz" % call, "%s:1:ftz" % call)
-        tap.ok(p.returncode == 0 and content == expected["levelset"],
+        p, content, _, _ = run(made[of_floats], "%s-%s-ftz" % (of_floats, call), "%s:1:ftz" % call)
+        tap.ok(p.returncode == 0 and content == expected[of_floats],
                "%s switches denormal numbers off: the same bytes" % call, p.stderr)
     for verb in ("devices", "selftest"):
         p = tap.run([tap.TEXCELL, verb] + (["--device", "opencl"] if verb == "selftest" else []),
