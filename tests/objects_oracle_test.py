@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 import tifffile
+from PIL import Image
 from skimage import measure
 
 import tap
@@ -173,8 +174,12 @@ def chain():
         f.write(workunit.png(labels.astype(np.uint16)))
     for name, dtype in (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32), ("i32", np.int32), ("f32", np.float32)):
         tifffile.imwrite(path(name + ".tif"), labels.astype(dtype))
+    palette = Image.fromarray(labels.astype(np.uint8))
+    palette.putpalette(np.random.default_rng(1).integers(0, 256, 768).astype(np.uint8).tobytes())
+    palette.save(path("palette.png"))
+    tifffile.imwrite(path("palette.tif"), labels.astype(np.uint8), photometric="palette", colormap=np.full((3, 256), 9000, np.uint16))
     want = objects_oracle.analyse(item("cells", [grey], labels=[labels]), {})
-    for name in ("l8.png", "l16.png", "u8.tif", "u16.tif", "u32.tif", "i32.tif", "f32.tif"):
+    for name in ("palette.png", "palette.tif", "l8.png", "l16.png", "u8.tif", "u16.tif", "u32.tif", "i32.tif", "f32.tif"):
         packed("labels from " + name, picture, path(name), want)
     many = np.where(labels > 0, labels + 70000, 0)
     tifffile.imwrite(path("many.tif"), many.astype(np.uint32))
@@ -188,6 +193,9 @@ def chain():
         tifffile.imwrite(path(name + ".tif"), values.astype(np.float32 if name == "half" else np.int32))
         r = pack("--analysis", "objects", "-o", path("p.zip"), "--labels", path(name + ".tif"), picture)
         tap.ok(r.returncode != 0 and words in r.stderr and name + ".tif" in r.stderr, "refused by name: " + words, r.stderr)
+    np.save(path("cells_seg.npy"), labels)
+    r = pack("--analysis", "objects", "-o", path("p.zip"), "--labels", path("cells_seg.npy"), picture)
+    tap.ok(r.returncode != 0 and "cells_seg.npy: is an array of NumPy" in r.stderr, "refused: an array of NumPy", r.stderr)
     r = pack("--analysis", "objects", "-o", path("p.zip"), picture)
     tap.ok(r.returncode != 0 and "has no labels" in r.stderr, "refused: no labels", r.stderr)
     r = pack("--analysis", "glcm", "--labels", path("u8.tif"), "-o", path("p.zip"), picture)

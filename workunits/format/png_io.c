@@ -26,6 +26,7 @@ typedef struct png_ctx {
     const wu_png_info *expected;  /* reading pixels: must equal head */
     unsigned char *in_pixels;     /* reading */
     bool convert;                 /* take any kind of PNG and make one of ours of it */
+    bool numbers;                 /* and a sample is no shade, but a number */
     bool palette;                 /* what libpng gives are indices, a byte each */
     unsigned n_colours;           /* of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4];    /* red, green, blue, alpha */
@@ -148,7 +149,10 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
 {
     c->head.bits = bits == 16 ? 16 : 8;
     c->head.channels = (type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
-    if (type == PNG_COLOR_TYPE_PALETTE) {
+    if (c->numbers && (type == PNG_COLOR_TYPE_PALETTE || bits < 8)) {
+        c->head.channels = 1;
+        png_set_packing(c->png);
+    } else if (type == PNG_COLOR_TYPE_PALETTE) {
         take_palette(c);
         png_set_packing(c->png);
     } else if (c->convert) {
@@ -273,20 +277,21 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes,
     return read_with(&c, read_all);
 }
 
-tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, wu_png_info *info, tc_err *err)
+tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers, wu_png_info *info, tc_err *err)
 {
-    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true, .err = err };
+    png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true, .numbers = numbers,
+                  .err = err };
     const tc_status st = read_with(&c, read_head);
     if (st == TC_OK)
         *info = c.head;
     return st;
 }
 
-tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, const wu_png_info *expected, void *pixels,
+tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers, const wu_png_info *expected, void *pixels,
                          bool *alpha_dropped, tc_err *err)
 {
     png_ctx c = { .read = read, .user = user, .what = what, .encoded_bytes = UINT64_MAX, .convert = true,
-                  .expected = expected, .in_pixels = pixels, .err = err };
+                  .numbers = numbers, .expected = expected, .in_pixels = pixels, .err = err };
     const tc_status st = read_with(&c, read_all);
     *alpha_dropped = c.alpha_dropped;
     return st;

@@ -49,6 +49,7 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
         { "RIFF", 4, "a WebP picture or a film", convert }, { "ZISRAWFI", 8, "a CZI file of Zeiss", fiji },
         { "\xda\xce\xbe\x0a", 4, "an ND2 file of Nikon", fiji }, { "p\0\0\0", 4, "a LIF file of Leica", fiji },
         { "\xd0\xcf\x11\xe0", 4, "an Office document, or a file of a microscope (OIB, ZVI)", fiji },
+        { "\x93NUMPY", 6, "an array of NumPy", "save it as TIFF; Cellpose saves masks as PNG and TIFF, too" },
         { "\x89HDF", 4, "an HDF5 file", fiji }, { "\x5c\2\0\0", 4, "a NIfTI-2 file", "save it as NIfTI-1" },
         { "PK\3\4", 4, "a ZIP archive, or an Office document", "unpack its pictures" },
         { "<svg", 4, "an SVG drawing", convert }, { "<?xm", 4, "an XML file", convert }, { "\0\0\0\x0cjP  ", 8, "a JPEG 2000 picture", convert },

@@ -23,7 +23,7 @@
  *
  * A mask is what is not 0. A label picture is one whose values are numbers of objects: of 32 bits, too,
  * signed or floating-point where all values are whole and not negative,
- * and grey of 1, 2, 4 bits is not spread in TIFF.
+ * grey of 1, 2, 4 bits is not spread, and of a palette the indices are taken.
  *
  * Alpha is dropped; wu_picture_note tells
  * whether any of it was not opaque. Gamma, ICC profiles and orientation tags

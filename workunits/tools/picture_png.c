@@ -35,10 +35,15 @@ static void read_about(wu_picture *picture)
     clearerr(picture->file);
 }
 
+static bool is_of_numbers(const wu_picture *picture)
+{
+    return picture->want.kind == WU_KIND_LABELS;
+}
+
 static tc_status open_png(wu_picture *picture, tc_err *err)
 {
     wu_png_info info;
-    tc_status status = wu_png_convert_info(read_file, picture->file, picture->path, &info, err);
+    tc_status status = wu_png_convert_info(read_file, picture->file, picture->path, is_of_numbers(picture), &info, err);
     if (status == TC_OK)
         status = wu_picture_set_size(picture, info.width, info.height, err);
     picture->samples = (wu_samples){ .bits = info.bits, .channels = info.channels, .rgb = true };
@@ -52,7 +57,8 @@ static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_
                                .channels = picture->samples.channels };
     (void)page;
     rewind(picture->file);
-    return wu_png_convert(read_file, picture->file, picture->path, &info, samples, &picture->alpha_dropped, err);
+    return wu_png_convert(read_file, picture->file, picture->path, is_of_numbers(picture), &info, samples,
+                          &picture->alpha_dropped, err);
 }
 
 static void close_png(wu_picture *picture)
