@@ -401,7 +401,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },
-        { CELL_STEPS, sliding * t->nowhere * sizeof *t->cell_step, "tables", t->cell_step },
+        { CELL_STEPS, sliding * t->cells * sizeof *t->cell_step, "tables", t->cell_step },
         { MARGINAL_STEPS, sliding * steps * sizeof *t->marginal_step, "tables", t->marginal_step },
         { STEPS, sliding * steps * sizeof *t->step, "tables", t->step },
         { DIFFERENCE, sliding * sizeof difference, "tables", difference },

@@ -41,9 +41,10 @@ TC_INLINE tc_u64 st_integer(tc_u32 i, tc_u32 k)
     case 5: return (tc_u64)((tc_i64)a >> (shift / 2)) + (tc_u64)tc_clz64(small);
     case 6: {
         tc_divisor d;
-        d.den = small;
-        d.rec = ~(tc_u64)0 / small;
-        return tc_div(b, d);
+        d.den = (tc_u32)small;
+        d.rec = a;
+        d.shift = shift / 2;
+        return tc_div_round(b >> 2, d);
     }
     default: return tc_sqrt_round(a) + (tc_u64)(tc_i64)((tc_i32)b / (tc_i32)(small | 0x10001u));
     }

@@ -54,36 +54,37 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 
 #endif
 
-/* A divisor and its reciprocal floor((2^64-1)/den). */
+/* A divisor, and its reciprocal in 63 + shift fractional bits, rounded up; 2^(shift-1) < den <= 2^shift. */
 typedef struct tc_divisor {
-    tc_u64 den;
     tc_u64 rec;
+    tc_u32 den, shift;
 } tc_divisor;
 
-/* floor(num/den), exactly: the estimate from the reciprocal is at most 2 too
- * small. */
+#ifndef __OPENCL_VERSION__
+TC_INLINE tc_divisor tc_divisor_of(tc_u32 den)
+{
+    const tc_u32 shift = den > 1 ? 64 - (tc_u32)tc_clz64((tc_u64)den - 1) : 0;
+    const unsigned __int128 one = (unsigned __int128)1 << (63 + shift);
+
+    return (tc_divisor){ (tc_u64)((one + den - 1) / den), den, shift };
+}
+#endif
+
+/* floor(num/den), exactly, for num < 2^63: rec is too large by less than den <= 2^shift parts of
+ * den 2^(63+shift), the quotient by less than one of den. */
 TC_INLINE tc_u64 tc_div(tc_u64 num, tc_divisor d)
 {
-    tc_u64 q = tc_mulhi(num, d.rec);
-    tc_u64 r = num - q * d.den;
-
-    if (r >= d.den) {
-        q++;
-        r -= d.den;
-    }
-    if (r >= d.den)
-        q++;
-    return q;
+    return tc_mulhi(num << 1, d.rec) >> d.shift;
 }
 
-/* num/den to the nearest integer, halves up; num + den/2 must fit 64 bits. */
+/* num/den to the nearest integer, halves up; num + den/2 < 2^63. */
 TC_INLINE tc_u64 tc_div_round(tc_u64 num, tc_divisor d)
 {
     return tc_div(num + (d.den >> 1), d);
 }
 
-/* num * 2^32 / den to the nearest integer, halves up. den < 2^32 and the
- * result must fit 64 bits. */
+/* num * 2^32 / den to the nearest integer, halves up. num < 2^63, den < 2^31, and the result must fit 64
+ * bits. */
 TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
 {
     tc_u64 whole = 0;

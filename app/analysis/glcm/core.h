@@ -81,18 +81,22 @@ typedef struct glcm_sums {
 
 /* Its histograms. Bin i of the marginal is at i * apart, that of |a-b| at (width + i)
  * * apart, that of a+b at (2 width + i) * apart, cell i at (4 width + i) * apart. Counts
- * are below 2^15. A device reads the counts of all bins before it writes any, or each
- * would wait for the one before, and adds what the cell changes last; a CPU takes fewer
- * instructions one by one. */
+ * are below 2^15.
+ *
+ * A device reads the counts of all bins before it writes any, or each would wait for the
+ * one before, and adds what the cell changes last. A CPU takes fewer instructions one by
+ * one, and fewer again if counts that stand for entries of 16 bytes are kept doubled:
+ * it multiplies an index by 8 while it adds the address of the table. */
 #ifdef __OPENCL_VERSION__
 typedef GLCM_BINS tc_u16 *glcm_histograms;     /* GLCM_BINS: their address space */
-#define GLCM_BIN(h, at) ((h)[at])
-#define GLCM_READS_FIRST 1
 #else
-typedef tc_u16 glcm_bins[4 * 256 + 256 * 257 / 2 + 1];
-typedef glcm_bins *glcm_histograms;
-#define GLCM_BIN(h, at) ((*(h))[at])
-#define GLCM_READS_FIRST 0
+#define GLCM_DOUBLED 2     /* a pair, in the counts of the marginal and of cells */
+typedef struct glcm_bins {
+    tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
+    /* what a pair has of the others: tables beside the bins take no address of their own */
+    glcm_pair64 of_difference[256];
+    tc_u64 of_sum[512];
+} glcm_bins;
 #endif
 
 /* What the sums change by when a bin's count goes from k to k+1, by k, and what a pair
@@ -103,57 +107,78 @@ typedef struct glcm_steps {
     TC_GLOBAL const tc_u64 *other;             /* fs, fd */
 #ifdef __OPENCL_VERSION__
     TC_GLOBAL const glcm_pair64 *difference;
-#define GLCM_SUM(t, k) GLCM_PACK(k)
-#else
-    glcm_pair64 difference[256];
-    tc_u64 sum[512];
-#define GLCM_SUM(t, k) ((t)->sum[k])
 #endif
 } glcm_steps;
 
+/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1). */
+#define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
+#ifdef __OPENCL_VERSION__
 TC_INLINE void glcm_write(glcm_histograms h, tc_index bin, tc_index apart, tc_u32 k, const int sign)
 {
-    GLCM_BIN(h, bin * apart) = (tc_u16)(k + (sign > 0));
+    h[bin * apart] = (tc_u16)(k + (sign > 0));
 }
 
-/* The lower of a bin's counts before and after the change. */
-TC_INLINE tc_u32 glcm_read(glcm_histograms h, tc_index bin, tc_index apart, const int sign)
-{
-    const tc_u32 count = GLCM_BIN(h, bin * apart), lower = count - (sign < 0);
-
-    if (GLCM_READS_FIRST)
-        return lower;
-    glcm_write(h, bin, apart, lower, sign);
-    return (tc_u16)lower;
-}
-
-/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1). */
 TC_INLINE void glcm_pair_moves(glcm_histograms h, tc_index width, tc_index apart, tc_index a, tc_index b,
                                tc_index cell, const glcm_steps *t, glcm_sums *s, const int sign)
 {
-#define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-    const tc_u32 kc = glcm_read(h, 4 * width + cell, apart, sign);
-    if (!GLCM_READS_FIRST)
-        GLCM_STEP(s->cell, t->cell[kc]);
-    const tc_u32 ks = glcm_read(h, 2 * width + (a + b), apart, sign);
+#define GLCM_LOWER(bin) ((tc_u32)h[(bin) * apart] - (sign < 0))    /* of the counts before and after */
+    const tc_u32 kc = GLCM_LOWER(4 * width + cell);
+    const tc_u32 ks = GLCM_LOWER(2 * width + (a + b));
     GLCM_STEP(s->fs, t->other[ks]);
-    GLCM_STEP(s->sum, GLCM_SUM(t, a + b));
-    const tc_u32 kd = glcm_read(h, width + (b - a), apart, sign);
+    GLCM_STEP(s->sum, GLCM_PACK(a + b));
+    const tc_u32 kd = GLCM_LOWER(width + (b - a));
     GLCM_STEP(s->fd, t->other[kd]);
     GLCM_STEP(s->difference, t->difference[b - a]);
-    const tc_u32 ka = glcm_read(h, a, apart, sign);
-    const tc_u32 kb = GLCM_READS_FIRST && a == b ? ka + sign : glcm_read(h, b, apart, sign);
+    const tc_u32 ka = GLCM_LOWER(a);
+    const tc_u32 kb = a == b ? ka + sign : GLCM_LOWER(b);
     GLCM_STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
-    if (GLCM_READS_FIRST) {
-        GLCM_STEP(s->cell, t->cell[kc]);
-        glcm_write(h, a, apart, ka, sign);
-        glcm_write(h, b, apart, kb, sign);
-        glcm_write(h, width + (b - a), apart, kd, sign);
-        glcm_write(h, 2 * width + (a + b), apart, ks, sign);
-        glcm_write(h, 4 * width + cell, apart, kc, sign);
-    }
-#undef GLCM_STEP
+    GLCM_STEP(s->cell, t->cell[kc]);
+    glcm_write(h, a, apart, ka, sign);
+    glcm_write(h, b, apart, kb, sign);
+    glcm_write(h, width + (b - a), apart, kd, sign);
+    glcm_write(h, 2 * width + (a + b), apart, ks, sign);
+    glcm_write(h, 4 * width + cell, apart, kc, sign);
+#undef GLCM_LOWER
 }
+#else
+/* The entry for a doubled count. */
+TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
+{
+    return *(const glcm_pair64 *)(const void *)((const tc_u64 *)(const void *)table + doubled);
+}
+
+/* Changes the count of a bin; lower: of what it was and is. After the empty assembly, which costs nothing, a compiler
+ * does not know the bin for the one it has read: it then changes it in memory by one instruction, and spends none on
+ * its address. (A function that is given the bins has their address made.) */
+#define GLCM_CHANGE(bins, at, unit, lower)                                              \
+    do {                                                                                \
+        (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);                \
+        __asm__("" : "+r"(at));                                                         \
+        (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit));    \
+    } while (0)
+
+/* of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each, and one of both three. */
+TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell, const glcm_steps *t, glcm_sums *s,
+                               glcm_pair64 *of_b, const int sign)
+{
+    tc_index k, bin = a + b;
+
+    GLCM_CHANGE(h->cell, cell, GLCM_DOUBLED, k);
+    GLCM_STEP(s->cell, glcm_entry(t->cell, k));
+    GLCM_STEP(s->sum, h->of_sum[bin]);
+    GLCM_CHANGE(h->sum, bin, 1, k);
+    GLCM_STEP(s->fs, t->other[k]);
+    GLCM_CHANGE(h->marginal, a, GLCM_DOUBLED, k);
+    GLCM_STEP(s->marginal, glcm_entry(t->marginal, k));
+    GLCM_CHANGE(h->marginal, b, GLCM_DOUBLED, k);
+    GLCM_STEP(*of_b, glcm_entry(t->marginal, k));
+    bin = b - a;
+    GLCM_CHANGE(h->difference, bin, 1, k);
+    GLCM_STEP(s->fd, t->other[k]);
+    GLCM_STEP(s->difference, h->of_difference[bin]);
+}
+#endif
+#undef GLCM_STEP
 
 /* --- features --------------------------------------------------------------------- */
 

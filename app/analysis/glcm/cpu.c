@@ -16,26 +16,17 @@ enum { LARGE_ROI = 1 << 20 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
- * A count of the 2-D histogram starts at 0 off the diagonal, at `diagonal` on
- * it and at `nowhere` in the cell of pairs that are not there (an end outside
- * the picture), so that one table indexed by the count serves all three.
- * Elsewhere a missing pair counts as one of level 0 with level 0, which
+ * A count of the 2-D histogram starts at 0 off the diagonal and at `diagonal` on
+ * it, so that one table indexed by the count serves both. A pair that is missing
+ * (an end outside the picture) counts as one of level 0 with level 0, which
  * without_missing puts right. */
-/* Where histograms begin in glcm_bins. The last cell, at L(L+1)/2, is that of missing pairs. */
-enum { MAX_L = GLCM_MAX_LEVELS, MARGINALS = 0, DIFFERENCES = MAX_L, SUMS = 2 * MAX_L, FIRST_CELL = 4 * MAX_L };
+enum { MAX_L = GLCM_MAX_LEVELS };
 
 /* A pair of levels a <= b, kept for its base pixel. */
 typedef struct pair_code {
     uint16_t cell;
     uint8_t a, b;
 } pair_code;
-
-/* What changes with a count, or with a pair. */
-typedef struct level_tables {
-    unsigned levels;
-    uint32_t diagonal, nowhere;    /* of glcm_tables */
-    glcm_steps steps;
-} level_tables;
 
 typedef struct sliding {
     glcm_bins bins;
@@ -58,7 +49,6 @@ typedef struct cpu_worker {
     const glcm_params *params;
     glcm_geometry g;
     glcm_tables tables;
-    level_tables *levels;    /* [n_levels] */
     an_pool *pool;
     scratch *scratch;        /* [threads] */
     /* planes of the current slice, in both orientations */
@@ -87,41 +77,61 @@ typedef struct move {
     int32_t enter[2 * GLCM_MAX_RADIUS + 1];
 } move;
 
-static inline void pair_moves(sliding *w, const glcm_steps *t, const pair_code *p, glcm_sums *s, const int sign)
+static inline glcm_steps steps_of(const glcm_tables *t)
 {
-    glcm_pair_moves(&w->bins, MAX_L, 1, p->a, p->b, p->cell, t, s, sign);
+    return (glcm_steps){ t->cell_step, t->marginal_step, t->step };
 }
 
-static void slide(sliding *w, const level_tables *t, const pair_code *centre, const move *m)
+static void slide(sliding *w, const glcm_tables *t, const pair_code *centre, const move *m)
 {
+    const glcm_steps steps = steps_of(t);
     glcm_sums s = w->s;
+    glcm_pair64 of_b = { 0, 0 };
 
-    for (int i = 0; i < m->n; i++)
-        pair_moves(w, &t->steps, &centre[m->leave[i]], &s, -1);
-    for (int i = 0; i < m->n; i++)
-        pair_moves(w, &t->steps, &centre[m->enter[i]], &s, 1);
+    for (const int32_t *at = m->leave, *const end = at + m->n; at != end; at++) {
+        const pair_code *const p = &centre[*at];
+        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &of_b, -1);
+    }
+    for (const int32_t *at = m->enter, *const end = at + m->n; at != end; at++) {
+        const pair_code *const p = &centre[*at];
+        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &of_b, 1);
+    }
+    s.marginal += of_b;
     w->s = s;
 }
 
+static void make_steps(const glcm_tables *t, unsigned levels, sliding *w)
+{
+    for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++)
+        w->bins.of_sum[k] = GLCM_PACK(k);
+    for (uint64_t k = 0; k < levels; k++)
+        w->bins.of_difference[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
+}
+
 /* Empties the histograms and puts the whole window in. */
-static void start_window(sliding *w, const level_tables *t, const pair_code *centre,
+static void start_window(sliding *w, const glcm_tables *t, unsigned levels, const pair_code *centre,
                          const glcm_lens *lens, ptrdiff_t stride)
 {
-    const unsigned levels = t->levels;
-    uint16_t *const h = w->bins;
+    const glcm_steps steps = steps_of(t);
+    glcm_bins *const h = &w->bins;
+    glcm_pair64 of_b;
     glcm_sums s;
 
-    memset(h + MARGINALS, 0, levels * sizeof *h);
-    memset(h + DIFFERENCES, 0, levels * sizeof *h);
-    memset(h + SUMS, 0, (size_t)2 * levels * sizeof *h);
-    memset(h + FIRST_CELL, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h);
+    memset(h->marginal, 0, levels * sizeof *h->marginal);
+    memset(h->difference, 0, levels * sizeof *h->difference);
+    memset(h->sum, 0, (size_t)2 * levels * sizeof *h->sum);
+    memset(h->cell, 0, (size_t)levels * (levels + 1) / 2 * sizeof *h->cell);
     for (unsigned a = 0; a < levels; a++)
-        h[FIRST_CELL + a * (a + 1) / 2 + a] = (uint16_t)t->diagonal;
-    h[FIRST_CELL + levels * (levels + 1) / 2] = (uint16_t)t->nowhere;
+        h->cell[a * (a + 1) / 2 + a] = (uint16_t)(GLCM_DOUBLED * t->diagonal);
     memset(&s, 0, sizeof s);
+    memset(&of_b, 0, sizeof of_b);
     for (int i = 0; i < lens->rows; i++)
-        for (int x = lens->lo[i]; x <= lens->hi[i]; x++)
-            pair_moves(w, &t->steps, &centre[lens->row[i] * stride + x], &s, 1);
+        for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
+            const pair_code *const p = &centre[lens->row[i] * stride + x];
+
+            glcm_pair_moves(h, p->a, p->b, p->cell, &steps, &s, &of_b, 1);
+        }
+    s.marginal += of_b;
     w->s = s;
 }
 
@@ -172,27 +182,23 @@ typedef struct code_plane {
     pair_code *codes;
     int64_t x0, y0, x1, y1;
     ptrdiff_t stride;
+    glcm_tile there;         /* base pixels with both ends in the picture */
 } code_plane;
 
-static void fill_codes(const code_plane *c, const glcm_view *view, const glcm_lens *lens,
-                       const uint8_t *grey, unsigned levels)
+static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, const uint8_t *grey)
 {
-    const pair_code missing = { (uint16_t)(levels * (levels + 1) / 2), 0, 0 };
-    const int64_t nx = view->nx, ny = view->ny;
-    /* base pixels whose both ends are in the picture */
-    const int64_t in0 = lens->dx < 0 ? -lens->dx : 0, in1 = lens->dx > 0 ? nx - lens->dx : nx;
+    const pair_code missing = { 0, 0, 0 };
 
     for (int64_t y = c->y0; y < c->y1; y++) {
         pair_code *const row = c->codes + (y - c->y0) * c->stride;
-        const bool row_in = y >= 0 && y < ny && y + lens->dy >= 0 && y + lens->dy < ny;
         int64_t x = c->x0;
 
-        if (row_in) {
+        if (y >= c->there.y0 && y < c->there.y1) {
             const uint8_t *const p = grey + y * nx;
             const uint8_t *const q = grey + (y + lens->dy) * nx + lens->dx;
-            const int64_t end = in1 < c->x1 ? in1 : c->x1;
+            const int64_t end = c->there.x1 < c->x1 ? c->there.x1 : c->x1;
 
-            for (; x < in0 && x < c->x1; x++)
+            for (; x < c->there.x0 && x < c->x1; x++)
                 row[x - c->x0] = missing;
             for (; x < end; x++) {
                 const uint32_t a = p[x] < q[x] ? p[x] : q[x], b = p[x] < q[x] ? q[x] : p[x];
@@ -207,111 +213,124 @@ static void fill_codes(const code_plane *c, const glcm_view *view, const glcm_le
 
 /* --- statistics over windows -------------------------------------------------------------
  *
- * The 13 sums of a row of windows, in registers' widths: a feature is below
- * 2^49, so the sum of TOTALS_WINDOWS of them fits 64 bits. */
-#define TOTALS_WINDOWS 8192
+ * Features of some windows are kept, and then each is gone through by itself: its sums stay in
+ * registers. A feature is below 2^49, so the sum of as many fits 64 bits. */
+enum { KEPT_WINDOWS = 64 };
 
-typedef struct totals {
+typedef struct kept {
     uint32_t windows;
-    int64_t sum[GLCM_FEATURES], min[GLCM_FEATURES], max[GLCM_FEATURES];
-    unsigned __int128 square[GLCM_FEATURES];
-} totals;
+    int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
+} kept;
 
-static void clear_totals(totals *t)
+/* Adds up what is kept. */
+static void flush_kept(kept *k, glcm_stat *stat)
 {
-    memset(t, 0, sizeof *t);
+    glcm_stat s = { .windows = k->windows };
+
+    if (k->windows == 0)
+        return;
     for (int i = 0; i < GLCM_FEATURES; i++) {
-        t->min[i] = INT64_MAX;
-        t->max[i] = INT64_MIN;
-    }
-}
+        int64_t sum = 0, min = INT64_MAX, max = INT64_MIN;
+        unsigned __int128 square = 0;
 
-static inline void count_features(totals *t, const int64_t feature[GLCM_FEATURES])
-{
-    t->windows++;
-    for (int i = 0; i < GLCM_FEATURES; i++) {
-        const int64_t v = feature[i];
+        for (const int64_t *p = &k->feature[0][i], *const end = p + (size_t)k->windows * GLCM_FEATURES; p != end;
+             p += GLCM_FEATURES) {
+            const int64_t v = *p;
 
-        t->sum[i] += v;
-        t->min[i] = v < t->min[i] ? v : t->min[i];
-        t->max[i] = v > t->max[i] ? v : t->max[i];
-        t->square[i] += (unsigned __int128)((__int128)v * v);
-    }
-}
-
-static void flush_totals(totals *t, glcm_stat *stat)
-{
-    glcm_stat s = { .windows = t->windows };
-
-    for (int i = 0; i < GLCM_FEATURES; i++) {
-        s.feature[i].min = t->min[i];
-        s.feature[i].max = t->max[i];
-        s.feature[i].sum_lo = (uint64_t)t->sum[i];
-        s.feature[i].sum_hi = t->sum[i] < 0 ? UINT64_MAX : 0;
-        s.feature[i].square_lo = (uint64_t)t->square[i];
-        s.feature[i].square_hi = (uint64_t)(t->square[i] >> 64);
+            sum += v;
+            min = v < min ? v : min;
+            max = v > max ? v : max;
+            square += (unsigned __int128)((__int128)v * v);
+        }
+        s.feature[i] = (glcm_moments){ min, max, (uint64_t)sum, sum < 0 ? UINT64_MAX : 0,
+                                       (uint64_t)square, (uint64_t)(square >> 64) };
     }
     glcm_stat_merge(stat, &s);
-    clear_totals(t);
+    k->windows = 0;
 }
 
 /* --- one portion ------------------------------------------------------------------------- */
 
 typedef struct portion_work {
     const cpu_worker *worker;
-    const level_tables *tables;
+    unsigned levels;
     const glcm_view *view;
     const uint8_t *roi;
     glcm_lens lens;
     glcm_tile tile;
+    glcm_tile inside;        /* windows that miss no pair */
     code_plane plane;
     move right, left, down;
     sliding *window;
     bool started;
     int64_t x, y;            /* where the window is */
-    totals totals;           /* not yet in stat */
+    const pair_code *centre; /* and its code */
+    kept kept;               /* not yet in stat */
     glcm_stat *stat;
     glcm_more *more;         /* NULL: none are wanted */
+    bool has_maps;
     float *maps[COOC_FEATURES];   /* by feature, or NULL */
 } portion_work;
 
-static const pair_code *code_at(const portion_work *u, int64_t x, int64_t y)
+static void move_by(portion_work *u, const move *m, ptrdiff_t codes)
 {
-    return u->plane.codes + (y - u->plane.y0) * u->plane.stride + (x - u->plane.x0);
+    slide(u->window, &u->worker->tables, u->centre, m);
+    u->centre += codes;
 }
 
 /* Brings the window to (x, y) by sliding, or anew where that is cheaper. */
 static void go_to(portion_work *u, int64_t x, int64_t y)
 {
-    const int64_t across = x > u->x ? x - u->x : u->x - x;
-    const int64_t cost = 2 * (across * u->right.n + (y - u->y) * u->down.n);
-    const int64_t anew = u->lens.pairs + u->tables->levels * u->tables->levels / 64;
+    const code_plane *const p = &u->plane;
+    const int64_t across = x > u->x ? x - u->x : u->x - x, down = y - u->y;
 
-    if (!u->started || cost > anew) {
-        start_window(u->window, u->tables, code_at(u, x, y), &u->lens, u->plane.stride);
+    if (!u->started || (across + down > 1
+                        && 2 * (across * u->right.n + down * u->down.n) > u->lens.pairs + u->levels * u->levels / 64)) {
+        u->centre = p->codes + (y - p->y0) * p->stride + (x - p->x0);
+        start_window(u->window, &u->worker->tables, u->levels, u->centre, &u->lens, p->stride);
         u->started = true;
         u->x = x;
         u->y = y;
         return;
     }
     for (; u->y < y; u->y++)
-        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->down);
+        move_by(u, &u->down, p->stride);
     for (; u->x < x; u->x++)
-        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->right);
+        move_by(u, &u->right, 1);
     for (; u->x > x; u->x--)
-        slide(u->window, u->tables, code_at(u, u->x, u->y), &u->left);
+        move_by(u, &u->left, -1);
+}
+
+/* Pairs of the window that are not there. */
+static uint32_t missing_pairs(const portion_work *u)
+{
+    const glcm_lens *const l = &u->lens;
+    const glcm_tile *const b = &u->plane.there;
+    uint32_t there = 0;
+
+    for (int i = 0; i < l->rows; i++) {
+        const int64_t y = u->y + l->row[i], x0 = u->x + l->lo[i], x1 = u->x + l->hi[i] + 1;
+        const int64_t lo = x0 > b->x0 ? x0 : b->x0, hi = x1 < b->x1 ? x1 : b->x1;
+
+        there += y >= b->y0 && y < b->y1 && lo < hi ? (uint32_t)(hi - lo) : 0;
+    }
+    return l->pairs - there;
 }
 
 /* Takes the missing pairs, which counted as (0,0), out of the sums. */
 static void without_missing(const portion_work *u, uint32_t missing, glcm_sums *s)
 {
-    const uint16_t *const h = u->window->bins;
+    const glcm_bins *const h = &u->window->bins;
     const glcm_tables *const t = &u->worker->tables;
     const uint64_t *const f = t->f;
-    const uint32_t zeros = h[MARGINALS];
+    const uint32_t zeros = h->marginal[0] / GLCM_DOUBLED, entry = 2 * (h->cell[0] / GLCM_DOUBLED - t->diagonal);
+    const uint32_t rest = entry - 2 * missing;
 
-    s->fs -= f[h[SUMS]] - f[h[SUMS] - missing];
-    s->fd -= f[h[DIFFERENCES]] - f[h[DIFFERENCES] - missing];
+    s->cell -= (glcm_pair64){ t->f60[entry] - t->f60[rest],
+                              ((uint64_t)entry * entry - (uint64_t)rest * rest) / 2
+                              + ((t->f12[entry] - t->f12[rest]) << GLCM_E2_BITS) };
+    s->fs -= f[h->sum[0]] - f[h->sum[0] - missing];
+    s->fd -= f[h->difference[0]] - f[h->difference[0] - missing];
     s->marginal -= (glcm_pair64){ t->f60[zeros] - t->f60[zeros - 2 * missing],
                                   t->f12[zeros] - t->f12[zeros - 2 * missing] };
     s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
@@ -325,15 +344,18 @@ static void put_map(const portion_work *u, unsigned feature, float value)
 }
 
 /* The largest entry of the matrix, which nothing keeps while the window slides. */
-static uint64_t largest_entry(const portion_work *u)
+static uint64_t largest_entry(const portion_work *u, uint32_t missing)
 {
-    const uint16_t *cell = u->window->bins + FIRST_CELL;
+    const uint16_t *cell = u->window->bins.cell;
+    const uint32_t diagonal = u->worker->tables.diagonal;
     uint64_t most = 0;
 
-    for (unsigned b = 0; b < u->tables->levels; b++, cell++) {
+    for (unsigned b = 0; b < u->levels; b++, cell++) {
+        const uint64_t there = *(cell + b) / GLCM_DOUBLED - diagonal - (b == 0 ? missing : 0);
+
         for (unsigned a = 0; a < b; a++, cell++)
-            most = *cell > most ? *cell : most;
-        most = 2 * (uint64_t)(*cell - u->tables->diagonal) > most ? 2 * (uint64_t)(*cell - u->tables->diagonal) : most;
+            most = *cell / GLCM_DOUBLED > most ? *cell / GLCM_DOUBLED : most;
+        most = 2 * there > most ? 2 * there : most;
     }
     return most;
 }
@@ -341,18 +363,18 @@ static uint64_t largest_entry(const portion_work *u)
 /* The features beyond the 13, of a window with n pairs. */
 static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
 {
-    const unsigned levels = u->tables->levels;
-    const uint16_t *const h = u->window->bins;
+    const unsigned levels = u->levels;
+    const glcm_bins *const h = &u->window->bins;
     cooc_sums sums;
     int64_t feature[GLCM_MORE];
 
     sums.pairs = n;
     sums.squares = 0;
-    sums.most = (u->worker->params->features >> COOC_JOINT_MAXIMUM & 1) != 0 ? largest_entry(u) : 0;
+    sums.most = (u->worker->params->features >> COOC_JOINT_MAXIMUM & 1) != 0 ? largest_entry(u, missing) : 0;
     for (unsigned k = 0; k < 2 * levels - 1; k++)
-        sums.sum[k] = h[SUMS + k];
+        sums.sum[k] = h->sum[k];
     for (unsigned k = 0; k < levels; k++)
-        sums.difference[k] = h[DIFFERENCES + k];
+        sums.difference[k] = h->difference[k];
     sums.sum[0] -= missing;
     sums.difference[0] -= missing;
     glcm_more_features(&sums, levels, feature);
@@ -366,23 +388,26 @@ static void take_more(const portion_work *u, uint32_t n, uint32_t missing)
 static void take_features(portion_work *u)
 {
     const glcm_tables *const t = &u->worker->tables;
-    const unsigned levels = u->tables->levels;
-    const uint32_t missing = u->window->bins[FIRST_CELL + levels * (levels + 1) / 2] - u->tables->nowhere;
-    const uint32_t n = u->lens.pairs - missing;
-    glcm_sums s = u->window->s;
-    int64_t feature[GLCM_FEATURES];
+    const bool inside = u->x >= u->inside.x0 && u->x < u->inside.x1 && u->y >= u->inside.y0 && u->y < u->inside.y1;
+    const uint32_t missing = inside ? 0 : missing_pairs(u), n = u->lens.pairs - missing;
+    const glcm_sums *sums = &u->window->s;
+    int64_t *const feature = u->kept.feature[u->kept.windows];
+    glcm_sums there;
 
-    if (n == 0)
-        return;
-    if (missing > 0)
-        without_missing(u, missing, &s);
-    glcm_features(&s, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
-    count_features(&u->totals, feature);
-    if (u->totals.windows == TOTALS_WINDOWS)
-        flush_totals(&u->totals, u->stat);
-    for (unsigned f = 0; f < GLCM_FEATURES; f++)
-        if (u->maps[f] != NULL)
-            put_map(u, f, glcm_as_float(feature[f]));
+    if (missing > 0) {
+        if (n == 0)
+            return;
+        there = *sums;
+        without_missing(u, missing, &there);
+        sums = &there;
+    }
+    glcm_features(sums, n, t->divisors[n], t->f, t->f60, t->fbits, t->exp_table, feature);
+    if (++u->kept.windows == KEPT_WINDOWS)
+        flush_kept(&u->kept, u->stat);
+    if (u->has_maps)
+        for (unsigned f = 0; f < GLCM_FEATURES; f++)
+            if (u->maps[f] != NULL)
+                put_map(u, f, glcm_as_float(feature[f]));
     if (u->more != NULL)
         take_more(u, n, missing);
 }
@@ -391,29 +416,28 @@ static void take_features(portion_work *u)
 static void do_row(portion_work *u, int64_t y, int64_t x0, int64_t x1)
 {
     const uint8_t *const roi = u->roi + y * u->view->nx;
+    bool back;
 
     while (x0 < x1 && !roi[x0])
         x0++;
     while (x1 > x0 && !roi[x1 - 1])
         x1--;
-    if (u->started && u->x - x0 > x1 - 1 - u->x) {
-        for (int64_t x = x1 - 1; x >= x0; x--)
-            if (roi[x]) {
-                go_to(u, x, y);
-                take_features(u);
-            }
-    } else {
-        for (int64_t x = x0; x < x1; x++)
-            if (roi[x]) {
-                go_to(u, x, y);
-                take_features(u);
-            }
+    back = u->started && u->x - x0 > x1 - 1 - u->x;
+    for (int64_t i = 0; i < x1 - x0; i++) {
+        const int64_t x = back ? x1 - 1 - i : x0 + i;
+
+        if (roi[x]) {
+            go_to(u, x, y);
+            take_features(u);
+        }
     }
 }
 
+/* Room for the pair codes of all windows, and where pairs are missing. */
 static bool make_plane(portion_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
+    glcm_tile *const b = &u->plane.there;
     int lo = 0, hi = 0;
     size_t size;
 
@@ -421,6 +445,9 @@ static bool make_plane(portion_work *u, scratch *s)
         lo = l->lo[i] < lo ? l->lo[i] : lo;
         hi = l->hi[i] > hi ? l->hi[i] : hi;
     }
+    *b = (glcm_tile){ l->dx < 0 ? -l->dx : 0, l->dy < 0 ? -l->dy : 0, (int64_t)u->view->nx - (l->dx > 0 ? l->dx : 0),
+                      (int64_t)u->view->ny - (l->dy > 0 ? l->dy : 0) };
+    u->inside = (glcm_tile){ b->x0 - lo, b->y0 - l->row[0], b->x1 - hi, b->y1 - l->row[l->rows - 1] };
     u->plane.x0 = u->tile.x0 + lo - 1;
     u->plane.x1 = u->tile.x1 + hi + 1;
     u->plane.y0 = u->tile.y0 + l->row[0];
@@ -444,8 +471,10 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
 
-        if (m->offset == portion->offset && m->level == portion->level)
+        if (m->offset == portion->offset && m->level == portion->level) {
+            u->has_maps = true;
             u->maps[m->feature] = (float *)(void *)w->maps + (i * w->g.nz + portion->slice) * plane;
+        }
     }
 }
 
@@ -453,7 +482,7 @@ static void find_maps(portion_work *u, const glcm_portion *portion)
 static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion, scratch *s, glcm_stat *stat,
                                glcm_more *more)
 {
-    portion_work u = { .worker = w, .tables = &w->levels[portion->level], .window = s->window, .stat = stat,
+    portion_work u = { .worker = w, .levels = w->params->levels[portion->level], .window = s->window, .stat = stat,
                        .more = more };
     int turn;
 
@@ -466,15 +495,14 @@ static tc_status slide_portion(const cpu_worker *w, const glcm_portion *portion,
     u.tile = glcm_tile_at(&w->g, u.view, portion->tile);
     if (!make_plane(&u, s))
         return TC_NO_MEMORY;
-    fill_codes(&u.plane, u.view, &u.lens,
-               w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny, u.tables->levels);
+    fill_codes(&u.plane, u.view->nx, &u.lens, w->grey[turn] + portion->level * (size_t)w->g.nx * w->g.ny);
     moves_of(&u.lens, u.plane.stride, &u.right, &u.left);
     move_down(&u.lens, u.plane.stride, &u.down);
     find_maps(&u, portion);
-    clear_totals(&u.totals);
+    make_steps(&w->tables, u.levels, u.window);
     for (int64_t y = u.tile.y0; y < u.tile.y1; y++)
         do_row(&u, y, u.tile.x0, u.tile.x1);
-    flush_totals(&u.totals, stat);
+    flush_kept(&u.kept, stat);
     return TC_OK;
 }
 
@@ -614,20 +642,6 @@ static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
     return st;
 }
 
-/* --- tables -------------------------------------------------------------------------------- */
-
-static void make_level(const glcm_tables *g, unsigned levels, level_tables *t)
-{
-    t->levels = levels;
-    t->diagonal = g->diagonal;
-    t->nowhere = g->nowhere;
-    t->steps = (glcm_steps){ .cell = g->cell_step, .marginal = g->marginal_step, .other = g->step };
-    for (uint64_t s = 0; s <= 2 * (uint64_t)levels - 2; s++)
-        t->steps.sum[s] = GLCM_PACK(s);
-    for (uint64_t d = 0; d < levels; d++)
-        t->steps.difference[d] = (glcm_pair64){ GLCM_PACK(d), g->idm[d] };
-}
-
 /* --- the backend ------------------------------------------------------------------------------ */
 
 static void cpu_close(void **worker)
@@ -646,7 +660,6 @@ static void cpu_close(void **worker)
         }
     }
     free(w->scratch);
-    free(w->levels);
     free(w->grey[0]);
     free(w->grey[1]);
     free(w->roi[0]);
@@ -714,13 +727,10 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         st = an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
         goto fail;
-    w->levels = calloc(p->n_levels, sizeof *w->levels);
-    if (w->levels == NULL || !make_planes(w) || !make_scratch(w, work->threads)) {
+    if (!make_planes(w) || !make_scratch(w, work->threads)) {
         st = tc_no_memory(err, "glcm");
         goto fail;
     }
-    for (size_t i = 0; i < p->n_levels; i++)
-        make_level(&w->tables, p->levels[i], &w->levels[i]);
     return TC_OK;
 fail:
     cpu_close(worker);

@@ -184,10 +184,9 @@ typedef struct glcm_tables {
     uint64_t *exp_table;        /* [GLCM_EXP_SIZE] */
     uint64_t idm[GLCM_MAX_LEVELS];  /* 1/(1+k^2) in 2^-36 */
     /* What a histogram's bin changes in the sums when its count goes from k to
-     * k+1. A cell's entry stands at k off the diagonal, at diagonal + k on it,
-     * and is zero from nowhere on (glcm_cpu.c counts missing pairs there). */
-    uint32_t diagonal, nowhere;
-    glcm_pair64 *cell_step;     /* [nowhere + max_pairs + 1]: fxy, e2 */
+     * k+1. A cell's entry stands at k off the diagonal, at diagonal + k on it. */
+    uint32_t diagonal, cells;
+    glcm_pair64 *cell_step;     /* [cells]: fxy, e2 */
     glcm_pair64 *marginal_step; /* [2*max_pairs+1]: fx, fx12 */
     uint64_t *step;             /* [2*max_pairs+1]: fs, fd */
 } glcm_tables;

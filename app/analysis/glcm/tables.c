@@ -57,18 +57,13 @@ static void exp_table(uint64_t m, size_t n, uint64_t *out)
     }
 }
 
-static tc_divisor divisor(uint64_t den)
-{
-    return (tc_divisor){ den, UINT64_MAX / den };
-}
-
 static tc_status make_steps(glcm_tables *t, tc_err *err)
 {
     const uint32_t n = t->max_pairs;
 
     t->diagonal = n + 1;
-    t->nowhere = 2 * (n + 1);
-    t->cell_step = calloc((size_t)3 * (n + 1), sizeof *t->cell_step);
+    t->cells = 2 * (n + 1);
+    t->cell_step = calloc(t->cells, sizeof *t->cell_step);
     t->marginal_step = calloc((size_t)2 * n + 1, sizeof *t->marginal_step);
     t->step = calloc((size_t)2 * n + 1, sizeof *t->step);
     if (t->cell_step == NULL || t->marginal_step == NULL || t->step == NULL)
@@ -115,8 +110,8 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
         t->f60[k] = (uint64_t)exact;
         t->f12[k] = (uint64_t)(exact >> 48);
     }
-    for (uint64_t k = 1; k <= max_pairs; k++)
-        t->divisors[k] = (glcm_divisors){ divisor(k), divisor(k * k), divisor(4 * k * k) };
+    for (uint32_t k = 1; k <= max_pairs; k++)
+        t->divisors[k] = (glcm_divisors){ tc_divisor_of(k), tc_divisor_of(k * k), tc_divisor_of(4 * k * k) };
     exp_table(1 << 4, GLCM_EXP_A, t->exp_table);
     exp_table(1 << 12, GLCM_EXP_B, t->exp_table + GLCM_EXP_A);
     exp_table(1 << 20, GLCM_EXP_B, t->exp_table + GLCM_EXP_A + GLCM_EXP_B);
