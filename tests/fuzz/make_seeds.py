@@ -163,8 +163,11 @@ def dataset():
 
 def checkpoint():
     """Spools of a few arrays with their checkpoint: see fuzz_checkpoint.c."""
+    import re
     import struct
     import zlib
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "app", "checkpoint.h")) as f:
+        version = int(re.search(r"#define CHECKPOINT_VERSION (\d+)", f.read()).group(1))
 
     def array(kind, dtype, name, shape, data, width=0):
         return struct.pack("<BBBBIII", kind, dtype, len(shape), 0, width, len(name), 0) + name + \
@@ -176,7 +179,7 @@ def checkpoint():
 
     def whole(mend, records, state):
         spool = b"".join(records)
-        head = struct.pack("<8sIIQ16sQQQIII", b"TEXCKPT", 2, 0x12345678, 4321, b"glcm", len(records), len(spool),
+        head = struct.pack("<8sIIQ16sQQQIII", b"TEXCKPT", version, 0x12345678, 4321, b"glcm", len(records), len(spool),
                            len(state), zlib.crc32(spool), zlib.crc32(state), 0)
         file = head + struct.pack("<I", zlib.crc32(head)) + state
         return struct.pack("<BH", mend, len(file)) + file + spool

@@ -3,6 +3,8 @@
 # folder), makes their first inputs, runs each for FUZZ_SECONDS (45), two at a
 # time, and prints TAP.
 #
+# run.sh coverage [FOLDER]: instead, which lines of the readers the first inputs and the corpora in FOLDER reach.
+#
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, what it needs
 # beside workunits/ in extra_sources, and a generator NAME in make_seeds.py.
 TARGETS="job npz checkpoint validate state picture export dataset"
@@ -35,6 +37,8 @@ extra_sources()
 here=$(dirname "$0")
 src=$(cd "${TEXCELL_SRC:-$here/../..}" && pwd)
 build=$(cd "${TEXCELL_BUILD:-$src/build}" && pwd)
+mode=
+[ "$1" != coverage ] || { mode=coverage; shift; }
 folder=${1:-$build/fuzz}
 seconds=${FUZZ_SECONDS:-45}
 # In check-long alone.
@@ -58,7 +62,7 @@ if ! $clang -fsanitize=$sanitizers probe.c -o probe 2> probe.log; then
     exit 0
 fi
 
-# build NAME: the target fuzz_NAME
+# build NAME [PREFIX]: the target PREFIXfuzz_NAME
 build()
 {
     files=
@@ -66,7 +70,7 @@ build()
         case $f in /*) files="$files $f" ;; *) files="$files $src/$f" ;; esac
     done
     # shellcheck disable=SC2086
-    $clang $flags -fsanitize=$sanitizers -fno-sanitize-recover=all "$src/tests/fuzz/fuzz_$1.c" $files $libs -o "fuzz_$1" 2> "$1.build.log"
+    $clang $flags -fsanitize=$sanitizers -fno-sanitize-recover=all "$src/tests/fuzz/fuzz_$1.c" $files $libs -o "$2fuzz_$1" 2> "$1.build.log"
 }
 
 # fuzz NAME: runs the target; what it finds stays in FOLDER as crash-NAME-...
@@ -92,6 +96,32 @@ one()
         echo "not ok - fuzz target $1: see $folder/crash-$1-*"
     fi > "$1.tap" 2>&1
 }
+
+# What strangers' files go through first.
+READERS="workunits/format/archive.c workunits/format/json_text.c workunits/format/job.c workunits/format/pixels.c
+    workunits/format/member_png.c workunits/format/png_io.c workunits/format/npz.c workunits/format/declared.c
+    workunits/format/result_file.c workunits/tools/picture*.c app/checkpoint.c app/spool.c validator/check/items.c"
+coverage()
+{
+    flags="$flags -fprofile-instr-generate -fcoverage-mapping"
+    sanitizers=fuzzer
+    objects=
+    TARGETS="job npz picture checkpoint export validate"
+    for name in $TARGETS; do
+        build "$name" cover_ && mkdir -p "corpus_$name" || return 1
+        PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$src/tests" "$python" "$src/tests/fuzz/make_seeds.py" "$name" "seeds_$name" || return 1
+        LLVM_PROFILE_FILE="cover_$name.raw" "./cover_fuzz_$name" -runs=0 -rss_limit_mb=0 "corpus_$name" "seeds_$name" > "cover_$name.log" 2>&1
+        objects="$objects -object cover_fuzz_$name"
+    done
+    llvm-profdata merge -o cover.data cover_*.raw || return 1
+    # shellcheck disable=SC2046,SC2086
+    llvm-cov report -instr-profile cover.data ${objects# -object } $(cd "$src" && for f in $READERS; do echo "$src/$f"; done) \
+        | awk '/^(Filename|TOTAL)/ || $10 ~ /%/ { print $1, "lines", $8, "missed", $9, $10 }'
+}
+if [ -n "$mode" ]; then
+    coverage
+    exit
+fi
 
 # Two lanes, every other target in each.
 lane()
