@@ -5,6 +5,8 @@
 #ifndef TC_POLL_H
 #define TC_POLL_H
 
+#include <string.h>
+
 #include "app/base/status.h"
 
 typedef struct tc_poll {
@@ -12,8 +14,9 @@ typedef struct tc_poll {
     void *user;
 } tc_poll;
 
-/* Pixels, or bytes of a file, between two questions: a few milliseconds. */
-enum { TC_BLOCK = 1 << 20 };
+/* Pixels, rows of a table, or bytes of a file, between two questions: a few milliseconds, also where their
+ * memory is touched for the first time. */
+enum { TC_BLOCK = 1 << 18 };
 
 /* For the main thread, about every 50 ms, while no other thread works and no launch is under
  * way. It returns when the work may go on, later where it is suspended: TC_OK. TC_TRY_LATER:
@@ -28,6 +31,18 @@ static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)
 static inline size_t tc_block_end(size_t i, size_t n)
 {
     return n - i < TC_BLOCK ? n : i + TC_BLOCK;
+}
+
+/* Zeros, and room for each page of them: for what is then written here and there. */
+static inline tc_status tc_clear(void *memory, size_t bytes, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t at = 0; st == TC_OK && at < bytes; at = tc_block_end(at, bytes)) {
+        memset((unsigned char *)memory + at, 0, tc_block_end(at, bytes) - at);
+        st = tc_ask(poll, err);
+    }
+    return st;
 }
 
 #endif

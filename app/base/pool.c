@@ -1,5 +1,6 @@
 #include "app/base/pool.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,16 +22,17 @@ struct an_pool {
     an_pool_fn fn;
     void *user;
     size_t n_parts, next;
+    double until;
     unsigned busy;               /* workers that have not ended this run */
     unsigned long run;           /* counts runs */
     bool stop;
 };
 
-/* Takes parts until none is left. Parts are long against a lock. */
+/* Takes parts until none is left, or time is up. Parts are long against a lock and a clock. */
 static void take_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
-    while (pool->next < pool->n_parts) {
+    while (pool->next < pool->n_parts && (pool->next == 0 || tc_seconds() < pool->until)) {
         const size_t part = pool->next++;
 
         pthread_mutex_unlock(&pool->lock);
@@ -91,14 +93,16 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
     return TC_OK;
 }
 
-/* Parts [first, end). */
-static void run_parts(an_pool *pool, an_pool_fn fn, void *user, size_t first, size_t end)
+size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, double until)
 {
+    size_t done;
+
     pthread_mutex_lock(&pool->lock);
     pool->fn = fn;
     pool->user = user;
-    pool->n_parts = end;
-    pool->next = first;
+    pool->n_parts = n_parts;
+    pool->next = 0;
+    pool->until = until;
     pool->busy = pool->n_workers;
     pool->run++;
     pthread_cond_broadcast(&pool->start);
@@ -107,26 +111,37 @@ static void run_parts(an_pool *pool, an_pool_fn fn, void *user, size_t first, si
     pthread_mutex_lock(&pool->lock);
     while (pool->busy > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
+    done = pool->next;
     pthread_mutex_unlock(&pool->lock);
+    return done;
 }
 
 void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
 {
-    run_parts(pool, fn, user, 0, n_parts);
+    an_pool_run_until(pool, fn, user, n_parts, INFINITY);
+}
+
+/* A run's parts from one on. */
+typedef struct later_parts {
+    an_pool_fn fn;
+    void *user;
+    size_t first;
+} later_parts;
+
+static void run_later(void *user, unsigned thread, size_t part)
+{
+    const later_parts *const l = user;
+
+    l->fn(l->user, thread, l->first + part);
 }
 
 tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, const tc_poll *poll, tc_err *err)
 {
-    const unsigned threads = pool->n_workers + 1;
-    uint64_t batch = threads;
+    later_parts l = { fn, user, 0 };
     tc_status st = TC_OK;
 
-    for (size_t first = 0, n; st == TC_OK && first < n_parts; first += n) {
-        const double start = tc_seconds();
-
-        n = n_parts - first < batch ? n_parts - first : (size_t)batch;
-        run_parts(pool, fn, user, first, first + n);
-        batch = an_next_batch(batch, n, threads, tc_seconds() - start);
+    while (st == TC_OK && l.first < n_parts) {
+        l.first += an_pool_run_until(pool, run_later, &l, n_parts - l.first, tc_seconds() + AN_STEP_SECONDS);
         st = tc_ask(poll, err);
     }
     return st;
@@ -150,17 +165,4 @@ void an_pool_destroy(an_pool **pool_at)
     pthread_mutex_destroy(&pool->lock);
     free(pool->workers);
     free(pool);
-}
-
-uint64_t an_next_batch(uint64_t batch, uint64_t done, unsigned threads, double seconds)
-{
-    const double short_one = 0.03, wanted = 0.06, long_one = 0.08;
-    uint64_t fits;
-
-    if (seconds < short_one && done == batch && batch < (uint64_t)4096 * threads)
-        return batch * 2;
-    if (seconds <= long_one || batch <= threads)
-        return batch;
-    fits = (uint64_t)((double)done * (wanted / seconds));
-    return fits > threads ? fits : threads;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/os.h"
+
 /* Elements that are sorted, or merged, between two questions. */
 enum { RUN = 1 << 15 };
 
@@ -39,11 +41,23 @@ static tc_status merge_runs(const sorter *s, const unsigned char *from, unsigned
     return st;
 }
 
+/* Bytes of a list back to where they belong. */
+static tc_status take_back(unsigned char *to, const unsigned char *from, size_t bytes, const tc_poll *poll, tc_err *err)
+{
+    tc_status st = TC_OK;
+
+    for (size_t i = 0; st == TC_OK && i < bytes; i = tc_block_end(i, bytes)) {
+        memcpy(to + i, from + i, tc_block_end(i, bytes) - i);
+        st = tc_ask(poll, err);
+    }
+    return st;
+}
+
 tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *a, const void *b), const tc_poll *poll,
                   tc_err *err)
 {
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *from = list, *const room = n > RUN ? malloc(n * size) : NULL, *to = room;
+    unsigned char *from = list, *const room = n > RUN ? os_zeroed(n * size) : NULL, *to = room;
     tc_status st = n > RUN && room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
     for (size_t i = 0; st == TC_OK && i < n; i += RUN) {
@@ -57,10 +71,8 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
         to = from;
         from = merged;
     }
-    for (size_t i = 0; st == TC_OK && from != list && i < n * size; i = tc_block_end(i, n * size)) {
-        memcpy((unsigned char *)list + i, from + i, tc_block_end(i, n * size) - i);
-        st = tc_ask(poll, err);
-    }
+    if (st == TC_OK && from != list)
+        st = take_back(list, from, n * size, poll, err);
     free(room);
     return st;
 }
@@ -97,7 +109,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
                          int (*compare)(const void *a, const void *b), const tc_poll *poll, tc_err *err)
 {
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *from = list, *const room = malloc(n * size + 1), *to = room;
+    unsigned char *const at = list, *const room = os_zeroed(n * size + 1), *from = at, *to = room;
     tc_status st = room == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
     for (int digit = 0; st == TC_OK && digit < DIGITS; digit++) {
@@ -107,15 +119,15 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
         to = from;
         from = sorted;
     }
-    for (size_t i = 0, end; st == TC_OK && i < n; i = end) {
-        for (end = i + 1; end < n && key(from + end * size) == key(from + i * size); end++)
-            ;
-        if (compare != NULL && end - i > 1)
-            st = tc_sort(from + i * size, end - i, size, compare, poll, err);
-        memcpy((unsigned char *)list + i * size, from + i * size, (end - i) * size);
-        if (st == TC_OK && i / RUN != end / RUN)
-            st = tc_ask(poll, err);
-    }
+    if (st == TC_OK && from != at)
+        st = take_back(at, from, n * size, poll, err);
     free(room);
+    for (size_t i = 0, end; compare != NULL && st == TC_OK && i < n; i = end) {
+        for (end = i + 1; st == TC_OK && end < n && key(at + end * size) == key(at + i * size); end++)
+            if (end % RUN == 0)
+                st = tc_ask(poll, err);
+        if (st == TC_OK && end - i > 1)
+            st = tc_sort(at + i * size, end - i, size, compare, poll, err);
+    }
     return st;
 }

@@ -126,7 +126,6 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
             state->threshold = w->threshold;
         w->phase++;
         w->done = 0;
-        w->batch = w->work->threads;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
     if (w->phase == CC_KEPT && w->params->split)
         head->portions_done = (uint64_t)CC_KEPT * w->bands;
@@ -150,8 +149,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
 {
     cc_worker *const w = worker;
     an_state_head *const head = &state->head;
-    const double start = tc_seconds();
-    double begun;
+    const double end = tc_seconds() + AN_STEP_SECONDS;
     size_t parts, left;
     tc_status st = TC_OK;
 
@@ -167,23 +165,18 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
     do {
         parts = phase_parts(w, w->phase);
         left = parts - w->done;
-        if (left > w->batch)
-            left = (size_t)w->batch;
         if (w->done == 0 && w->phase < CC_HISTOGRAM)
             cc_prepare_step(&w->prepare, w->phase);
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
             left = 1;
-        begun = tc_seconds();
-        an_pool_run(w->pool, run_part, w, left);
-        w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
-        w->done += left;
+        w->done += an_pool_run_until(w->pool, run_part, w, left, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
                 return tc_no_memory(err, "the cells");
         *portions_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done == parts)
             st = go_on(w, state, err);
-    } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
+    } while (st == TC_OK && w->phase < until && tc_seconds() < end);
     if (st == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase < CC_PHASES)
@@ -304,7 +297,6 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
-    w->batch = work->threads;
     w->threshold = cc_threshold(w->params, work->pixels->bits);
     w->picture = (lab_picture){ .nx = w->nx, .ny = w->ny, .stride = lab_stride(w->nx),
                                 .eight_connected = w->params->eight_connected };
@@ -354,7 +346,7 @@ int32_t *cc_host_roots(void *worker)
     cc_worker *const w = worker;
 
     if (w->up == NULL)
-        w->up = malloc((size_t)w->nx * w->ny * sizeof *w->up);
+        w->up = os_zeroed((size_t)w->nx * w->ny * sizeof *w->up);
     return w->up;
 }
 

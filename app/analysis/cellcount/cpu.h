@@ -51,7 +51,6 @@ typedef struct cc_worker {
     cc_prepare prepare;        /* prepare.now: what the threshold is for */
     cc_phase phase;
     size_t done;               /* parts of the phase */
-    uint64_t batch;            /* parts that the threads do before they wait for each other */
 } cc_worker;
 
 /* Rows [*y0, *y1) of a band. */

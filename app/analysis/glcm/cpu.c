@@ -11,8 +11,8 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one. */
-enum { LARGE_ROI = 1 << 20 };
+/* Pixels of a ROI that a thread counts by itself, and of a band of a larger one; portions of a step. */
+enum { LARGE_ROI = 1 << 20, MOST_PORTIONS = 4096 };
 
 /* --- histograms of one window ---------------------------------------------------
  *
@@ -60,9 +60,8 @@ typedef struct cpu_worker {
     /* the current step */
     uint64_t first;
     glcm_portion whole;      /* of a large ROI */
-    uint64_t batch;          /* portions a step takes now */
-    glcm_stat *results;      /* [batch] */
-    glcm_more *more;         /* [batch], with more features */
+    glcm_stat *results;      /* [MOST_PORTIONS], or fewer */
+    glcm_more *more;         /* the same, with more features */
     size_t results_size;
     unsigned char *maps;     /* planes in the state */
 } cpu_worker;
@@ -671,20 +670,21 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-static bool make_planes(cpu_worker *w)
+static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
+    tc_status st;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
-    if (w->quantiser == NULL)
-        return false;
     for (int i = 0; i < 2; i++) {
         w->grey[i] = os_zeroed(plane * w->params->n_levels);
         w->roi[i] = os_zeroed(plane);
-        if (w->grey[i] == NULL || w->roi[i] == NULL)
-            return false;
     }
-    return true;
+    if (w->quantiser == NULL || w->grey[0] == NULL || w->grey[1] == NULL || w->roi[0] == NULL || w->roi[1] == NULL)
+        return tc_no_memory(err, "glcm");
+    /* A few rows of a picture go all over the transposed ones. */
+    st = tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err);
+    return st == TC_OK ? tc_clear(w->roi[1], plane, w->work->poll, err) : st;
 }
 
 static bool make_scratch(cpu_worker *w, unsigned threads)
@@ -719,7 +719,6 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->work = work;
     w->params = p;
     w->slice = UINT32_MAX;
-    w->batch = work->threads;
     st = glcm_geometry_init(work, &w->g, err);
     if (st == TC_OK)
         st = glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err);
@@ -727,17 +726,16 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         st = an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
         goto fail;
-    if (!make_planes(w) || !make_scratch(w, work->threads)) {
-        st = tc_no_memory(err, "glcm");
+    st = make_scratch(w, work->threads) ? make_planes(w, err) : tc_no_memory(err, "glcm");
+    if (st != TC_OK)
         goto fail;
-    }
     return TC_OK;
 fail:
     cpu_close(worker);
     return st;
 }
 
-/* Portions of one step: within a slice, and for about a tenth of a second. */
+/* Most portions of one step: within a slice. */
 static uint64_t step_portions(const cpu_worker *w, uint64_t done)
 {
     const uint64_t per_slice = w->g.portions / w->g.nz;
@@ -745,7 +743,7 @@ static uint64_t step_portions(const cpu_worker *w, uint64_t done)
 
     if (is_large_roi(w))
         return 1;
-    return left < w->batch ? left : w->batch;
+    return left < MOST_PORTIONS ? left : MOST_PORTIONS;
 }
 
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
@@ -753,7 +751,6 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     cpu_worker *const w = worker;
     an_state_head *const head = state;
     const uint64_t done = head->portions_done;
-    const double start = tc_seconds();
     glcm_portion portion;
     uint64_t n;
     tc_status st;
@@ -779,7 +776,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     if (st == TC_OK && is_large_roi(w))
         st = large_portion(w, &w->results[0], err);
     else if (st == TC_OK)
-        an_pool_run(w->pool, run_portion, w, n);
+        n = an_pool_run_until(w->pool, run_portion, w, n, tc_seconds() + AN_STEP_SECONDS);
     if (st != TC_OK)
         return st;
     for (unsigned i = 0; i < w->work->threads; i++)
@@ -795,7 +792,6 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
     }
     head->portions_done = done + n;
     *portions_done = head->portions_done;
-    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
     return head->portions_done == w->g.portions ? TC_OK : TC_MORE;
 }
 

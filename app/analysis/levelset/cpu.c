@@ -49,7 +49,6 @@ typedef struct cpu_worker {
     edt_job edt;
     phase phase;
     size_t next, parts;         /* of the phase */
-    uint64_t batch[PHASE_NEAR + 1];     /* parts of each phase before the threads wait for each other */
     float dt;
     ls_found found;             /* of the phase, all threads */
     ls_box *runs;               /* band: active blocks, joined along x, in voxels */
@@ -393,19 +392,14 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Parts for about a tenth of a second at most; ends the phase with its last one. */
+/* A step's parts; ends the phase with its last one. */
 static tc_status advance(cpu_worker *w, tc_err *err)
 {
-    uint64_t *const batch = &w->batch[w->phase];
-    const size_t n = smaller(w->parts - w->next, *batch);
-    const double start = tc_seconds();
+    const size_t left = w->parts - w->next;
 
-    if (n == 1)
+    if (left == 1)
         run_part(w, 0, 0);
-    else if (n > 1)
-        an_pool_run(w->pool, run_part, w, n);
-    *batch = an_next_batch(*batch, n, w->work->threads, tc_seconds() - start);
-    w->next += n;
+    w->next += left <= 1 ? left : an_pool_run_until(w->pool, run_part, w, left, tc_seconds() + AN_STEP_SECONDS);
     return w->next == w->parts ? end_phase(w, err) : TC_OK;
 }
 
@@ -485,8 +479,6 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
     w->part_runs = smaller(4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1, MOST_RUNS);
-    for (int i = 0; i <= PHASE_NEAR; i++)
-        w->batch[i] = work->threads;
     st = ls_force_make(work, &w->force, err);
     if (st == TC_OK)
         st = an_pool_create(work->threads, &w->pool, err);

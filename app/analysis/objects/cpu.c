@@ -11,8 +11,8 @@
 #include "app/base/pool.h"
 
 enum { LARGE = 1 << 18,        /* pixels of an object that all threads share */
-       PART_PIXELS = 1 << 16, PART_RUNS = 64,
-       FIRST_PARTS = 64 };     /* of each pass: what is fast in one may be slow in the next */
+       MOST_SMALL = 1 << 16,   /* objects of a step */
+       PART_PIXELS = 1 << 16, PART_RUNS = 64 };
 
 /* What a thread has for itself. */
 typedef struct scratch {
@@ -30,7 +30,6 @@ typedef struct large_object {
     large_pass pass;
     size_t direction;
     uint64_t run;              /* the pass is done up to here */
-    uint64_t batch;
     obj_texture texture;
 } large_object;
 
@@ -44,8 +43,7 @@ typedef struct cpu_worker {
     scratch *scratch;          /* [threads] */
     obj_outline *outlines;     /* [threads]: of pictures, with shape */
     void *state;
-    uint64_t object;           /* of a batch of small ones: the first */
-    uint64_t batch;
+    uint64_t object;           /* of a step's small ones: the first */
     uint64_t portion;          /* of the object at hand that is next */
     large_object large;
     uint64_t first_run, run_step;    /* of the parts at hand */
@@ -231,35 +229,30 @@ static bool end_pass(cpu_worker *w)
 static bool large_step(cpu_worker *w)
 {
     large_object *const g = &w->large;
-    const double start = tc_seconds();
+    const double end = tc_seconds() + AN_STEP_SECONDS;
     const uint64_t area = w->index.area[w->object];
-    uint64_t parts, left;
-    large_pass before;
+    uint64_t parts = 0, left;
     size_t n;
 
     runs_of(w, w->object, &n);
     if (!g->begun)
-        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE, .batch = FIRST_PARTS };
+        *g = (large_object){ .begun = true, .pass = w->portion == 0 ? MEASURE : QUANTISE };
     /* Of as many pixels as the average run has, but no more runs than the longest may be. */
     w->run_step = (uint64_t)PART_PIXELS * n / area;
     w->run_step = w->run_step < 1 ? 1 : w->run_step > PART_RUNS ? PART_RUNS : w->run_step;
     w->first_run = g->run;
     left = (n - g->run + w->run_step - 1) / w->run_step;
-    parts = left < g->batch ? left : g->batch;
-    if (g->pass == OUTLINE)                     /* in order */
-        for (size_t i = 0; i < parts; i++)
-            large_part(w, 0, i);
-    else
-        an_pool_run(w->pool, large_part, w, parts);
+    if (g->pass != OUTLINE)
+        parts = an_pool_run_until(w->pool, large_part, w, left, end);
+    else                                        /* in order */
+        do
+            large_part(w, 0, parts++);
+        while (parts < left && tc_seconds() < end);
     g->run += parts * w->run_step;
-    g->batch = an_next_batch(g->batch, parts, w->work->threads, tc_seconds() - start);
     if (parts < left)
         return false;
-    before = g->pass;
     if (end_pass(w))
         w->portion++;
-    if (g->pass != before)
-        g->batch = FIRST_PARTS;
     if (w->portion == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
         w->portion = obj_portions(w->params);
     return w->portion == obj_portions(w->params);
@@ -334,7 +327,6 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
                        .texture_at = obj_texture_at(work->params, work->item) };
     w->object = done == 0 ? 0 : (done - 1) / obj_portions(w->params);
     w->portion = done == 0 ? 0 : (done - 1) % obj_portions(w->params);
-    w->batch = 64;
     obj_window_areas(work->item->spacing, w->o.window_area);
     st = open_scratch(w, err);
     if (st == TC_OK)
@@ -377,8 +369,7 @@ static uint64_t largest_count(const cpu_worker *w)
 static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    const double start = tc_seconds();
-    const uint64_t small = count_small(w, LARGE, w->batch);
+    const uint64_t small = count_small(w, LARGE, MOST_SMALL);
     tc_status st = TC_OK;
 
     w->state = state;
@@ -388,9 +379,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
             st = tc_logs_init(&w->o.logs, largest_count(w), err);
         w->indexed = st == TC_OK;
     } else if (small > 0) {
-        an_pool_run(w->pool, small_object, w, small);
-        w->batch = an_next_batch(w->batch, small, w->work->threads, tc_seconds() - start);
-        w->object += small;
+        w->object += an_pool_run_until(w->pool, small_object, w, small, tc_seconds() + AN_STEP_SECONDS);
     } else if (w->object < w->index.n && large_step(w)) {
         w->large.begun = false;
         w->portion = 0;

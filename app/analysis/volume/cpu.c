@@ -385,7 +385,6 @@ static void go_to(vol_worker *w, vol_state *state, vol_phase next)
 
     w->phase = next;
     w->done = 0;
-    w->batch = w->work->threads;
     while (w->phase < VOL_PHASES && phase_parts(w, w->phase) == 0)
         w->phase++;
     if (kept && w->phase >= VOL_KEPT)
@@ -411,10 +410,8 @@ static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
     const bool clear = !w->started && state->begun && state->head.portions_done == 0;
     tc_status st = TC_OK;
 
-    for (size_t at = 0; clear && st == TC_OK && at < bytes; at = tc_block_end(at, bytes)) {
-        memset((unsigned char *)state + at, 0, tc_block_end(at, bytes) - at);
-        st = tc_ask(w->work->poll, err);
-    }
+    if (clear)
+        st = tc_clear(state, bytes, w->work->poll, err);
     state->begun = 1;
     w->started = st == TC_OK;
     w->stack.nodes = state->nodes;
@@ -426,7 +423,7 @@ static tc_status take_nodes(vol_worker *w, vol_state *state, tc_err *err)
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *portions_done, tc_err *err)
 {
     vol_worker *const w = worker;
-    const double start = tc_seconds();
+    const double end = tc_seconds() + AN_STEP_SECONDS;
     tc_status st = TC_OK;
 
     *portions_done = state->head.portions_done;
@@ -438,8 +435,6 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     /* A small stack is done in one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
-        const size_t left = parts - w->done < w->batch ? parts - w->done : (size_t)w->batch;
-        const double begun = tc_seconds();
 
         if (w->done == 0)
             st = begin(w, state, err);
@@ -447,9 +442,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
             return st;
         if (w->phase == VOL_BANDS || w->phase == VOL_CLEAR)
             state->head.portions_done = 0;         /* what was blurred goes */
-        an_pool_run(w->pool, run_part, w, left);
-        w->batch = an_next_batch(w->batch, left, w->work->threads, tc_seconds() - begun);
-        w->done += left;
+        w->done += an_pool_run_until(w->pool, run_part, w, parts - w->done, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->found[t].no_memory)
                 return tc_no_memory(err, "the cells");
@@ -459,7 +452,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         if (work_of(w->phase)->end != NULL)
             st = work_of(w->phase)->end(w, state, err);
         go_to(w, state, w->phase + 1);
-    } while (st == TC_OK && w->phase < until && tc_seconds() - start < 0.05);
+    } while (st == TC_OK && w->phase < until && tc_seconds() < end);
     if (st == TC_OK && w->phase < until)
         return TC_MORE;
     if (w->phase == VOL_PHASES)
@@ -536,7 +529,6 @@ static void describe(vol_worker *w, const an_work *work)
     w->n = w->rows * w->nx;
     w->band_rows = vol_band_rows(item->nx);
     w->bands = (w->rows + w->band_rows - 1) / w->band_rows;
-    w->batch = work->threads;
     w->stack = (vol_stack){ .nx = item->nx, .ny = item->ny, .nz = item->nz, .stride = lab_stride(item->nx),
                             .through = w->params->through, .source = w,
                             .row = vol_blurs(w->params) ? row_of_plane : row_of_pixels };

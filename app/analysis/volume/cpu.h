@@ -36,7 +36,6 @@ typedef struct vol_worker {
     size_t slab_rows;          /* of a device; 0: there were no slabs */
     vol_phase phase;
     size_t done;               /* parts of the phase */
-    uint64_t batch;            /* parts that the threads do before they wait for each other */
     bool started;
     bool zeros;                /* membrane and what is outside is 0 to begin with */
 } vol_worker;

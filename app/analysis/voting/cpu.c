@@ -19,7 +19,6 @@ typedef struct cpu_worker {
     /* the current step */
     voting_phase phase;
     uint64_t first;             /* band of part 0 */
-    uint64_t batch[VOTING_REBLUR + 1];      /* bands of a step of each phase */
     uint32_t strips;            /* that a band is cut into, in its phase: one where it is quickly done */
     uint32_t *turned;           /* [bands of the step][band_rows][nx]: a band is turned as a whole or not at all */
     size_t turned_size;
@@ -232,8 +231,6 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
         return tc_no_memory(err, "voting");
     w->work = work;
     w->params = work->params;
-    for (int i = 0; i <= VOTING_REBLUR; i++)
-        w->batch[i] = work->threads;
     st = voting_scheme_init(w->params, work->item, work->item->name, &w->s, err);
     if (st == TC_OK)
         st = voting_levels_init(work, &w->s, err);
@@ -259,11 +256,11 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
     return strips < s->nx ? (uint32_t)strips : s->nx;
 }
 
-/* The voters' phases can take long: they ask, and where they are to stop the step counts for
- * nothing. Votes are made anew then; voters are turned once only. */
-static tc_status do_round(cpu_worker *w, int round, uint64_t n, tc_err *err)
+/* At most *n bands, and how many they were. The voters' phases can take long: they ask, and where they are to
+ * stop the step counts for nothing. Votes are made anew then; voters are turned once only. */
+static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
-    const size_t size = w->phase == VOTING_TURN ? (size_t)n * w->s.band_rows * w->s.nx : 0;
+    const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
     tc_status st = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
 
     if (size > w->turned_size) {
@@ -274,11 +271,11 @@ static tc_status do_round(cpu_worker *w, int round, uint64_t n, tc_err *err)
             return tc_no_memory(err, "voting");
     }
     if (st == TC_OK && w->strips > 1)
-        st = an_pool_run_polled(w->pool, run_band, w, n * w->strips, w->work->poll, err);
+        st = an_pool_run_polled(w->pool, run_band, w, *n * w->strips, w->work->poll, err);
     else if (st == TC_OK)
-        an_pool_run(w->pool, run_band, w, n);
+        *n = an_pool_run_until(w->pool, run_band, w, *n, tc_seconds() + AN_STEP_SECONDS);
     if (st == TC_OK && w->phase == VOTING_TURN)
-        take_turned(w, n);
+        take_turned(w, *n);
     return st;
 }
 
@@ -286,9 +283,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 {
     cpu_worker *const w = worker;
     an_state_head *const head = state;
-    const double start = tc_seconds();
     tc_status st = TC_OK;
-    uint64_t n, *batch;
+    uint64_t n;
     int round;
 
     *portions_done = head->portions_done;
@@ -296,23 +292,19 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
         return TC_OK;
     voting_portion_at(&w->s, head->portions_done, &w->phase, &round, &w->first);
     w->strips = strips_of(&w->s, w->phase);
-    batch = &w->batch[w->phase];
-    if (w->strips > 1)
-        *batch = 1;
-    n = w->s.bands - w->first < *batch ? w->s.bands - w->first : *batch;
+    n = w->strips > 1 ? 1 : w->s.bands - w->first;
     if (w->phase == VOTING_TURN && n > MOST_TURNED / (w->s.band_rows * w->s.nx) + 1)
         n = MOST_TURNED / (w->s.band_rows * w->s.nx) + 1;
     w->votes = voting_votes(state);
     w->voters = w->votes + w->s.n;
     if (w->phase == VOTING_VOTE || w->phase == VOTING_TURN)
-        st = do_round(w, round, n, err);
+        st = do_round(w, round, &n, err);
     else
-        an_pool_run(w->pool, run_band, w, n);
+        n = an_pool_run_until(w->pool, run_band, w, n, tc_seconds() + AN_STEP_SECONDS);
     if (st != TC_OK)
         return st;
     head->portions_done += n;
     *portions_done = head->portions_done;
-    *batch = an_next_batch(*batch, n, w->work->threads, tc_seconds() - start);
     return head->portions_done == w->s.portions ? TC_OK : TC_MORE;
 }
 

@@ -11,7 +11,6 @@ typedef struct cpu_worker {
     an_pool *pool;
     mean_state *part;          /* [threads] */
     uint64_t first;            /* row of the step */
-    uint64_t batch;            /* rows of the next step */
 } cpu_worker;
 
 static void run_row(void *user, unsigned thread, size_t row)
@@ -50,7 +49,6 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     if (w == NULL)
         return tc_no_memory(err, "mean");
     w->work = work;
-    w->batch = work->threads;
     w->part = calloc(work->threads, sizeof *w->part);
     st = w->part == NULL ? tc_no_memory(err, "mean") : an_pool_create(work->threads, &w->pool, err);
     if (st != TC_OK)
@@ -62,19 +60,18 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *portions_done, tc
 {
     cpu_worker *const w = worker;
     mean_state *const s = state;
-    const double start = tc_seconds();
-    const uint64_t left = w->work->plan.portions - s->head.portions_done, n = left < w->batch ? left : w->batch;
+    const uint64_t left = w->work->plan.portions - s->head.portions_done;
+    size_t n;
 
     (void)err;
     w->first = s->head.portions_done;
-    an_pool_run(w->pool, run_row, w, n);
+    n = an_pool_run_until(w->pool, run_row, w, left, tc_seconds() + AN_STEP_SECONDS);
     for (unsigned t = 0; t < w->work->threads; t++) {
         s->pixels += w->part[t].pixels;
         s->sum += w->part[t].sum;
         w->part[t] = (mean_state){ .pixels = 0 };
     }
     *portions_done = s->head.portions_done += n;
-    w->batch = an_next_batch(w->batch, n, w->work->threads, tc_seconds() - start);
     return n == left ? TC_OK : TC_MORE;
 }
 
