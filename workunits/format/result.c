@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/base/array.h"
+#include "app/base/os.h"
 #include "workunits/format/archive.h"
 
 enum { RESULT_KEYS = 7 };    /* of result.json, sources aside */
@@ -104,7 +105,7 @@ static tc_status allocate(wu_out_array *array, uint64_t rows, tc_err *err)
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
     if (!ok)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", array->info.name);
-    array->data = bytes > 0 ? calloc(1, (size_t)bytes) : NULL;
+    array->data = bytes > 0 ? os_zeroed((size_t)bytes) : NULL;
     if (bytes > 0 && array->data == NULL)
         return tc_no_memory(err, array->info.name);
     return TC_OK;

@@ -4,6 +4,7 @@
 
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
+#include "app/base/os.h"
 
 /* In an area, which is at most 2^30. */
 #define BORDER ((uint32_t)1 << 31)
@@ -150,7 +151,7 @@ static tc_status end_count(cc_worker *w, tc_err *err)
     w->regions = (uint64_t)w->first[w->bands];
     if (!cc_filters(w->params))
         return TC_OK;
-    w->areas = calloc((size_t)w->regions + 1, sizeof *w->areas);
+    w->areas = os_zeroed(((size_t)w->regions + 1) * sizeof *w->areas);
     return w->areas == NULL ? tc_no_memory(err, "the cells") : TC_OK;
 }
 

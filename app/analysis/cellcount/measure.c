@@ -4,6 +4,7 @@
 
 #include "app/analysis/common/bits.h"
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/base/os.h"
 
 /* A stretch [a, b) of row y of one region. */
 static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uint32_t grey)
@@ -99,7 +100,7 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
 {
     /* A table for each thread, unless they would be larger than the plane. */
     m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane ? threads : 1;
-    m->others = malloc(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
+    m->others = os_zeroed(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
     m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
     tc_status st = m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
     if (st == TC_OK)

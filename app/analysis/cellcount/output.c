@@ -5,6 +5,7 @@
 
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/cellcount/core.h"
+#include "app/base/os.h"
 
 /* --- the arrays ------------------------------------------------------------------- */
 
@@ -55,7 +56,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
     if (m.rows <= cc_table_rows(nx, ny))
         return TC_OK;
-    m.regions = malloc(m.rows * sizeof *m.regions);
+    m.regions = os_zeroed(m.rows * sizeof *m.regions);
     st = m.regions == NULL ? tc_no_memory(err, "the regions") : cc_measure_begin(&m, work->threads, err);
     if (st == TC_OK)
         st = an_pool_create(m.tables, &pool, err);

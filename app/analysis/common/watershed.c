@@ -5,6 +5,7 @@
 
 #include "app/analysis/common/union_find.h"
 #include "app/base/array.h"
+#include "app/base/os.h"
 #include "app/base/sort.h"
 
 enum { MOST_STEPS = 26, RECENT_BITS = 12 };
@@ -403,7 +404,7 @@ static tc_status gather(ws_list *lists, size_t n_lists, ws_list *all, const tc_p
 
     for (size_t k = 0; k < n_lists; k++)
         n += lists[k].n;
-    all->saddles = malloc((n + 1) * sizeof *all->saddles);
+    all->saddles = os_zeroed((n + 1) * sizeof *all->saddles);
     if (all->saddles == NULL)
         return tc_no_memory(err, "the saddles");
     for (size_t k = 0; k < n_lists; k++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/analysis/common/bits.h"
+#include "app/base/os.h"
 #include "app/base/pool.h"
 #include "app/analysis/volume/volume.h"
 
@@ -104,7 +105,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, cell
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
     tc_status st = TC_OK;
 
-    *out = m.tables = malloc((threads * n + 1) * sizeof *m.tables);
+    *out = m.tables = os_zeroed((threads * n + 1) * sizeof *m.tables);
     if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
     for (size_t i = 0, end; st == TC_OK && i < threads * n; st = tc_ask(work->poll, err))
@@ -144,7 +145,7 @@ static tc_status are_at_most(const an_work *work, const vol_state *state, uint64
 static tc_status are_labels(const an_work *work, const vol_state *state, tc_err *err)
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    uint8_t *const seen = state->cells <= voxels ? calloc((size_t)state->cells + 1, 1) : NULL;
+    uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
     tc_status st = state->cells > voxels ? damaged(err) : seen == NULL ? tc_no_memory(err, "the cells")
                  : are_at_most(work, state, state->cells, seen, err);
 
