@@ -102,8 +102,9 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
         return up_to(w->rows, CC_TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE:
-    case TABLE:
         return 1;
+    case TABLE:
+        return up_to(w->table_rows, w->group);
     case MEASURE:
         return up_to(w->rows, CC_TILE);
     case COUNT:
@@ -131,7 +132,7 @@ static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t f
     return ocl_get(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
 }
 
-/* Some of a stage: one launch, or a read. Its time is in ocl.took_ms. */
+/* Some of a stage: one launch, or a read. Its device time is in ocl.took_ms. */
 static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
 {
     int32_t *roots;
@@ -220,22 +221,23 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     tc_status st = rows == NULL || now == NULL ? tc_no_memory(err, "the regions")
                  : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
-    for (size_t i = 1; st == TC_OK && i < w->table_rows; i++) {
-        const cc_region r = region_of(rows + i * CC_COLUMNS);
+    for (size_t i = 1, end; st == TC_OK && i < w->table_rows; st = tc_ask(w->ocl.work->poll, err))
+        for (end = tc_block_end(i, w->table_rows); i < end; i++) {
+            const cc_region r = region_of(rows + i * CC_COLUMNS);
 
-        if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
-            continue;
-        now[i] = (int32_t)++label;
-        if (label < room)
-            table[label] = r;
-    }
+            if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0))
+                continue;
+            now[i] = (int32_t)++label;
+            if (label < room)
+                table[label] = r;
+        }
     if (st == TC_OK && cc_filters(w->params))
         st = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
     if (st == TC_OK)
         state->regions = (uint32_t)label;
     /* All or nothing. */
     if (st != TC_OK || label >= room)
-        memset(table, 0, room * sizeof *table);
+        memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
     free(now);
     return st;
@@ -358,21 +360,20 @@ static uint64_t position(const cc_cl_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->y0 + strip * w->rows) / w->ny);
 }
 
-/* Device time of what was done last. */
-static double took(cc_cl_worker *w)
+/* Keeps the device time of what was done last. */
+static void note_time(cc_cl_worker *w)
 {
     if (w->stage == MASK || (w->stage >= TILES && w->stage <= PAINT))
         w->label_ms += w->ocl.took_ms;
     else if (w->stage == TABLE || w->stage == MEASURE)
         w->measure_ms += w->ocl.took_ms;
-    return w->ocl.took_ms;
 }
 
 static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     cc_state *const state = state_at;
-    double total = 0;
+    const double end = tc_seconds() + AN_STEP_SECONDS;
     tc_status st = TC_OK;
 
     *portions_done = state->head.portions_done;
@@ -393,19 +394,21 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     }
     if (w->rows == 0)
         st = begin_strip(w, 0, err);
-    while (st == TC_OK && !w->host_only && w->stage < STAGES && total < w->ocl.work->launch_ms) {
+    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t work = stage_work(w, w->stage);
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], work - w->done);
 
-        if (count > 0)
+        if (count > 0) {
             st = do_part(w, state, count, err);
+            note_time(w);
+        }
         if (st != TC_OK)
             return st;
-        if (count > 0)
-            total += took(w);
         w->done += count;
         if (w->done == work)
             st = end_stage(w, state, err);
+        if (tc_seconds() >= end)
+            break;
     }
     *portions_done = state->head.portions_done > 0 ? state->head.portions_done : position(w);
     if (st != TC_OK)
@@ -489,7 +492,8 @@ static void set_paces(cc_cl_worker *w)
     for (int s = 0; s < STAGES; s++) {
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
-        const uint64_t most = kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
+        /* How long the table is will be seen. */
+        const uint64_t most = s == TABLE ? UINT32_MAX : kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
 
         ocl_pace_begin(&w->ocl, &w->pace[s],
                        kernel_names[s][0] == NULL ? (double)most : (double)work * (1 << 13) / (double)pixels, most);

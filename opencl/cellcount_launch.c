@@ -56,11 +56,15 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
                   OCL_HELD(w, B_DISTANCE), OCL_UINT(first), OCL_UINT(first + count), NX(w), NY(w));
 }
 
-/* first, count: of stretches of CC_TILE rows. */
+/* first, count: of groups of regions, or of stretches of CC_TILE rows. */
 static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
 {
-    if (s == TABLE)
-        return LAUNCH(w, s, w->table_rows, 1, err, OCL_HELD(w, B_TABLE), OCL_UINT(w->table_rows));
+    if (s == TABLE) {
+        ocl_grid grid = ocl_grid_of(w->group, count * w->group, 1, 1);
+
+        grid.start[0] = first * w->group;
+        return OCL_QUEUE(w, TABLE, grid, err, OCL_HELD(w, B_TABLE), OCL_UINT(w->table_rows));
+    }
     return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_OTHER), OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_TABLE), NX(w),
                   OCL_INT(first * CC_TILE), NY(w));
 }

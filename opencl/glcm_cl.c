@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "app/analysis/glcm/glcm.h"
+#include "app/base/os.h"
 #include "app/base/pool.h"
 #include "opencl/backends.h"
 #include "app/analysis/glcm/layout.h"
@@ -213,7 +214,7 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     const size_t n = w->crop_pixels, words = 2 * w->params->n_levels * n;
     uint8_t *const quantiser = glcm_quantiser(&w->g, work->pixels->bits);
     loading l = { .w = w, .px = work->pixels, .slice = slice, .quantiser = quantiser,
-                  .grey = malloc(words * sizeof *l.grey), .roi = calloc(2, n), .rows = malloc((size_t)work->threads * w->g.nx) };
+                  .grey = os_zeroed(words * sizeof *l.grey), .roi = os_zeroed(2 * n), .rows = malloc((size_t)work->threads * w->g.nx) };
     an_pool *pool = NULL;
     tc_status st = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
                  ? tc_no_memory(err, "glcm") : an_pool_create(work->threads, &pool, err);
@@ -221,6 +222,9 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     for (size_t i = 0, end; st == TC_OK && i < words; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
+    /* A row of the picture goes all over the crops. */
+    if (st == TC_OK)
+        st = tc_clear(l.roi, 2 * n, work->poll, err);
     if (st == TC_OK)
         st = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1, work->poll, err);
     if (st == TC_OK)

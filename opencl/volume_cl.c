@@ -228,10 +228,9 @@ static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
     return st;
 }
 
-/* Some of a stage. Its time is in ocl.took_ms. */
+/* Some of a stage. */
 static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
-    w->ocl.took_ms = 0;
     if (w->stage == USED)
         return read_used(w, state, err);
     if (w->stage == READ)
@@ -302,23 +301,24 @@ static uint64_t position(const cl_worker *w)
     return (uint64_t)((double)w->ocl.work->plan.portions / 2 * (w->z0 + slab * w->slices) / w->nz);
 }
 
-/* Launches until launch_ms are used. */
+/* Launches and copies for the time of a step. */
 static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
 {
     tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
-    double total = 0;
+    const double end = tc_seconds() + AN_STEP_SECONDS;
 
-    while (st == TC_OK && !w->host_only && total < w->ocl.work->launch_ms) {
+    while (st == TC_OK && !w->host_only) {
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
         st = do_part(w, state, count, err);
         if (st != TC_OK)
             return st;
-        total += w->ocl.took_ms;
         w->done += count;
         if (count == left)
             st = end_stage(w, state, err);
+        if (tc_seconds() >= end)
+            break;
     }
     return st;
 }

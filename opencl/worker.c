@@ -65,7 +65,7 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     if (length < 0 || (size_t)length >= sizeof defines)
         return tc_fail(err, TC_INTERNAL, "%s: the defines are too long", source->name);
     tc_status st = ocl_program_build(w->device, source, defines, floats, &program, err);
-    for (size_t i = 0; st == TC_OK && i < n; i++)
+    for (size_t i = 0; st == TC_OK && i < n; i++) {
         if (names[i] != NULL)
             st = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
     ocl_program_free(w->device, &program);
@@ -95,8 +95,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
-/* Bytes that are copied at once: some 10 ms. */
-#define TRANSFER ((size_t)1 << 26)
+/* Bytes that are copied at once: some 10 ms, also to memory that is touched for the first time. */
+#define TRANSFER ((size_t)1 << 25)
 
 /* To the buffer, or with `from` NULL from it to `to`. */
 static tc_status transfer(ocl_worker *w, int buffer, size_t offset, const unsigned char *from, unsigned char *to,
@@ -161,7 +161,7 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 {
     if (w->torn)
         return tc_fail(err, TC_TRY_LATER, "stopped");
-    unsigned char *const copy = zero ? NULL : malloc(bytes_of(parts, n) + 1);
+    unsigned char *const copy = zero ? NULL : os_zeroed(bytes_of(parts, n) + 1);
     tc_status st = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
                                         : tc_no_memory(err, w->launcher->name);
 

@@ -33,6 +33,7 @@
 #define OCL_WORKER_H
 
 #include "app/analysis/analysis.h"
+#include "app/base/pool.h"
 #include "opencl/program.h"
 
 enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 32, OCL_KEPT_ARGS = 24 };
