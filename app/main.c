@@ -266,7 +266,7 @@ static tc_status selftest(const char *spec, tc_err *err)
     for (size_t i = 0; st == TC_OK && an_table[i] != NULL; i++) {
         const an_analysis *const a = an_table[i];
 
-        st = an_selftest_run(a, a->cpu, NULL, 2, err);
+        st = an_selftest_run(a, a->cpu, NULL, 2, NULL, err);
         if (st == TC_OK)
             printf("%s: the CPU is right\n", a->name);
         if (st != TC_OK || wish.kind == OCL_WISH_CPU || ocl_backend(a->name) == NULL)
@@ -279,7 +279,7 @@ static tc_status selftest(const char *spec, tc_err *err)
             continue;
         }
         if (st == TC_OK)
-            st = ocl_check_device(a, device, err);
+            st = ocl_check_device(a, device, NULL, err);
         if (st == TC_OK)
             printf("%s: %s is right\n", a->name, device->info.name);
         if (device != NULL)

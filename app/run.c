@@ -36,8 +36,8 @@ static tc_status weigh_items(const an_unit *unit, double **done_before, tc_err *
 
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
-static tc_status find_device(const run_options *o, const an_analysis *analysis, const progress *p, job_device *d,
-                             tc_err *err)
+static tc_status find_device(const run_options *o, const an_analysis *analysis, const tc_poll *poll, const progress *p,
+                             job_device *d, tc_err *err)
 {
     const bool may_do_without = o->wish.kind == OCL_WISH_AUTO;
     ocl_wish wish = o->wish;
@@ -55,7 +55,7 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
         st = ocl_device_find(&wish, &d->open, err);
     if (st == TC_OK) {
         d->open->kept_in = o->kernels;
-        st = ocl_check_device(analysis, d->open, err);
+        st = ocl_check_device(analysis, d->open, poll, err);
         if (st == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;
@@ -131,7 +131,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     tc_status st = job_files_find_start(files, n_items, p, err);
 
     if (st == TC_OK)
-        st = find_device(o, unit->analysis, p, &device, err);
+        st = find_device(o, unit->analysis, &files->poll, p, &device, err);
     if (st == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s", unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);

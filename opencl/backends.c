@@ -26,21 +26,21 @@ const an_backend *ocl_backend(const char *analysis)
     return NULL;
 }
 
-static tc_status known_answers(const an_analysis *analysis, ocl_device *device, tc_err *err)
+static tc_status known_answers(const an_analysis *analysis, ocl_device *device, const tc_poll *poll, tc_err *err)
 {
-    const tc_status st = ocl_selftest(device, analysis->uses_floats, err);
+    const tc_status st = ocl_selftest(device, analysis->uses_floats, poll, err);
 
-    return st == TC_OK ? an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, err) : st;
+    return st == TC_OK ? an_selftest_run(analysis, ocl_backend(analysis->name), device, 1, poll, err) : st;
 }
 
-tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, tc_err *err)
+tc_status ocl_check_device(const an_analysis *analysis, ocl_device *device, const tc_poll *poll, tc_err *err)
 {
     const char *const name = device->info.name;
-    tc_status st = known_answers(analysis, device, err);
+    tc_status st = known_answers(analysis, device, poll, err);
 
     if (st == TC_DEVICE && device->kept_used) {
         ocl_kept_drop(device);
-        st = known_answers(analysis, device, err);
+        st = known_answers(analysis, device, poll, err);
     }
     if (st == TC_TOO_LARGE)
         st = TC_DEVICE;        /* what is too small for the self-tests is of no use */

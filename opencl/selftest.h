@@ -8,6 +8,7 @@
 #ifndef OCL_SELFTEST_H
 #define OCL_SELFTEST_H
 
+#include "app/base/poll.h"
 #include "opencl/program.h"
 
 /*
@@ -15,8 +16,8 @@
  * atomics, barriers, and with `floats` fp32 division, square root, denormals and
  * uncontracted a*b+c on the device, and compares every bit with the same source
  * compiled for the CPU. TC_DEVICE: it differs (the message says in what), or
- * OpenCL failed.
+ * OpenCL failed. poll: may be NULL.
  */
-tc_status ocl_selftest(ocl_device *device, bool floats, tc_err *err);
+tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_err *err);
 
 #endif

@@ -68,6 +68,9 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     for (size_t i = 0; st == TC_OK && i < n; i++) {
         if (names[i] != NULL)
             st = ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err);
+        if (st == TC_OK)
+            st = tc_ask(w->work->poll, err);
+    }
     ocl_program_free(w->device, &program);
     return st;
 }

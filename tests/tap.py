@@ -77,7 +77,7 @@ def run(argv, timeout=600, **kw):
 
 def opencl_hooks(**hooks):
     """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
-    memory, gpu, rounds, times, item_ns."""
+    memory, call_ms, gpu, rounds, times, item_ns."""
     return dict({"TEXCELL_TEST_CL_" + name.upper(): str(value) for name, value in hooks.items()},
                 TEXCELL_OPENCL_LIBRARY=os.path.join(BUILD, "tests", "opencl_hooks.so"))
 

@@ -105,12 +105,12 @@ static tc_status run_work(const an_analysis *a, const an_backend *backend, const
 }
 
 tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, uint32_t *crc, tc_err *err)
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err)
 {
     wu_item item;
     wu_pixels pixels = { 0 };
     an_work work = { .item = &item, .pixels = &pixels, .threads = threads, .device = device,
-                     .launch_ms = FIRST_MS };
+                     .poll = poll, .launch_ms = FIRST_MS };
     json_t *const json = json_loads(t->parameters, 0, NULL);
     void *params = NULL;
     tc_status st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
@@ -131,11 +131,11 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
 }
 
 tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struct ocl_device *device,
-                          unsigned threads, tc_err *err)
+                          unsigned threads, const tc_poll *poll, tc_err *err)
 {
     for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
         uint32_t crc = 0;
-        const tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, &crc, err);
+        const tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
 
         /* Items like a later one go to the CPU. */
         if (st == TC_TOO_LARGE && i > 0)

@@ -26,13 +26,13 @@ tc_status an_selftest_pixels(const an_selftest *test, bool labels, wu_pixels *ou
 wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 
 /* Runs one test on a backend; *crc is what came out. TC_OK also if it is not
- * what it should be: the caller compares. */
+ * what it should be: the caller compares. poll: may be NULL. */
 tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, uint32_t *crc, tc_err *err);
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err);
 
 /* All tests of the analysis on the backend. TC_DEVICE (TC_INTERNAL on the CPU)
  * with the first that gives another answer. */
 tc_status an_selftest_run(const an_analysis *analysis, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, tc_err *err);
+                          struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err);
 
 #endif

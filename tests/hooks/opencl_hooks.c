@@ -11,6 +11,7 @@
  *                              but not released; written anew at each call, since how the
  *                              process ends is its own business
  *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
+ *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms besides
  *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
  *   TEXCELL_TEST_CL_ROUNDS=1   devices say that they divide correctly; Oclgrind does, but
  *                              does not say so
@@ -44,6 +45,7 @@ static struct {
     bool forever;              /* "N+" */
     unsigned long long fail_at;            /* 0: never */
     unsigned long long memory;             /* 0: as it is */
+    unsigned long long call_ms;            /* 0: none */
     int count_file;            /* -1: none */
     FILE *times;               /* NULL: none */
     cl_ulong began;            /* of the launches that the program asks about, the first */
@@ -152,6 +154,7 @@ __attribute__((constructor)) static void begin(void)
     hooks.item_ns = number("TEXCELL_TEST_CL_ITEM_NS", &ignored);
     hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
     hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
+    hooks.call_ms = number("TEXCELL_TEST_CL_CALL_MS", &ignored);
     hooks.count_file = count == NULL ? -1 : open(count, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     hooks.times = times == NULL ? NULL : fopen(times, "ae");
 }
@@ -173,6 +176,8 @@ static bool strike(void)
     const unsigned long long call = ++hooks.calls;
 
     write_count();
+    if (hooks.call_ms != 0)
+        usleep((useconds_t)hooks.call_ms * 1000);
     return hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at);
 }
 

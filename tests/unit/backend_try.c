@@ -32,9 +32,9 @@ int main(int argc, char **argv)
     wish.floats = a->uses_floats;
     st = ocl_device_find(&wish, &device, &err);
     if (st == TC_OK)
-        st = an_selftest_crc(a, &test, a->cpu, NULL, 1, &cpu, &err);
+        st = an_selftest_crc(a, &test, a->cpu, NULL, 1, NULL, &cpu, &err);
     if (st == TC_OK)
-        st = an_selftest_crc(a, &test, ocl_backend(argv[1]), device, 1, &cl, &err);
+        st = an_selftest_crc(a, &test, ocl_backend(argv[1]), device, 1, NULL, &cl, &err);
     ocl_device_close(&device);
     if (st != TC_OK) {
         fprintf(stderr, "backend_try: %s\n", err.message);

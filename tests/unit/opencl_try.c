@@ -60,7 +60,7 @@ static tc_status on_device(int argc, char **argv, tc_err *err)
     printf("%u:%u %s\n", device->info.platform_index, device->info.device_index,
            device->info.name);
     if (strcmp(argv[1], "selftest") == 0)
-        status = ocl_selftest(device, wish.floats, err);
+        status = ocl_selftest(device, wish.floats, NULL, err);
     else
         status = launch(device, strcmp(argv[1], "race") == 0 ? race_lines : broken_lines, err);
     if (device->memory_used != 0)

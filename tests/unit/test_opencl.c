@@ -714,11 +714,11 @@ static void test_kept_wrong(void **state)
     keeping k;
     tc_err err;
     open_keeping(&k);
-    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, &err), TC_DEVICE);
+    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, NULL, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "G: the self-test of integer arithmetic"));
     assert_int_equal(count_files(k.folder), 1);
     assert_int_equal(fake.sources, 1);
-    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, &err), TC_DEVICE);
+    assert_int_equal(ocl_check_device(an_find("cellcount"), k.o.device, NULL, &err), TC_DEVICE);
     assert_int_equal(fake.binaries, 1);
     assert_int_equal(fake.sources, 2);
     assert_int_equal(count_files(k.folder), 0);
@@ -834,7 +834,7 @@ static void test_selftest_faults(void **state)
     tc_err err;
     open_fake(&o);
     const int before = fake.live;
-    assert_int_equal(ocl_selftest(o.device, true, &err), TC_DEVICE);
+    assert_int_equal(ocl_selftest(o.device, true, NULL, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "G: the self-test of integer arithmetic"));
     assert_int_equal(fake.live, before);
     const unsigned calls = fake.calls;
@@ -842,7 +842,7 @@ static void test_selftest_faults(void **state)
     for (unsigned n = 1; n <= calls; n++) {
         fake.calls = 0;
         fake.fail_at = n;
-        assert_int_equal(ocl_selftest(o.device, true, &err), TC_DEVICE);
+        assert_int_equal(ocl_selftest(o.device, true, NULL, &err), TC_DEVICE);
         assert_non_null(strstr(err.message, "CL_"));
         assert_int_equal(fake.live, before);
         assert_int_equal(o.device->memory_used, 0);
