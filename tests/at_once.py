@@ -7,6 +7,8 @@ of one thread, as the machine may be busy; the clock's is told beside it. AT_ONC
   all        up to 20,000 x 20,000 and 512^3 and 200 moments of each analysis, which takes hours
   quiet      two threads, and by the clock: nothing else runs here
   opencl     on a device; opencl=P:D
+  steps      the clock is made to run, so that each step does the least that it can: what is left between
+             two questions is what no clock divides, and what grows with the picture is told from that
   side=N cube=N moments=N jobs=I,J,...   these instead; the jobs are those of memory_jobs()
   seconds=N  no more moments after that time, of which each job has its share
   keep=DIR   work units are taken from there, and left there
@@ -27,9 +29,10 @@ from oracle.workunit import item
 
 WORDS = dict(w.partition("=")[::2] for w in os.environ.get("AT_ONCE", "").split())
 ALL, QUIET = "all" in WORDS, "quiet" in WORDS
+STEPS = "steps" in WORDS
 DEVICE = WORDS.get("opencl", "cpu") or "opencl"
 SIDE, CUBE, MOMENTS = (int(WORDS.get(word, usual)) for word, usual in
-                       (("side", 20000 if ALL else 3000), ("cube", 512 if ALL else 200), ("moments", 200 if ALL else 6)))
+                       (("side", 20000 if ALL else 8000 if STEPS else 3000), ("cube", 512 if ALL else 256 if STEPS else 200), ("moments", 200 if ALL else 6)))
 SECONDS = float(WORDS.get("seconds", 1e6))
 USUAL, MOST = 0.2, 0.5
 WORK = tap.scratch()
@@ -52,7 +55,7 @@ def start(unit, result, gaps, **more):
     open(gaps, "w").close()
     return subprocess.Popen(
         [tap.TEXCELL_TEST, "run", unit, "-o", result, "--device", DEVICE, "--threads", "2" if QUIET else "1", "--quiet",
-         "--checkpoint-every", "5"], stderr=subprocess.DEVNULL, env=dict(os.environ, TEXCELL_TEST_GAPS=gaps, **more))
+         "--checkpoint-every", "1000000" if STEPS else "5"], stderr=subprocess.DEVNULL, env=dict(os.environ, TEXCELL_TEST_GAPS=gaps, **more))
 
 
 def read_gaps(gaps):
@@ -79,13 +82,13 @@ def within(gaps, total):
 def ask_often(title, unit, patience):
     """One run: its result, and how long it took; None where it takes too long."""
     result, gaps = os.path.join(WORK, "whole.npz"), os.path.join(WORK, "gaps")
-    begin, p = time.monotonic(), start(unit, result, gaps)
+    begin, p = time.time(), start(unit, result, gaps)
     try:
         p.wait(patience)
     except subprocess.TimeoutExpired:
         p.kill()
         p.wait()
-    total = time.monotonic() - begin
+    total = time.time() - begin
     found = read_gaps(gaps)[0] or [(begin, 0.0, 0.0)]
     _, clock, used = zip(*found)
     judged = clock if QUIET else used
@@ -115,21 +118,42 @@ def stop(unit, result, after):
         p.wait(after)
         return None
     except subprocess.TimeoutExpired:
-        before, begin = processor_time(p.pid), time.monotonic()
+        before, begin = processor_time(p.pid), time.time()
     p.send_signal(signal.SIGTERM)
     _, status, usage = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(status)
-    took = time.monotonic() - begin
+    took = time.time() - begin
     syncs = sum(seconds for when, seconds, _ in read_gaps(gaps)[1] if when >= begin)
     return took - syncs, usage.ru_utime + usage.ru_stime - before, syncs
 
 
+def short_steps():
+    """A library to preload, with which steps are short."""
+    library = os.path.join(WORK, "short_steps.so")
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
+                    os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])
+    if not tap.ok(made.returncode == 0, "short_steps.c compiles", made.stderr):
+        tap.done()
+    return library
+
+
+def ask_in_least_steps(title, unit, share, library):
+    """What is a whole between two questions here, `share` of the largest picture, is short there."""
+    gaps = os.path.join(WORK, "gaps")
+    p = start(unit, os.path.join(WORK, "whole.npz"), gaps, LD_PRELOAD=library)
+    p.wait()
+    found = read_gaps(gaps)[0] or [(0, 0.0, 0.0)]
+    longest = max(used for _, _, used in found)
+    tap.ok(p.returncode == 0 and longest <= share * MOST, "%s: no more than %.0f ms of processor time are undivided (%.0f)" %
+           (title, 1e3 * share * MOST, 1e3 * longest))
+
+
 def seconds_to_work(unit):
     """From the start to the first step's end."""
-    begin = time.monotonic()
+    begin = time.time()
     start(unit, os.path.join(WORK, "begun.npz"), os.path.join(WORK, "gaps"), TEXCELL_TEST_QUIT_AFTER_STEPS="1").wait()
     clear("begun.")
-    return time.monotonic() - begin
+    return time.time() - begin
 
 
 def clear(prefix):
@@ -145,7 +169,7 @@ def stops(title, unit, whole, seconds, moments, end):
     begin = min(seconds_to_work(unit), seconds)
     going = os.path.join(WORK, "going.npz")
     for _ in range(moments):
-        if time.monotonic() > end:
+        if time.time() > end:
             break
         if rng.uniform(0, seconds) < begin:
             took = stop(unit, os.path.join(WORK, "early.npz"), rng.uniform(0, begin))
@@ -173,9 +197,10 @@ def main():
     if b"__asan_init" in open(tap.TEXCELL, "rb").read():
         tap.skip("at once", "the sanitizers take their own time")
         tap.done()
+    library = short_steps() if STEPS else None
     for analysis, of in analyses.each():
-        jobs, begin = of.memory_jobs(), time.monotonic()
-        usual = range(len(jobs)) if ALL else (0, len(jobs) - 1)
+        jobs, begin = of.memory_jobs(), time.time()
+        usual = range(len(jobs)) if ALL or STEPS else (0, len(jobs) - 1)
         chosen = [int(i) for i in WORDS["jobs"].split(",")] if "jobs" in WORDS else usual
         for done, i in enumerate(chosen):
             parameters, pixels, *labels = jobs[i]
@@ -186,7 +211,11 @@ def main():
                 workunit.write(unit, analysis, parameters,
                                [item("a", large(pixels), labels=large(labels[0] if labels else None))])
             end = begin + SECONDS * (done + 1) / len(chosen)
-            stops(title, unit, *ask_often(title, unit, (end - time.monotonic()) / 2), -(-MOMENTS // len(chosen)), end)
+            if STEPS:
+                share = (CUBE / 512) ** 3 if pixels.ndim == 3 else (SIDE / 20000) ** 2
+                ask_in_least_steps(title, unit, share, library)
+            else:
+                stops(title, unit, *ask_often(title, unit, (end - time.time()) / 2), -(-MOMENTS // len(chosen)), end)
             if KEEP == WORK:
                 os.remove(unit)
     tap.done()

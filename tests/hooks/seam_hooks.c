@@ -5,7 +5,7 @@
  *   TEXCELL_TEST_QUIT_AFTER_STEPS=N        SIGTERM comes after the N-th step, of those that
  *                                          leave more to be done
  *   TEXCELL_TEST_GAPS=FILE                 a line "gap" for each 20 ms or more without a bw_poll or bw_listen,
- *                                          and "sync" for each fsync: when it began (CLOCK_MONOTONIC), how
+ *                                          and "sync" for each fsync: when it began (CLOCK_REALTIME), how
  *                                          long it was, and how much processor time the program used in it
  *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint
  *                                          answers true, whatever the clock says
@@ -73,7 +73,7 @@ static void asked(void)
     static const double shortest = 0.02;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static double last, last_used;
-    const double now = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    const double now = seconds_of(CLOCK_REALTIME), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 
     if (getenv("TEXCELL_TEST_GAPS") == NULL)
         return;
@@ -99,11 +99,11 @@ bool __wrap_bw_listen(void)
 
 bool time_sync(int fd)
 {
-    const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    const double start = seconds_of(CLOCK_REALTIME), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     const bool done = __real_os_sync(fd);
 
     if (getenv("TEXCELL_TEST_GAPS") != NULL)
-        write_line("sync", start, seconds_of(CLOCK_MONOTONIC) - start,
+        write_line("sync", start, seconds_of(CLOCK_REALTIME) - start,
                    seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used);
     return done;
 }
