@@ -16,7 +16,7 @@ def threads():
 if __name__ == "__main__":
     if builds.have("clang", "clang++"):
         sanitizers.watch("clang", "asan-clang", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py tests/wu_tools.py "
-                         "tests/assimilate_test.py", "CC=clang", "CXX=clang++")
+                         "tests/assimilate_test.py tests/objects_oracle_test.py", "CC=clang", "CXX=clang++")
         threads()
     else:
         tap.skip("clang's sanitizers", "no clang")
