@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The programs that read strangers' files are built so that a fault ends them: the stack is
-guarded, calls of the C library know the room, what the linker fills in is read-only."""
+guarded, calls of the C library know the room, what the linker fills in is read-only. That jumps are guarded too (CET) holds for
+our own objects; a program has it when its static libraries do."""
 import os
 import re
 
@@ -11,6 +12,11 @@ with open(os.path.join(BUILD, "Makefile")) as f:
 hard = "-fsanitize" not in "".join(flags.values())
 # The libraries that are linked statically may be built otherwise: our own part by itself.
 own = run(["nm", "--undefined-only", os.path.join(BUILD, "libbase.a")]).stdout
+parts = run(["readelf", "--notes", os.path.join(BUILD, "libbase.a")]).stdout
+if hard and "x86-64" in run(["readelf", "--file-header", os.path.join(BUILD, "texcell")]).stdout.lower():
+    ok(parts.count("IBT, SHSTK") >= parts.count("File:"), "jumps and returns can be guarded by processors that do (CET)", parts)
+else:
+    skip("CET", "sanitizers, or another processor")
 for what, call, off in (("guards the stack", "__stack_chk_fail", False),
                         ("calls that know the room", "__vsnprintf_chk", re.search(r"-O[0g]\b", flags["CFLAGS"]))):
     if hard and not off:
@@ -22,6 +28,8 @@ for name in ("texcell", "texcell-wu", "texcell-validate", "texcell-assimilate"):
     if hard and os.path.exists(program):
         loaded = run(["readelf", "--program-headers", "--dynamic", "--wide", program]).stdout
         ok("GNU_RELRO" in loaded and re.search(r"BIND_NOW|\bNOW\b", loaded), name + ": full RELRO", loaded)
+        ok("file type is DYN" in loaded and "TEXTREL" not in loaded and re.search(r"GNU_STACK .* RW +0x", loaded),
+           name + ": anywhere in memory, no code on the stack or that can be written to", loaded)
     else:
         skip(name, "sanitizers, or not built")
 done()
