@@ -1,8 +1,10 @@
 """Who takes over a program of the server by a result gets nowhere from there: what texcell-validate and
 texcell-assimilate have named they may open, and nothing else."""
+import contextlib
 import os
 import re
 import shutil
+import sqlite3
 
 import numpy as np
 
@@ -95,6 +97,12 @@ def main():
            os.listdir(path("quarantine")))
     tap.ok(sorted(os.listdir(path("db"))) == ["d.sqlite", "d.sqlite-shm", "d.sqlite-wal", "d.sqlite.files", "e.sqlite", "e.sqlite.files"],
            "the data sets and their files", os.listdir(path("db")))
+    # A data set that somebody has switched to another kind of log.
+    with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:
+        tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete", "no write-ahead log")
+    shutil.copy(up[0], path("upload/y_0_r1_0"))
+    run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7", path("upload/y_0_r1_0")], cwd=path("tmp_host"))
+    tap.ok(run.returncode == 0, "it is stored all the same", run.stderr)
     # BOINC's fan-out may be spread over disks by links, uploads too.
     os.makedirs(path("other_disk"))
     os.rename(path("download/3f"), path("other_disk/3f"))

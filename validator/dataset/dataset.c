@@ -334,6 +334,11 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         st = val_sql(out, err, "BEGIN");
     if (st == TC_OK)
         st = val_end(out, whose(out, &empty, &old, err), err);
+    /* One that was not made to its end, or that somebody has switched, has none. It is opened by what is read. */
+    if (st == TC_OK && !empty && mode != VAL_READ)
+        st = use_log(out, err);
+    if (st == TC_OK && !empty && mode != VAL_READ)
+        st = val_sql(out, err, "SELECT count(*) FROM sqlite_schema");
     if (st == TC_OK && empty)
         st = mode != VAL_READ ? create(out, err) : tc_fail(err, TC_IO, "%.600s: is empty", path);
     if (st == TC_OK && old > 0)
