@@ -169,9 +169,12 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
 
     *state = NULL;
     if (file == NULL) {
-        if (errno == ENOENT)
+        const int why = errno;
+        const bool may_pass = why == ENOMEM || why == EMFILE || why == ENFILE;     /* that is no reason to begin anew */
+
+        if (why == ENOENT)
             return TC_MORE;
-        return tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
+        return tc_fail(err, may_pass ? TC_TRY_LATER : TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
     }
     if (fstat(fileno(file), &info) != 0 || fread(&h, sizeof h, 1, file) != 1) {
         st = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);

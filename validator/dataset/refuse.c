@@ -116,7 +116,10 @@ static tc_status keep_refused(const val_delivery *d, char **kept, tc_err *err)
     tc_status st;
 
     *kept = NULL;
-    if (stat(d->result, &info) != 0 || !S_ISREG(info.st_mode))
+    if (stat(d->result, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? TC_OK
+            : tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", d->result, strerror(errno));
+    if (!S_ISREG(info.st_mode))
         return TC_OK;
     st = name_of_copy(d, name, err);
     if (st != TC_OK)

@@ -1,5 +1,6 @@
 #include "workunits/format/archive.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -502,7 +503,9 @@ tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip
 {
     struct stat now;
     *out = NULL;
-    if (fstat(archive->fd, &now) != 0 || (uint64_t)now.st_size != archive->file_size)
+    if (fstat(archive->fd, &now) != 0)
+        return tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", archive->path, strerror(errno));
+    if ((uint64_t)now.st_size != archive->file_size)
         return changed(archive, err);
     wu_unzip *z = calloc(1, sizeof *z);
     if (z == NULL || inflateInit2(&z->z, -MAX_WBITS) != Z_OK) {

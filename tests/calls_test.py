@@ -1,0 +1,192 @@
+"""Each system call of every program fails in turn (strace makes it fail), for each analysis: no crash, exit code 0 with
+all that was to be done or 3 with a reason, no half file, and the same command then does it.
+
+CALLS=N tries up to N of each call's occurrences in a program, at even distances; CALLS=all every one. Without it, of the list
+of CALLS=1 each fifth.
+CALLS_ONLY: a regular expression of cases."""
+import collections
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import threading
+
+import analyses
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+MOST = os.environ.get("CALLS", "")
+ONLY = re.compile(os.environ.get("CALLS_ONLY", ""))
+LANES = 2
+CALLS = {"openat": "EMFILE", "read": "EIO", "pread64": "EIO", "write": "ENOSPC", "pwrite64": "ENOSPC", "fsync": "EIO", "fdatasync": "EIO",
+         "rename": "EIO", "unlink": "EIO", "ftruncate": "EIO", "newfstatat": "EIO", "lseek": "EIO", "mmap": "ENOMEM", "mremap": "ENOMEM",
+         "clone3": "EAGAIN", "clone": "EAGAIN", "vfork": "EAGAIN", "flock": "EINTR", "fcntl": "EIO", "mkdir": "ENOSPC",
+         "rmdir": "EIO", "getdents64": "EIO", "access": "EIO", "readlink": "EIO", "getrandom": "EAGAIN", "wait4": "ECHILD", "close": "EIO",
+         "madvise": "EINVAL", "sched_getaffinity": "EPERM", "prctl": "ENOMEM", "landlock_create_ruleset": "ENOMEM",
+         "landlock_add_rule": "ENOMEM", "landlock_restrict_self": "ENOMEM"}
+STRACE = ["strace", "-f", "-qq", "--seccomp-bpf"]
+# Times and seeds of data sets, SQLite's own files, and the list of what is exported so far.
+CHANGES = re.compile(r"\.sqlite(-shm|-wal|-journal)?$|page\.html$|exported\.txt$")
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def content(file):
+    with open(file, "rb") as f:
+        return f.read()
+
+
+def below(folder):
+    """{name: bytes} of a folder."""
+    return {os.path.relpath(os.path.join(at, n), folder): content(os.path.join(at, n))
+            for at, _, names in os.walk(folder) for n in names}
+
+
+class Case:
+    """A command; OUT stands for a folder that is new each time. good: exit codes that say that it failed."""
+
+    def __init__(self, name, *argv, before=None, good=(3,)):
+        self.name, self.argv, self.before, self.good = name, argv, before, good
+
+    def run(self, out, prefix=(), fresh=True):
+        if fresh:
+            shutil.rmtree(out, True)
+            os.makedirs(os.path.join(out, "private"))
+            if self.before:
+                self.before(out)
+        env = dict(os.environ, TMPDIR=os.path.join(out, "private"), POCL_CACHE_DIR=path("pocl"))
+        return tap.run([*prefix, *(str(a).replace("OUT", out) for a in self.argv)], cwd=path("tmp_host"), env=env, timeout=180)
+
+    def learn(self):
+        out = path("out", self.name)
+        run = self.run(out)
+        self.expected, self.answer = below(out), run.stdout.replace(out, "OUT")
+        tap.ok(run.returncode == 0, self.name + ": undisturbed", run.stderr)
+        self.run(out, STRACE + ["-c", "-S", "name", "-U", "name,calls", "-o", path("counts")])
+        self.counts = {m[1]: int(m[2]) for m in re.finditer(r"(?m)^(\w+) +(\d+)\s*$", content(path("counts")).decode())}
+
+    def wrong(self, run, out, call="", again=False):
+        """What is wrong with the end of a run, or None."""
+        found = below(out)
+        for name in ("r.npz.checkpoint", "r.npz.spool") if call == "unlink" else ():
+            found.pop(name, None)                  # they could not be removed
+        if run.returncode == 127:
+            return None                            # the loader's
+        if run.returncode != 0 and (again or run.returncode not in self.good):
+            return "exit %d: %s" % (run.returncode, run.stderr[-300:])
+        names = [n for n in found if not n.endswith(".tmp") and not n.startswith("private/")]
+        half = [n for n in names if not CHANGES.search(n) and not n.startswith("accepted/") and found[n] != self.expected.get(n, found[n])]
+        if half:
+            return "exit %d, other bytes in %s: %s" % (run.returncode, half, run.stderr[-300:])
+        if run.returncode == 0 and (sorted(names) != sorted(self.expected) or not again and run.stdout.replace(out, "OUT") != self.answer):
+            return "exit 0, but left %s, said %r" % (sorted(names), run.stdout[:200])
+        for base in (n for n in names if n.endswith(".sqlite")):
+            with contextlib.closing(sqlite3.connect(os.path.join(out, base))) as db:
+                if db.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                    return base + " is damaged"
+        return None
+
+    def fails(self, out, call, number):
+        run = self.run(out, STRACE + ["-o", "/dev/null", "-e", "trace=" + call, "-e",
+                                      "inject=%s:error=%s:when=%s" % (call, CALLS[call], number)])
+        bad = self.wrong(run, out, call)
+        if not bad and run.returncode != 0:
+            bad = self.wrong(self.run(out, fresh=False), out, again=True)
+            bad = bad and "the same again: " + bad
+        return run.returncode, bad
+
+
+def files():
+    """{analysis: (work unit, result)}, with uploads and pictures."""
+    made = {}
+    for name in ("upload", "download", "tmp_host", "pictures", "base"):
+        os.makedirs(path(name))
+    for name, of in analyses.each():
+        unit, result = path("download", name + "_1.zip"), path("upload", name + "_1_0_r1_0")
+        workunit.write(unit, name, *list(of.JOBS.values())[-1])
+        run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+        tap.ok(run.returncode == 0, name + ": a result", run.stderr)
+        shutil.copy(result, path("upload", name + "_1_1_r2_0"))
+        made[name] = unit, result
+    picture = workunit.png(analyses.load("cellcount").SEEDS[0][1][0]["slices"][0])
+    for n in ("a", "b"):
+        with open(path("pictures", n + ".png"), "wb") as f:
+            f.write(picture)
+    return made
+
+
+def cases(made):
+    wu, validate, assimilate = tap.TEXCELL_WU, tap.TEXCELL_VALIDATE, tap.TEXCELL_ASSIMILATE
+    for name, (unit, result) in made.items():
+        yield Case("run " + name, tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu", "--threads", "2", "--quiet",
+                   "--checkpoint-every", "0.001")
+        yield Case("verify " + name, validate, "verify", "--fraction", "1", "--seed", "1", unit, result)
+    unit, result = made["cellcount"]
+    pair = [result, result.replace("_0_r1", "_1_r2")]
+    if len(made) > 1 and "usable" in tap.run([tap.TEXCELL, "devices"]).stdout:
+        yield Case("run opencl", tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "opencl", "--threads", "1", "--quiet")
+    yield Case("pack", wu, "pack", "--analysis", "cellcount", "-o", "OUT/w.zip", path("pictures/a.png"), path("pictures/b.png"),
+               good=(2, 3))                        # a person reads why
+    yield Case("show", wu, "show", result)
+    yield Case("export", wu, "export", result, "--tiff", "--geojson", "--images", unit, "-o", "OUT/tables")
+    yield Case("report", wu, "report", result, "--images", unit, "-o", "OUT/r.html")
+    yield Case("check", validate, "check", "--seed", "1", unit, result)
+    yield Case("compare", validate, "compare", *pair)
+    yield Case("script-init", validate, "script-init", "--workunits", path("download"), "--accepted", "OUT/accepted",
+               "--quarantine", "OUT/quarantine", "--seed", "1", result)
+    yield Case("script-compare", validate, "script-compare", *pair)
+    if os.path.exists(assimilate):
+        yield Case("assimilate", assimilate, "script", "--db", "OUT/d.sqlite", "--workunits", path("download"), "5", result)
+        yield Case("add", assimilate, "--db", "OUT/d.sqlite", unit, result)
+        base = path("base", "d.sqlite")
+        tap.run([assimilate, "--db", base, unit, result])
+        yield Case("data set's export", assimilate, "export", "--db", base, "-o", "OUT/tables")
+        yield Case("data set's report", assimilate, "report", "--db", base, "-o", "OUT/page.html")
+
+
+def sweep(case):
+    """Makes calls of a case fail; one test point a case."""
+    jobs = []
+    for call, total in sorted(case.counts.items()):
+        if call in CALLS:
+            step = 1 if MOST == "all" else max(1, total // int(MOST or 1))
+            first = 1 + (len(case.name) + len(call)) % step
+            jobs += [(call, "%d%s" % (n, more)) for n in range(first, total + 1, step) for more in ("", "+")]
+    jobs = jobs if MOST else jobs[len(case.name) % 5::5]
+    bad, codes, lock = [], collections.Counter(), threading.Lock()
+
+    def work(lane):
+        for call, number in jobs[lane::LANES]:
+            code, wrong = case.fails(path("out", "%s_%d" % (case.name, lane)), call, number)
+            with lock:
+                codes[code] += 1
+                if wrong:
+                    bad.append("%s %s of %d (%s): %s" % (call, number, case.counts[call], CALLS[call], wrong))
+    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    if jobs:
+        tap.ok(not bad, "%s: %d calls of %d kinds fail, of %d: %s" % (case.name, len(jobs), len({c for c, _ in jobs}),
+               sum(n for c, n in case.counts.items() if c in CALLS), dict(codes)), "\n".join(bad[:30]))
+
+
+def main():
+    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null", "true"]).returncode != 0 or \
+            b"__asan_init" in content(tap.TEXCELL):
+        tap.skip("calls that fail", "no strace, or this build has sanitizers")
+        tap.done()
+    for case in cases(files()):
+        if ONLY.match(case.name):
+            case.learn()
+            sweep(case)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
