@@ -15,7 +15,6 @@ import time
 import analyses
 import tap
 from oracle import workunit
-from oracle.workunit import item
 from resume import power
 
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10 ** 9)
