@@ -1,0 +1,116 @@
+"""Pictures damaged by chance, read by texcell-wu pack and by PIL: what both take has the same
+pixels; what one alone takes is listed by reason, and every reason is one that is explained here. PICTURES=N: so many."""
+import collections
+import io
+import os
+import re
+import sys
+import warnings
+import zipfile
+
+import numpy as np
+from PIL import Image, ImageSequence
+
+import tap
+
+sys.path.insert(0, os.path.join(tap.SRC, "tests", "fuzz"))
+import make_seeds                  # noqa: E402
+
+N = int(os.environ.get("PICTURES", "300"))
+FOLDER = tap.scratch()
+# pack refuses and PIL does not: the message, and why.
+STRICTER = (
+    ("damaged (PNG|JPEG|TIFF)", "a warning of the library is damage: the rest of the picture would be made up"),
+    ("corrupt|CRC|truncated|ends|invalid|damaged|not a PNG", "libpng and libtiff check all, PIL what it needs"),
+    ("a work unit cannot hold|CMYK|components", "no work unit has such samples"),
+    ("--scale|--channel|needs", "samples that need a choice"),
+    ("pixels are too many|too many|no pixels", "limits of a work unit"),
+    ("differs from page|holds only|says that it holds|lists its pages|holds \\d+", "pages that do not belong together"),
+    ("compressed by", "codecs that strangers' pictures may not use"),
+    ("is not a PNG, JPEG|is a|is an", "told by the first bytes"),
+)
+
+
+def by_pil(data):
+    """The mode, the samples of each page, and whether a TIFF says if 0 is black; or an exception."""
+    with Image.open(io.BytesIO(data)) as im:
+        pages = [np.asarray(p.copy()) for p in ImageSequence.Iterator(im)]
+        return im.mode, pages, im.format != "TIFF" or 262 in im.tag_v2
+
+
+def by_tifffile(path):
+    try:
+        import tifffile
+        return [whole(tifffile.imread(path))]
+    except Exception:
+        return None
+
+
+def whole(samples):
+    return samples.astype(np.int64) * (255 if samples.dtype == bool else 1)
+
+
+def alike(ours, theirs):
+    return theirs is not None and len(ours) == len(theirs) and all(a.shape == b.shape and (whole(a) == whole(b)).all()
+                                                                   for a, b in zip(ours, theirs))
+
+
+def by_pack(path, unit):
+    if os.path.exists(unit):
+        os.remove(unit)
+    run = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "glcm", "-o", unit, path])
+    if run.returncode != 0:
+        return None, run
+    with zipfile.ZipFile(unit) as z:
+        names = sorted(n for n in z.namelist() if n.endswith(".png"))
+        return [np.asarray(Image.open(io.BytesIO(z.read(n)))) for n in names], run
+
+
+def main():
+    warnings.simplefilter("ignore")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)      # PIL's libraries warn of each damage
+    seeds = [s for s in make_seeds.picture()[::2] if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and s[:2] != b"\x1f\x8b"]
+    rng, groups, wrong, unexplained = np.random.default_rng(7), collections.Counter(), [], []
+    for k in range(N):
+        data = bytearray(seeds[k % len(seeds)])
+        for _ in range(min(k // len(seeds), 1 + k % 3)):
+            data[int(rng.integers(0, len(data)))] ^= 1 << int(rng.integers(0, 8))
+        data = bytes(data)
+        path = os.path.join(FOLDER, "picture.dat")
+        with open(path, "wb") as f:
+            f.write(data)
+        try:
+            mode, theirs, said = by_pil(data)
+        except Exception:           # whatever it stumbles over
+            theirs = None
+        ours, run = by_pack(path, os.path.join(FOLDER, "unit.zip"))
+        if run.returncode not in (0, 2) or run.stderr.count("\n") > 2:
+            wrong.append("%d: exit %d: %s" % (k, run.returncode, run.stderr))
+        if ours is None and theirs is None:
+            groups["neither"] += 1
+        elif ours is None:
+            why = [w for pattern, w in STRICTER if re.search(pattern, run.stderr)]
+            groups["PIL alone: " + (why or ["?"])[0]] += 1
+            if not why:
+                unexplained.append("%d: %s" % (k, run.stderr))
+        elif theirs is None:
+            groups["pack alone: PIL has no such samples, or wants more of a header"] += 1
+        elif mode not in ("1", "L", "I;16", "RGB") or len(ours) != len(theirs):
+            groups["both, of mode %s: not compared" % mode] += 1
+        elif alike(ours, theirs):
+            groups["both, the same"] += 1
+        elif not said and alike(ours, [255 - whole(t) for t in theirs]):
+            groups["both, but 0 is black unless the file says otherwise, to PIL white"] += 1
+        elif alike(ours, by_tifffile(path)):
+            groups["both, pack as tifffile: PIL passes over a damaged tag"] += 1
+        else:
+            wrong.append("%d: other pixels, %s" % (k, mode))
+    for what, n in sorted(groups.items()):
+        tap.note("%4d %s" % (n, what))
+    tap.ok(not wrong, "%d pictures: what both read is the same" % N, "\n".join(wrong[:20]))
+    tap.ok(not unexplained, "what pack alone refuses is explained", "\n".join(unexplained[:20]))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
