@@ -1,5 +1,5 @@
 """make bench: from file to file. The whole of `texcell run`, reading, computing and writing, beside OpenCV's imread,
-Otsu's threshold and connectedComponentsWithStats over the same pictures; a large picture; stacks. Wall seconds, best and
+Otsu's threshold and connectedComponentsWithStats over the same pictures; a split; large pictures; stacks. Wall seconds, best and
 median of BENCH_ROUNDS (3), and processor seconds. BENCH_DEVICE=opencl BENCH_THREADS=16 BENCH_SLICES=512: the same on a GPU,
 with voting."""
 import os
@@ -87,12 +87,23 @@ def pictures(folder):
         print("OpenCV is not here")
 
 
+def split(folder):
+    path, side, processor = os.path.join(folder, "split.png"), 4000, {}
+    Image.fromarray(blobs(side, side, 3)).save(path, compress_level=1)
+    for by in "none", "distance":
+        unit = pack(folder, by, "--analysis", "cellcount", "--param", "polarity=bright", "--param", "split=" + by, path)
+        processor[by] = say("4000 x 4000, cellcount, split %s, one thread" % by, timed(lambda: texcell(unit, 1)))[2]
+    print("%-44s %7.1f ns of processor a pixel" % ("the split takes", 1e9 * (processor["distance"] - processor["none"]) / side ** 2))
+
+
 def large(folder):
-    path = os.path.join(folder, "large.png")
-    Image.fromarray(blobs(8192, 8192, 2)).save(path, compress_level=1)
-    unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", path)
-    for threads in (1, THREADS):
-        say("8192 x 8192, cellcount, %s, threads %d" % (DEVICE, threads), timed(lambda: texcell(unit, threads)))
+    noise = np.where(np.random.default_rng(4).random((8192, 8192), np.float32) < 0.2, 255, 0).astype(np.uint8)
+    for name, grey, *more in ("blobs", blobs(8192, 8192, 2)), ("8 million regions", noise, "--param", "connectivity=4"):
+        path = os.path.join(folder, "large.png")
+        Image.fromarray(grey).save(path, compress_level=1)
+        unit = pack(folder, "large", "--analysis", "cellcount", "--param", "polarity=bright", *more, path)
+        for threads in (1, THREADS):
+            say("8192 x 8192, cellcount, %s, %s, threads %d" % (name, DEVICE, threads), timed(lambda: texcell(unit, threads)))
 
 
 Y, X = np.mgrid[:512, :512].astype(np.float32)
@@ -119,6 +130,8 @@ def stack(folder, analysis, parameter, grey):
 
 with tempfile.TemporaryDirectory() as scratch:
     pictures(scratch)
+    if DEVICE == "cpu":
+        split(scratch)
     large(scratch)
     stack(scratch, "volume", "membrane=120", shells)
     if DEVICE != "cpu":
