@@ -64,6 +64,7 @@ typedef struct cl_worker {
     int64_t *first_move;        /* [n_offsets + 1] */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a sliding group, by level */
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms in global memory */
+    bool narrow;                /* cells have 8 bits */
     bool more;                  /* features beyond the 13 are computed there */
     size_t words;               /* of a window */
 
@@ -243,16 +244,35 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
 
 /* --- buffers and kernels ----------------------------------------------------------------- */
 
-static size_t bins_of(unsigned levels)
-{
-    return (size_t)4 * levels + (size_t)levels * (levels + 1) / 2;
-}
-
 /* Whether the work-items of a group run one after another: on a CPU. Oclgrind,
  * which says it is a CPU and a GPU, is to see what a GPU does. */
 static bool runs_in_turn(const ocl_device *device)
 {
     return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
+}
+
+/* Whether cells have 8 bits: see glcm.cl. What a CPU has little of is time. */
+static bool are_narrow(const cl_worker *w)
+{
+    int most = 0;
+
+    for (size_t o = 0; !whole_roi(w) && o < w->params->n_offsets; o++) {
+        const glcm_lens *const lens = &w->lenses[o];
+        int pairs = 0;
+
+        for (int i = 0; i < lens->rows; i++)
+            pairs += lens->hi[i] - lens->lo[i] + 1;
+        most = pairs > most ? pairs : most;
+    }
+    return most < 1024 && !runs_in_turn(w->ocl.device);
+}
+
+/* Counts of 16 bits that the histograms of a window take, those of 8 bits by twos. */
+static size_t bins_of(const cl_worker *w, size_t level)
+{
+    const size_t levels = w->params->levels[level], cells = levels * (levels + 1) / 2;
+
+    return 4 * levels + (w->narrow ? (cells + 1) / 2 : cells);
 }
 
 /* How many work-items a sliding group has: as many histograms as fit in local
@@ -264,13 +284,14 @@ static void choose_groups(cl_worker *w)
     const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10) - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
-        size_t items = local / (bins_of(w->params->levels[i]) * sizeof(uint16_t));
+        size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
 
         w->global_bins[i] = items < (cpu ? 1 : 2);
         if (w->global_bins[i])
             items = 32;
-        if (items > 32 && items < MAX_GROUP)
-            items = 32;
+        /* A power of two: what is left of the local memory serves other groups. */
+        while ((items & (items - 1)) != 0)
+            items &= items - 1;
         items = items > MAX_GROUP ? MAX_GROUP : items;
         items = items > w->ocl.device->info.max_group ? w->ocl.device->info.max_group : items;
         w->group[i] = cpu ? 1 : items;
@@ -279,7 +300,7 @@ static void choose_groups(cl_worker *w)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE" : "";
+    const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE" : w->narrow ? "-DGLCM_NARROW" : "";
     bool any_global = false;
     char more[40] = "";
     tc_status st;
@@ -302,15 +323,27 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                      single);
 }
 
-static size_t segments_of(const cl_worker *w)
+/* Windows that a work-item slides over before it starts anew. Where there are less than some groups for each
+ * compute unit it is worth while to start more often. */
+static size_t segment_of(const cl_worker *w, size_t level, size_t portions)
 {
-    return (w->portion_columns + GLCM_SEGMENT - 1) / GLCM_SEGMENT;
+    const size_t groups = (w->portion_rows + w->group[level] - 1) / w->group[level] * (portions > 0 ? portions : 1);
+    const size_t wanted = 8 * (size_t)w->ocl.device->info.compute_units / groups;
+    const size_t parts = runs_in_turn(w->ocl.device) || w->global_bins[level] || wanted < 1 ? 1 : wanted > 4 ? 4 : wanted;
+    const size_t segment = (w->portion_columns + parts - 1) / parts;
+
+    return segment < GLCM_SEGMENT ? segment : GLCM_SEGMENT;
+}
+
+static size_t segments_of(const cl_worker *w, size_t segment)
+{
+    return (w->portion_columns + segment - 1) / segment;
 }
 
 /* Work-items of one portion's launch with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
-    return ocl_round_up(w->portion_rows, w->group[level]) * segments_of(w);
+    return ocl_round_up(w->portion_rows, w->group[level]) * segments_of(w, segment_of(w, level, 1));
 }
 
 /* Most bytes that a portion takes in the buffers of a batch. */
@@ -321,7 +354,7 @@ static uint64_t portion_bytes(const cl_worker *w)
     if (whole_roi(w))
         return (uint64_t)MATRIX * sizeof(uint32_t) + sizeof(glcm_work);
     for (size_t i = 0; i < w->params->n_levels; i++) {
-        const uint64_t bytes = w->global_bins[i] ? global_bin_items(w, i) * bins_of(w->params->levels[i]) * 2 : 0;
+        const uint64_t bytes = w->global_bins[i] ? global_bin_items(w, i) * bins_of(w, i) * 2 : 0;
 
         bins = bytes > bins ? bytes : bins;
     }
@@ -362,7 +395,7 @@ static uint64_t choose_most(const cl_worker *w)
     uint64_t most = least(w->g.portions / w->g.nz, MAX_BATCH);
 
     /* More than this serves no device. */
-    most = least(most, least(limit, (uint64_t)2 << 30) / each);
+    most = least(most, least(limit, (uint64_t)4 << 30) / each);
     most = least(most, w->ocl.device->info.max_alloc_bytes / each);
     /* A CPU's caches should hold what one kernel leaves for the next. */
     if (runs_in_turn(w->ocl.device))
@@ -388,7 +421,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     }
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
-            const uint64_t bytes = global_bin_items(w, i) * n * bins_of(w->params->levels[i]) * 2;
+            const uint64_t bytes = global_bin_items(w, i) * n * bins_of(w, i) * 2;
 
             bins = bytes > bins ? bytes : bins;
         }
@@ -485,7 +518,6 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
 
 static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
-    const size_t segments = segments_of(w);
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
     tc_status st;
@@ -503,13 +535,14 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     st = ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
     for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
         const size_t items = w->group[level], portions = first[level + 1] - first[level];
-        const size_t bytes = items * bins_of(w->params->levels[level]) * sizeof(uint16_t);
+        const size_t bins = bins_of(w, level), bytes = items * bins * sizeof(uint16_t);
         const bool global = w->global_bins[level];
+        const size_t segment = segment_of(w, level, portions), segments = segments_of(w, segment);
 
         st = OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, ocl_grid_of(items, rows, segments, portions), err,
                        OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(first[level]), OCL_HELD(w, PLANES),
                        OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS), OCL_HELD(w, MARGINAL_STEPS),
-                       OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal), OCL_HELD(w, WORDS),
+                       OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
                        global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
     }
     return st;
@@ -721,6 +754,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st != TC_OK)
         return st;
     make_crops(w);
+    w->narrow = are_narrow(w);
     choose_groups(w);
     measure_portions(w);
     st = make_kernels(w, err);

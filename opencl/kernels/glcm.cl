@@ -11,6 +11,7 @@
  */
 //! check: -DGLCM_GLOBAL_BINS
 //! check: -DGLCM_SINGLE
+//! check: -DGLCM_NARROW
 //! check: -DGLCM_WANTED=0xffffff
 //! check: -DGLCM_WANTED=0x4000 -DGLCM_GLOBAL_BINS -DGLCM_SINGLE
 
@@ -43,23 +44,93 @@
 #endif
 #endif
 
-/* The pair of levels p and q enters the window, or leaves it. */
-static inline void pair_moves(glcm_histograms h, uint items, uint levels, uint p, uint q, const glcm_steps *t,
-                              glcm_sums *s, const int sign)
-{
-    const uint a = min(p, q), b = max(p, q);
+/*
+ * The histograms of a window that slides: bins of 16 bits of the marginal (at 0), of |a-b| (at
+ * `levels`) and of a+b (at 2 levels), and the cells behind them. Local memory is what the number of
+ * windows under way hangs on, and most of it is cells. GLCM_NARROW: these have 8 bits, for windows
+ * of less than 1024 pairs, of which at most three times 256 are in cells: `full` has those cells,
+ * as often as 256 are in them. A cell on the diagonal counts from `diagonal` in the table of steps.
+ */
+#ifdef GLCM_NARROW
+typedef uchar cell_count;
+#define NOWHERE 0xffffffffu
+#else
+typedef ushort cell_count;
+#endif
+typedef struct histograms {
+    GLCM_BINS ushort *bins;
+    GLCM_BINS cell_count *cells;
+    uint items, levels, diagonal;
+#ifdef GLCM_NARROW
+    uint full[3];
+#endif
+} histograms;
 
-    glcm_pair_moves(h, levels, APART(items), a, b, b * (b + 1) / 2 + a, t, s, sign);
+#define BIN(h, i) (h)->bins[(i) * APART((h)->items)]
+#define CELL(h, i) (h)->cells[(i) * APART((h)->items)]
+
+static inline uint count_of(const histograms *h, uint cell)
+{
+    uint count = CELL(h, cell);
+
+#ifdef GLCM_NARROW
+    for (int i = 0; i < 3; i++)
+        count += h->full[i] == cell ? 256 : 0;
+#endif
+    return count;
 }
 
-static inline void clear_bins(GLCM_BINS ushort *h, uint items, uint levels, uint diagonal)
+/* A cell's count becomes `count`, one more or less than it was. */
+static inline void recount(histograms *h, uint cell, uint count, const int sign)
 {
-    const uint bins = 4 * levels + levels * (levels + 1) / 2;
+    CELL(h, cell) = (cell_count)count;
+#ifdef GLCM_NARROW
+    /* Across a multiple of 256: the first place that can be given away or taken. Without branches, which would keep
+     * what follows from beginning. */
+    const uint old = sign > 0 ? NOWHERE : cell, new = sign > 0 ? cell : NOWHERE;
+    const bool crosses = (count & 255) == (sign > 0 ? 0 : 255);
+    const bool first = h->full[0] == old, second = h->full[1] == old;
 
-    for (uint i = 0; i < bins; i++)
-        h[i * APART(items)] = 0;
-    for (uint b = 0; b < levels; b++)
-        h[(4 * levels + b * (b + 1) / 2 + b) * APART(items)] = (ushort)diagonal;
+    h->full[0] = (crosses & first) ? new : h->full[0];
+    h->full[1] = (crosses & !first & second) ? new : h->full[1];
+    h->full[2] = (crosses & !first & !second) ? new : h->full[2];
+#endif
+}
+
+/* The pair of levels p and q enters the window (sign 1) or leaves it (-1). All counts are read before any is
+ * written, or each would wait for the one before. */
+static inline void pair_moves(histograms *h, uint p, uint q, const glcm_steps *t, glcm_sums *s, const int sign)
+{
+#define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
+    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0;
+    const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + (a + b)) - lower;
+    const uint kd = BIN(h, h->levels + (b - a)) - lower, ka = BIN(h, a) - lower;
+    const uint kb = a == b ? ka + sign : BIN(h, b) - lower;
+
+    STEP(s->cell, t->cell[kc + (a == b ? h->diagonal : 0)]);
+    STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
+    STEP(s->difference, t->difference[b - a]);
+    STEP(s->fs, t->other[ks]);
+    STEP(s->fd, t->other[kd]);
+    STEP(s->sum, GLCM_PACK(a + b));
+    BIN(h, a) = (ushort)(ka + (sign > 0));
+    BIN(h, b) = (ushort)(kb + (sign > 0));
+    BIN(h, h->levels + (b - a)) = (ushort)(kd + (sign > 0));
+    BIN(h, 2 * h->levels + (a + b)) = (ushort)(ks + (sign > 0));
+    recount(h, cell, kc + (sign > 0), sign);
+#undef STEP
+}
+
+static inline void clear_bins(histograms *h)
+{
+    for (uint i = 0; i < 4 * h->levels; i++)
+        BIN(h, i) = 0;
+    for (uint i = 0; i < h->levels * (h->levels + 1) / 2; i++)
+        CELL(h, i) = 0;
+#ifdef GLCM_NARROW
+    for (int i = 0; i < 3; i++)
+        h->full[i] = NOWHERE;
+#endif
 }
 
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
@@ -76,23 +147,21 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
 }
 
 #ifdef GLCM_WANTED
-/* The largest entry of C: a cell's count, that on the diagonal counted from `diagonal` and twice. */
-static uint largest_entry(glcm_histograms h, uint items, uint levels, uint diagonal)
+/* The largest entry of C: a cell's count, that on the diagonal twice. */
+static uint largest_entry(const histograms *h)
 {
-    uint most = 0, cell = 4 * levels;
+    uint most = 0, cell = 0;
 
-    for (uint b = 0; b < levels; b++, cell++) {
-        for (uint a = 0; a < b; a++, cell++)
-            most = max(most, (uint)h[cell * APART(items)]);
-        most = max(most, 2 * (h[cell * APART(items)] - diagonal));
-    }
+    for (uint b = 0; b < h->levels; b++)
+        for (uint a = 0; a <= b; a++, cell++)
+            most = max(most, count_of(h, cell) << (a == b));
     return most;
 }
 
 /* The features beyond the 13 of a window that has a pair: as cooc_features and glcm_more_features have them. */
-static void store_more(__global ulong *words, long windows, glcm_histograms h, uint items, uint levels, uint diagonal,
-                       const glcm_sums *s)
+static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s)
 {
+    const uint levels = h->levels;
     cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
     cooc_weights w = { 0, 0, 0, 0, 0, 0, 0 };
     double feature[COOC_FEATURES], mean;
@@ -101,20 +170,20 @@ static void store_more(__global ulong *words, long windows, glcm_histograms h, u
     t.pairs = s->difference.y >> GLCM_N_SHIFT;
     if (t.pairs == 0)
         return;
-    t.most = COOC_HAS(GLCM_WANTED, COOC_JOINT_MAXIMUM) ? largest_entry(h, items, levels, diagonal) : 0;
+    t.most = COOC_HAS(GLCM_WANTED, COOC_JOINT_MAXIMUM) ? largest_entry(h) : 0;
     t.s1 = s->sum & GLCM_PACK_MASK;
     t.s2 = s->sum >> GLCM_PACK_SHIFT;
     t.d1 = s->difference.x & GLCM_PACK_MASK;
     t.d2 = s->difference.x >> GLCM_PACK_SHIFT;
     mean = cooc_mean(&t);
     for (uint k = 0; k < levels; k++) {
-        const uint count = h[(levels + k) * APART(items)];
+        const uint count = BIN(h, levels + k);
 
         if (count > 0)
             cooc_difference(&w, k, count, levels, ~(1u << COOC_IDM));
     }
     for (uint k = 0; k < 2 * levels - 1; k++) {
-        const uint count = h[(2 * levels + k) * APART(items)];
+        const uint count = BIN(h, 2 * levels + k);
 
         if (count > 0)
             cooc_sum(&w, k, count, mean);
@@ -129,69 +198,92 @@ static void store_more(__global ulong *words, long windows, glcm_histograms h, u
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
  * row; z: the portions listed in `portions`. bins: room for one group (local), or for
- * all groups (global), of 4L + L(L+1)/2 counts a work-item.
+ * all groups (global), of `bins` counts of 16 bits a work-item.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions, uint first_portion,
                          __global const ushort *planes, __global const uchar *roi_planes,
                          __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
                          __global const ulong2 *marginal_steps, __global const ulong2 *difference,
                          __global const ulong *steps, uint diagonal, __global ulong *all_words,
-                         GLCM_BINS ushort *bins)
+                         int segment, uint bins, GLCM_BINS ushort *all_bins)
 {
     __global const glcm_work *const u = all + portions[first_portion + get_global_id(2)];
     const glcm_steps t = { cell_steps, marginal_steps, steps, difference };
     const int y = (int)get_global_id(0);
-    int x0 = (int)get_global_id(1) * GLCM_SEGMENT;
-    int x1 = min(x0 + GLCM_SEGMENT, u->columns);
+    int x0 = (int)get_global_id(1) * segment, x1 = min(x0 + segment, u->columns);
     const uint items = (uint)get_local_size(0), levels = u->levels;
     const long windows = (long)u->columns * u->rows;
     const int stride = u->stride, partner = u->partner, n_moves = u->moves;
     __global const glcm_move *const moves = all_moves + u->first_move;
 
-    if (y >= u->rows || x0 >= x1)
-        return;
-
     __global const uchar *roi = roi_planes + u->roi + y;
     __global ulong *const words = all_words + u->words;
+    const bool idle = y >= u->rows || x0 >= x1;
+    int from = idle ? x1 : x0, to = x1;
 
-#ifdef GLCM_SINGLE
-    /* Windows before the first and after the last of the ROI have no pairs. On
-     * a GPU neighbours slide in step, and there is nothing to be saved. */
-    while (x0 < x1 && !roi[(long)x0 * stride])
-        words[2 * windows + PLACE(u, x0++, y)] = 0;
-    while (x0 < x1 && !roi[(long)(x1 - 1) * stride])
-        words[2 * windows + PLACE(u, --x1, y)] = 0;
+    /* Windows before the first and after the last of the ROI have no pairs. A group's slide in step, so that
+     * neighbours read what lies side by side. */
+    while (from < to && !roi[(long)from * stride])
+        from++;
+    while (from < to && !roi[(long)(to - 1) * stride])
+        to--;
+#ifndef GLCM_SINGLE
+    __local int range[2];
+
+    if (get_local_id(0) == 0) {
+        range[0] = x1;
+        range[1] = x0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (from < to) {
+        atomic_min(&range[0], from);
+        atomic_max(&range[1], to);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    from = range[0];
+    to = range[1];
+#endif
+    if (idle)
+        return;
+    for (; x0 < x1 && x0 < from; x0++)
+        words[2 * windows + PLACE(u, x0, y)] = 0;
+    for (; x0 < x1 && x1 > to; x1--)
+        words[2 * windows + PLACE(u, x1 - 1, y)] = 0;
     if (x0 >= x1)
         return;
-#endif
     roi += (long)x0 * stride;
 
     __global const ushort *p = planes + u->plane + (long)x0 * stride + y;
 #ifdef GLCM_GLOBAL_BINS
     const size_t group = get_group_id(0)
         + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2));
-    GLCM_BINS ushort *const h = bins + group * items * (4 * levels + levels * (levels + 1) / 2)
-                         + get_local_id(0);
+    GLCM_BINS ushort *const of_group = all_bins + group * items * bins;
 #else
-    GLCM_BINS ushort *const h = bins + get_local_id(0);
+    GLCM_BINS ushort *const of_group = all_bins;
 #endif
+    histograms h;
     glcm_sums s = { 0 };
 
-    clear_bins(h, items, levels, diagonal);
+    h.bins = of_group + get_local_id(0);
+    h.cells = (GLCM_BINS cell_count *)(of_group + 4 * levels * items) + get_local_id(0);
+    h.items = items;
+    h.levels = levels;
+    h.diagonal = diagonal;
+    clear_bins(&h);
     for (int i = 0; i < n_moves; i++) {
         for (int j = 0; j < moves[i].count; j++) {
             const int at = moves[i].leave + j * stride;
             const uint a = p[at], b = p[at + partner];
 
             if (((a | b) & GLCM_OUTSIDE) == 0)
-                pair_moves(h, items, levels, a, b, &t, &s, 1);
+                pair_moves(&h, a, b, &t, &s, 1);
         }
     }
     for (int x = x0; ; x++) {
         if (*roi) {
             store_sums(words + PLACE(u, x, y), windows, &s);
 #ifdef GLCM_WANTED
-            store_more(words + PLACE(u, x, y), windows, h, items, levels, diagonal, &s);
+            store_more(words + PLACE(u, x, y), windows, &h, &s);
 #endif
         } else {
             words[2 * windows + PLACE(u, x, y)] = 0;
@@ -199,16 +291,22 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
         if (x + 1 >= x1)
             break;
         if (u->interior) {
-            /* Nothing to ask about a pair: the next ones' pixels can be on their
-             * way while one is counted. */
+            /* Nothing to ask about a pair: the next ones' pixels are on their way while one is
+             * counted. */
+            uint a = p[moves[0].leave], b = p[moves[0].leave + partner];
+            uint c = p[moves[0].enter], d = p[moves[0].enter + partner];
+
             UNROLL
             for (int i = 0; i < n_moves; i++) {
-                const int leave = moves[i].leave, enter = moves[i].enter;
-                const uint a = p[leave], b = p[leave + partner];
-                const uint c = p[enter], d = p[enter + partner];
+                const int next = min(i + 1, n_moves - 1), leave = moves[next].leave, enter = moves[next].enter;
+                const uint na = p[leave], nb = p[leave + partner], nc = p[enter], nd = p[enter + partner];
 
-                pair_moves(h, items, levels, a, b, &t, &s, -1);
-                pair_moves(h, items, levels, c, d, &t, &s, 1);
+                pair_moves(&h, a, b, &t, &s, -1);
+                pair_moves(&h, c, d, &t, &s, 1);
+                a = na;
+                b = nb;
+                c = nc;
+                d = nd;
             }
         } else {
             for (int i = 0; i < n_moves; i++) {
@@ -217,9 +315,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
                 const uint c = p[enter], d = p[enter + partner];
 
                 if (((a | b) & GLCM_OUTSIDE) == 0)
-                    pair_moves(h, items, levels, a, b, &t, &s, -1);
+                    pair_moves(&h, a, b, &t, &s, -1);
                 if (((c | d) & GLCM_OUTSIDE) == 0)
-                    pair_moves(h, items, levels, c, d, &t, &s, 1);
+                    pair_moves(&h, c, d, &t, &s, 1);
             }
         }
         p += stride;

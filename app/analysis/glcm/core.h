@@ -79,17 +79,10 @@ typedef struct glcm_sums {
 
 /* --- a window that slides --------------------------------------------------------- */
 
-/* Its histograms. Bin i of the marginal is at i * apart, that of |a-b| at (width + i)
- * * apart, that of a+b at (2 width + i) * apart, cell i at (4 width + i) * apart. Counts
- * are below 2^15.
- *
- * A device reads the counts of all bins before it writes any, or each would wait for the
- * one before, and adds what the cell changes last. A CPU takes fewer instructions one by
- * one, and fewer again if counts that stand for entries of 16 bytes are kept doubled:
- * it multiplies an index by 8 while it adds the address of the table. */
-#ifdef __OPENCL_VERSION__
-typedef GLCM_BINS tc_u16 *glcm_histograms;     /* GLCM_BINS: their address space */
-#else
+/* Its histograms on a CPU, whose counts are below 2^15; devices have theirs in opencl/kernels/glcm.cl. They
+ * are changed one by one, and those that stand for entries of 16 bytes kept doubled:
+ * a CPU multiplies an index by 8 while it adds the address of the table. */
+#ifndef __OPENCL_VERSION__
 #define GLCM_DOUBLED 2     /* a pair, in the counts of the marginal and of cells */
 typedef struct glcm_bins {
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
@@ -110,37 +103,8 @@ typedef struct glcm_steps {
 #endif
 } glcm_steps;
 
-/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1). */
+#ifndef __OPENCL_VERSION__
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-#ifdef __OPENCL_VERSION__
-TC_INLINE void glcm_write(glcm_histograms h, tc_index bin, tc_index apart, tc_u32 k, const int sign)
-{
-    h[bin * apart] = (tc_u16)(k + (sign > 0));
-}
-
-TC_INLINE void glcm_pair_moves(glcm_histograms h, tc_index width, tc_index apart, tc_index a, tc_index b,
-                               tc_index cell, const glcm_steps *t, glcm_sums *s, const int sign)
-{
-#define GLCM_LOWER(bin) ((tc_u32)h[(bin) * apart] - (sign < 0))    /* of the counts before and after */
-    const tc_u32 kc = GLCM_LOWER(4 * width + cell);
-    const tc_u32 ks = GLCM_LOWER(2 * width + (a + b));
-    GLCM_STEP(s->fs, t->other[ks]);
-    GLCM_STEP(s->sum, GLCM_PACK(a + b));
-    const tc_u32 kd = GLCM_LOWER(width + (b - a));
-    GLCM_STEP(s->fd, t->other[kd]);
-    GLCM_STEP(s->difference, t->difference[b - a]);
-    const tc_u32 ka = GLCM_LOWER(a);
-    const tc_u32 kb = a == b ? ka + sign : GLCM_LOWER(b);
-    GLCM_STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
-    GLCM_STEP(s->cell, t->cell[kc]);
-    glcm_write(h, a, apart, ka, sign);
-    glcm_write(h, b, apart, kb, sign);
-    glcm_write(h, width + (b - a), apart, kd, sign);
-    glcm_write(h, 2 * width + (a + b), apart, ks, sign);
-    glcm_write(h, 4 * width + cell, apart, kc, sign);
-#undef GLCM_LOWER
-}
-#else
 /* The entry for a doubled count. */
 TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
 {
@@ -157,7 +121,8 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
         (bins)[at] = (tc_u16)(sign > 0 ? (bins)[at] + (unit) : (bins)[at] - (unit));    \
     } while (0)
 
-/* of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each, and one of both three. */
+/* A pair of levels a <= b, in this cell, enters the window (sign 1) or leaves it (-1).
+ * of_b: what b changes of s->marginal, for the caller to add; two sums take an instruction each, and one of both three. */
 TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell, const glcm_steps *t, glcm_sums *s,
                                glcm_pair64 *of_b, const int sign)
 {
@@ -177,8 +142,8 @@ TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index ce
     GLCM_STEP(s->fd, t->other[k]);
     GLCM_STEP(s->difference, h->of_difference[bin]);
 }
-#endif
 #undef GLCM_STEP
+#endif
 
 /* --- features --------------------------------------------------------------------- */
 

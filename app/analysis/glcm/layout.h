@@ -22,7 +22,7 @@
 #define GLCM_WORDS 9
 #define GLCM_N_SHIFT 50
 
-/* Windows that one work-item slides over before it starts anew. */
+/* Windows that one work-item slides over before it starts anew, at the most. */
 #define GLCM_SEGMENT 256
 
 /* Work-items of a group of the feature kernel, and windows a group takes. */
