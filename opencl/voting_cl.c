@@ -31,6 +31,12 @@ enum {
     B_IN, B_OUT                 /* of a slab */
 };
 
+enum {
+    BLUR_BYTES = 16 << 20,      /* of slices that are blurred by one launch */
+    ALONG = 32,                 /* work-items side by side along x: see voting.cl */
+    SEGMENT = 256
+};
+
 /* Some rows of a plane, counted through all slices. */
 typedef struct rows {
     uint64_t first, n;
@@ -46,7 +52,7 @@ typedef struct cl_worker {
     uint64_t slab_end;                  /* portions up to the end of the slab; <= done: none is loaded */
     uint32_t *copy;                     /* rows from the device, on their way to the state */
     int round;                          /* of the device's tables; -1: none */
-    size_t group;
+    size_t group, tile_rows;
     ocl_pace pace[VOTING_REBLUR + 1];   /* by phase, in rows */
     uint64_t done;
 } cl_worker;
@@ -115,13 +121,21 @@ typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
 
+/* Slices that are blurred by one launch. */
+static uint64_t blur_depth(const voting_scheme *s)
+{
+    const uint64_t fit = BLUR_BYTES / ((uint64_t)s->nx * s->ny * sizeof(uint32_t));
+
+    return fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
+}
+
 static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
 {
     const voting_scheme *const s = &w->s;
     const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = all_rows(s);
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
-                     (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
+                     blur_depth(s) * (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
@@ -174,7 +188,7 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
         { B_CODES, side_of_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
         { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t), "the directions",
           w->tables.dir_of_offset },
-        { B_SPANS, s->n_dirs * n_rows * sizeof(voting_span), "the cones", NULL },
+        { B_SPANS, voting_spans(s) * sizeof(voting_span), "the cones", NULL },
         { B_ROWS, s->n_dirs * layers * sizeof(voting_span), "the cones", NULL }
     };
 
@@ -230,7 +244,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
     w->round = -1;
     w->done = ((const an_state_head *)state)->portions_done;
-    w->group = ocl_group_size(w->ocl.device, 128);
+    w->group = ocl_group_size(w->ocl.device, 256);
+    w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
     if (st == TC_OK)
         st = voting_levels_init(work, &w->s, err);
     if (st == TC_OK)
@@ -238,8 +253,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (st == TC_OK)
         st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK)
-        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DPIXEL=%s",
-                       w->group, work->pixels->bits == 16 ? "ushort" : "uchar");
+        st = ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err, "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s",
+                       w->group, w->tile_rows, work->pixels->bits == 16 ? "ushort" : "uchar");
     if (st != TC_OK)
         return st;
     st = make_tables(w, err);
@@ -294,66 +309,70 @@ static uint32_t *state_out(const cl_worker *w, voting_phase phase, void *state)
     return voting_votes(state) + (phase == VOTING_BLUR || phase == VOTING_VOTE ? 0 : w->s.n);
 }
 
-/* Rows [y0, y1) of slice z. */
-static tc_status blur_slice(cl_worker *w, voting_phase phase, uint64_t z, uint64_t y0, uint64_t y1, tc_err *err)
-{
-    const uint64_t n = y1 - y0, row = z * w->s.ny + y0 - w->out_rows.first, half = (uint64_t)w->s.shape.taps[1];
-    const int in = plane_in(w, phase), out = plane_out(w, phase);
-    tc_status st = OCL_QUEUE(w, BLUR_Z, row_grid(w, n + 2 * half), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                             OCL_HELD(w, B_COLUMNS), OCL_INT(z), OCL_INT((int64_t)y0 - w->s.shape.taps[1]),
-                             OCL_UINT(w->in_rows.first));
-
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_Y, row_grid(w, n), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
-                       OCL_HELD(w, B_LINES), OCL_INT(y0));
-    if (st == TC_OK)
-        st = OCL_QUEUE(w, BLUR_X, row_grid(w, n), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES), OCL_HELD(w, out),
-                       OCL_UINT(row));
-    return st;
-}
-
-/* Rows [row, end) through all slices, slice by slice. */
-static tc_status blur_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
-{
-    const uint64_t ny = w->s.ny;
-    tc_status st = TC_OK;
-
-    while (st == TC_OK && row < end) {
-        const uint64_t z = row / ny, to = (z + 1) * ny < end ? (z + 1) * ny : end;
-
-        st = blur_slice(w, phase, z, row - z * ny, to - z * ny, err);
-        row = to;
-    }
-    return st;
-}
-
 /* Rows [y0, y1) of slices [z0, z1). */
-static tc_status vote_box(cl_worker *w, uint64_t z0, uint64_t z1, uint64_t y0, uint64_t y1, tc_err *err)
+typedef struct box {
+    uint64_t z0, z1, y0, y1;
+} box;
+
+static tc_status blur_box(cl_worker *w, voting_phase phase, box b, tc_err *err)
 {
-    const ocl_grid grid = ocl_grid_of(w->group, (w->s.nx + 3) / 4, (size_t)(y1 - y0 + VOTING_TILE_ROWS - 1) / VOTING_TILE_ROWS,
-                                      (size_t)(z1 - z0));
+    const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first, half = (uint64_t)w->s.shape.taps[1];
+    const int in = plane_in(w, phase), out = plane_out(w, phase);
+    const ocl_grid grid = ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
+    ocl_grid wider = grid;
+    tc_status st;
+
+    wider.global[1] += (size_t)(2 * half);
+    st = OCL_QUEUE(w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS), OCL_INT(b.z0),
+                   OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first));
+    if (st == TC_OK)
+        st = OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES),
+                       OCL_INT(b.y0));
+    if (st == TC_OK)
+        st = OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES), OCL_HELD(w, out), OCL_UINT(row));
+    return st;
+}
+
+static tc_status vote_box(cl_worker *w, box b, tc_err *err)
+{
+    const size_t segments = (w->s.nx + SEGMENT - 1) / SEGMENT, tiles = (size_t)((b.y1 - b.y0 + w->tile_rows - 1) / w->tile_rows);
+    const ocl_grid grid = ocl_grid_of(w->group, segments * w->group, tiles, (size_t)(b.z1 - b.z0));
     const int in = plane_in(w, VOTING_VOTE), out = plane_out(w, VOTING_VOTE);
 
     return OCL_QUEUE(w, VOTE, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_SPANS),
-                     OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(z0), OCL_INT(y0), OCL_INT(y1),
+                     OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(b.z0), OCL_INT(b.y0), OCL_INT(b.y1),
                      OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
 }
 
-/* Rows [row, end) through all slices: what they have of the first slice, whole
+/* Rows [row, end) through all slices, blurred or voted for: what they have of the first slice, whole
  * slices, what they have of the last. */
-static tc_status vote_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
+static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
 {
-    const uint64_t ny = w->s.ny;
+    const uint64_t ny = w->s.ny, most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s);
     tc_status st = TC_OK;
 
     while (st == TC_OK && row < end) {
-        const uint64_t z = row / ny, y = row % ny, whole = y == 0 ? (end - row) / ny : 0;
+        const uint64_t z = row / ny, y = row % ny, full = y == 0 ? (end - row) / ny : 0, whole = full < most ? full : most;
         const uint64_t rest = end - row < ny - y ? end - row : ny - y;
+        const box b = whole > 0 ? (box){ z, z + whole, 0, ny } : (box){ z, z + 1, y, y + rest };
 
-        st = whole > 0 ? vote_box(w, z, z + whole, 0, ny, err) : vote_box(w, z, z + 1, y, y + rest, err);
-        row += whole > 0 ? whole * ny : rest;
+        st = phase == VOTING_VOTE ? vote_box(w, b, err) : blur_box(w, phase, b, err);
+        row += (b.z1 - b.z0) * (b.y1 - b.y0);
     }
     return st;
+}
+
+/* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
+static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
+{
+    const size_t along = w->group / ALONG;
+    const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG), ocl_round_up((size_t)(end - row), along), 1 }, { ALONG, along, 1 },
+                            { 0 } };
+    const int in = plane_in(w, VOTING_TURN), out = plane_out(w, VOTING_TURN);
+
+    return OCL_QUEUE(w, TURN, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS),
+                     OCL_HELD(w, B_OFFSETS), OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(end), OCL_UINT(w->in_rows.first),
+                     OCL_UINT(w->out_rows.first));
 }
 
 static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
@@ -365,14 +384,10 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
         return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
                          OCL_HELD(w, B_CODES), OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(w->in_rows.first),
                          OCL_UINT(w->out_rows.first));
-    case VOTING_VOTE:
-        return vote_rows(w, row, end, err);
     case VOTING_TURN:
-        return OCL_QUEUE(w, TURN, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                         OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, B_OFFSETS), OCL_HELD(w, out),
-                         OCL_UINT(row), OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
+        return turn_rows(w, row, end, err);
     default:
-        return blur_rows(w, phase, row, end, err);
+        return queue_boxes(w, phase, row, end, err);
     }
 }
 

@@ -2,7 +2,7 @@
  * slices. A plane may be a part of the item: the first row that it holds is
  * in_first or out_first. GROUP, the size of a work-group, and PIXEL, the type of a
  * pixel, come with the build. */
-//! check: -DPIXEL=ushort -DGROUP=128
+//! check: -DPIXEL=ushort -DGROUP=128 -DTILE_ROWS=16
 #include "app/analysis/voting/core.h"
 
 #ifndef GROUP
@@ -11,17 +11,27 @@
 #ifndef PIXEL
 #define PIXEL uchar
 #endif
-#define SEGMENT (4 * GROUP)     /* pixels along x of a tile */
-#define TILE_ROWS VOTING_TILE_ROWS
+#ifndef TILE_ROWS
+#define TILE_ROWS 8             /* of a tile whose votes a group sums; divides GROUP */
+#endif
+#define SEGMENT 256             /* its pixels along x */
+#define LINE (SEGMENT + 1)
+#define ALONG 32                /* work-items that stand side by side along x */
 
 static inline int clamped(int i, int n)
 {
     return clamp(i, 0, n - 1);
 }
 
-/* --- blur: one slice z, rows first + [0, size of the launch) to out[rows][nx]; three
- * passes. Rows outside the picture are left out by the first and not asked for
+/* --- blur: rows first + [0, size of the launch) of slices z + [0, its depth), to out[slices][rows][nx];
+ * three passes. Rows outside the picture are left out by the first and not asked for
  * by the second. --------------------------------------------------------------- */
+
+/* Rows of the launch before this work-item's. */
+static inline size_t launch_row(void)
+{
+    return get_global_id(2) * get_global_size(1) + get_global_id(1);
+}
 
 __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pixels, __global tc_u32 *out, int z,
                             int first, tc_u32 in_first)
@@ -29,6 +39,7 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
     const int x = (int)get_global_id(0), y = first + (int)get_global_id(1);
     tc_u32 sum = 0;
 
+    z += (int)get_global_id(2);
     if (x >= s->n[2] || y < 0 || y >= s->n[1])
         return;
     for (int i = -s->taps[0]; i <= s->taps[0]; i++) {
@@ -36,27 +47,28 @@ __kernel void voting_blur_z(__constant voting_shape *s, __global const PIXEL *pi
 
         sum += (s->blur[0][abs(i)] << s->shift) * pixels[row * s->n[2] + x];
     }
-    out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
+    out[launch_row() * s->n[2] + x] = VOTING_ROUND_FIRST(sum);
 }
 
-/* in: rows from first - half on. */
+/* in: of each slice rows from first - half on, and as many behind. */
 __kernel void voting_blur_y(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, int first)
 {
     const int x = (int)get_global_id(0), y = first + (int)get_global_id(1), h = s->taps[1];
+    __global const tc_u32 *const slice = in + get_global_id(2) * (get_global_size(1) + 2 * h) * s->n[2];
     tc_u32 sum = 0;
 
     if (x >= s->n[2])
         return;
     for (int i = -h; i <= h; i++)
-        sum += s->blur[1][abs(i)] * in[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
-    out[get_global_id(1) * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
+        sum += s->blur[1][abs(i)] * slice[(size_t)(clamped(y + i, s->n[1]) - first + h) * s->n[2] + x];
+    out[launch_row() * s->n[2] + x] = VOTING_ROUND_NEXT(sum);
 }
 
 /* out: a plane; row: where in it the first row goes. */
 __kernel void voting_blur_x(__constant voting_shape *s, __global const tc_u32 *in, __global tc_u32 *out, tc_u32 row)
 {
     const int x = (int)get_global_id(0), h = s->taps[2];
-    const size_t from = get_global_id(1) * s->n[2];
+    const size_t from = launch_row() * s->n[2];
     tc_u32 sum = 0;
 
     if (x >= s->n[2])
@@ -84,55 +96,72 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
 
 /* --- vote: a group sums a tile: a segment of some rows of a slice -------------------------- */
 
-/* Adds the voters of a row, which lies `above` rows before the tile's first, to the
- * tile, which is dz slices further. */
-static inline void add_row(__global const tc_u32 *row, __global const voting_span *spans,
-                           __global const voting_span *rows, int dz, int rz, int ry, int above, int n_rows, int from,
-                           int to, int start, volatile __local tc_u32 *sums)
+/* Adds a span of a row of the tile. */
+static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
 {
-    for (int x = from + (int)get_local_id(0); x < to; x += GROUP) {
+    const int lo = x + VOTING_LO(span), end = x + VOTING_HI(span) + 1;
+
+    if (lo >= end || end <= 0 || lo >= SEGMENT)
+        return;
+    atomic_add(&line[max(lo, 0)], weight);
+    if (end < SEGMENT)
+        atomic_sub(&line[end], weight);
+}
+
+/* Adds the voters of a row, which lies `above` rows before the tile's first, to the
+ * tile, which is dz slices further. rows: of the layer. */
+static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row, __global const voting_span *spans,
+                           __global const voting_span *rows, int dz, int above, int n_rows, int from, int to, int start,
+                           volatile __local tc_u32 *sums)
+{
+    const int ry = s->reach[1];
+
+    for (int x = from; x < to; x += ALONG) {
         const tc_u32 voter = row[x], weight = VOTING_WEIGHT(voter);
 
         if (weight == 0)
             continue;
-        const size_t layer = voting_layer_at(VOTING_DIR(voter), dz, rz);
-        const voting_span ys = rows[layer];
-        const int last = min((int)ys.y, n_rows - 1 + above);
-        for (int dy = max((int)ys.x, above); dy <= last; dy++) {
-            const voting_span span = spans[layer * (2 * ry + 1) + dy + ry];
-            const int lo = x + VOTING_LO(span) - start, end = x + VOTING_HI(span) + 1 - start;
-            volatile __local tc_u32 *line = sums + (dy - above) * SEGMENT;
+        const voting_span ys = rows[VOTING_DIR(voter)];
+        const int first = max((int)ys.x, above), last = min((int)ys.y, n_rows - 1 + above);
+        if (first > last)
+            continue;
+        __global const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
+        volatile __local tc_u32 *line = sums - above * LINE;
 
-            if (span.x > span.y || end <= 0 || lo >= SEGMENT)
-                continue;
-            atomic_add(&line[max(lo, 0)], weight);
-            if (end < SEGMENT)
-                atomic_sub(&line[end], weight);
+        for (int i = (first + ry) & ~3; i <= last + ry; i += 4) {
+            const char8 four = *(__global const char8 *)(layer + i);
+            const int dy = i - ry;
+
+            if (dy >= first)
+                add_span(line + dy * LINE, weight, x - start, four.s01);
+            if (dy + 1 >= first && dy + 1 <= last)
+                add_span(line + (dy + 1) * LINE, weight, x - start, four.s23);
+            if (dy + 2 >= first && dy + 2 <= last)
+                add_span(line + (dy + 2) * LINE, weight, x - start, four.s45);
+            if (dy + 3 <= last)
+                add_span(line + (dy + 3) * LINE, weight, x - start, four.s67);
         }
     }
 }
 
-/* Differences to sums: four by each work-item, then over the work-items. What is
- * before a work-item's four is left to be added: parts of the one before it. */
+/* Differences to sums: a work-item has a part of a row, and adds what is before it. Side by side they have
+ * different rows, which lie in different banks. */
 static inline void to_sums(int me, __local tc_u32 *sums, __local tc_u32 *parts)
 {
-    for (int r = 0; r < TILE_ROWS; r++) {
-        tc_u32 sum = 0;
-        for (int i = 0; i < 4; i++)
-            sums[r * SEGMENT + 4 * me + i] = sum += sums[r * SEGMENT + 4 * me + i];
-        parts[r * GROUP + me] = sum;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 1; step < GROUP; step *= 2) {
-        tc_u32 before[TILE_ROWS];
+    const int length = SEGMENT / (GROUP / TILE_ROWS), row = me % TILE_ROWS, part = me / TILE_ROWS;
+    __local tc_u32 *const mine = sums + row * LINE + part * length;
+    tc_u32 sum = 0;
 
-        for (int r = 0; r < TILE_ROWS; r++)
-            before[r] = me >= step ? parts[r * GROUP + me - step] : 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int r = 0; r < TILE_ROWS; r++)
-            parts[r * GROUP + me] += before[r];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
+    for (int i = 0; i < length; i++)
+        sum += mine[i];
+    parts[me] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sum = 0;
+    for (int i = row; i < me; i += TILE_ROWS)
+        sum += parts[i];
+    for (int i = 0; i < length; i++)
+        mine[i] = sum += mine[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
 /* Rows [y_first, y_end) of the slices from z_first on, as many as the launch is deep. */
@@ -141,8 +170,8 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
                  __global const voting_span *rows, __global tc_u32 *votes, int z_first, int y_first, int y_end,
                  tc_u32 in_first, tc_u32 out_first)
 {
-    __local tc_u32 sums[TILE_ROWS * SEGMENT];
-    __local tc_u32 parts[TILE_ROWS * GROUP];
+    __local tc_u32 sums[TILE_ROWS * LINE];
+    __local tc_u32 parts[GROUP];
     const int me = (int)get_local_id(0), start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
     const int n_rows = min(TILE_ROWS, y_end - y0);
@@ -150,15 +179,15 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
     const int from = max(start - rx, 0), to = min(start + SEGMENT + rx, nx);
     const int top = max(y0 - ry, 0), bottom = min(y0 + n_rows + ry, ny);
 
-    for (int i = me; i < TILE_ROWS * SEGMENT; i += GROUP)
+    for (int i = me; i < TILE_ROWS * LINE; i += GROUP)
         sums[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int dz = -rz; dz <= rz; dz++) {
         if (z - dz < 0 || z - dz >= s->n[0])
             continue;
-        for (int y = top; y < bottom; y++)
-            add_row(voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans, rows, dz, rz, ry, y0 - y, n_rows, from,
-                    to, start, sums);
+        for (int y = top + me / ALONG; y < bottom; y += GROUP / ALONG)
+            add_row(s, voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans, rows + voting_rows_at(s, 0, dz), dz,
+                    y0 - y, n_rows, from + me % ALONG, to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     to_sums(me, sums, parts);
@@ -166,21 +195,22 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
         const size_t row = (size_t)z * ny + y0 + r - out_first;
 
         for (int i = me; i < SEGMENT && start + i < nx; i += GROUP)
-            votes[row * nx + start + i] = sums[r * SEGMENT + i] + (i >= 4 ? parts[r * GROUP + i / 4 - 1] : 0);
+            votes[row * nx + start + i] = sums[r * LINE + i];
     }
 }
 
 /* --- turn: a work-item for each pixel ------------------------------------------------------- */
 
+/* Rows [first, end). */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes, __global const voting_span *spans,
                           __global const voting_span *rows, __global const ushort *dir_of_offset,
-                          __global tc_u32 *voters, tc_u32 first, tc_u32 in_first, tc_u32 out_first)
+                          __global tc_u32 *voters, tc_u32 first, tc_u32 end, tc_u32 in_first, tc_u32 out_first)
 {
     const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
     const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
     const size_t i = (size_t)(row - out_first) * nx + x;
 
-    if (x >= nx || VOTING_WEIGHT(voters[i]) == 0)
+    if (x >= nx || row >= (int)end || VOTING_WEIGHT(voters[i]) == 0)
         return;
     voters[i] = voting_turned(s, voters[i], z, y, x, votes + (size_t)(row - in_first) * nx + x, spans, rows,
                               dir_of_offset);

@@ -100,17 +100,24 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
 
 /* --- cones ------------------------------------------------------------------------ */
 
-/* Where the rows of a direction's cone stand in a layer (slice dz around the voter) in
- * [n_dirs][2 reach_z + 1], and where the span of one of these rows stands in
- * [n_dirs][2 reach_z + 1][2 reach_y + 1]. */
-TC_INLINE size_t voting_layer_at(tc_u32 dir, tc_i32 dz, tc_i32 reach_z)
+/* Where the rows of a direction's cone in a layer (slice dz around the voter) stand in
+ * [2 reach_z + 1][n_dirs]. */
+TC_INLINE size_t voting_rows_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
 {
-    return (size_t)dir * (size_t)(2 * reach_z + 1) + (size_t)(dz + reach_z);
+    return (size_t)(dz + s->reach[0]) * (size_t)s->dirs + dir;
 }
 
-TC_INLINE size_t voting_row_at(size_t layer, tc_i32 dy, tc_i32 reach_y)
+/* Spans are in [n_dirs][2 reach_z + 1][2 reach_y + 1], with some to spare behind the rows of each
+ * layer: four are read at once. */
+TC_INLINE size_t voting_spans_of_layer(tc_i32 reach_y)
 {
-    return layer * (size_t)(2 * reach_y + 1) + (size_t)(dy + reach_y);
+    return ((size_t)(2 * reach_y + 1) + 3) & ~(size_t)3;
+}
+
+/* Where the span of a layer's first row stands, dy = -reach_y. */
+TC_INLINE size_t voting_spans_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, tc_i32 dz)
+{
+    return ((size_t)dir * (size_t)(2 * s->reach[0] + 1) + (size_t)(dz + s->reach[0])) * voting_spans_of_layer(s->reach[1]);
 }
 
 /* What of a span around `at` is within [0, n). */
@@ -128,72 +135,63 @@ TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
 
 /* --- turning ---------------------------------------------------------------------- */
 
-/* The first of the largest sums seen so far, and its offset from the voter. */
-typedef struct voting_best {
-    tc_u32 votes;
-    tc_i32 offset;              /* of its row, and how far along it */
-    tc_i32 dx;
-} voting_best;
-
-/* Looks along pixels [lo, hi] of a row. */
-TC_INLINE void voting_look_along(TC_GLOBAL const tc_u32 *row, voting_part p, tc_i32 offset, voting_best *best)
-{
-#ifdef __OPENCL_VERSION__
 #ifdef __NV_CL_C_VERSION
-    /* Unrolled, this loop finds other votes than there are on NVIDIA's
-     * driver 580.159 (H100). Nothing in it is undefined: the PTX that the
-     * compiler makes is right, and gives the right votes when the driver
-     * translates it without optimising, wrong ones at its levels 1 to 4. */
-#pragma unroll 1
-#endif
-    for (tc_i32 dx = p.lo; dx <= p.hi; dx++)
-        if (row[dx] > best->votes) {
-            best->votes = row[dx];
-            best->offset = offset;
-            best->dx = dx;
-        }
+/* NVIDIA's driver 580.159 unrolls loops over a few pixels, which takes longer, and once found other votes than
+ * there are: the PTX that it makes is right, and gives the right votes when the driver translates it without
+ * optimising, wrong ones at its levels 1 to 4. */
+#define VOTING_ONE_BY_ONE _Pragma("unroll 1")
 #else
-    /* Compilers make vectors of the largest alone. */
-    tc_u32 most = 0;
-    tc_i32 dx = p.lo;
-
-    for (tc_i32 i = p.lo; i <= p.hi; i++)
-        most = row[i] > most ? row[i] : most;
-    if (most <= best->votes)
-        return;
-    while (row[dx] != most)
-        dx++;
-    best->votes = most;
-    best->offset = offset;
-    best->dx = dx;
+#define VOTING_ONE_BY_ONE
 #endif
+
+/* The largest sum of a row's pixels [lo, hi]: compilers make vectors of it. */
+TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
+{
+    tc_u32 most = 0;
+
+    VOTING_ONE_BY_ONE
+    for (tc_i32 dx = p.lo; dx <= p.hi; dx++)
+        most = row[dx] > most ? row[dx] : most;
+    return most;
 }
 
 /* The voter at (z, y, x) turned to the first of the largest sums in its cone; votes: of
  * its own pixel. */
 TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, tc_i32 z, tc_i32 y, tc_i32 x,
                                TC_GLOBAL const tc_u32 *votes, TC_GLOBAL const voting_span *spans,
-                               TC_GLOBAL const voting_span *rows, TC_GLOBAL const tc_u16 *dir_of_offset)
+                               TC_GLOBAL const voting_span *rows,
+                               TC_GLOBAL const tc_u16 *dir_of_offset)
 {
     const tc_i32 rz = s->reach[0], ry = s->reach[1], rx = s->reach[2];
     const tc_i64 nx = s->n[2], plane = nx * s->n[1];
-    const size_t cone = voting_row_at(voting_layer_at(VOTING_DIR(voter), -rz, rz), -ry, ry);
-    voting_best best = { 0, 0, 0 };
+    tc_i32 best_z = 0, best_y = 0, dx;
+    tc_u32 best = 0;
 
+    VOTING_ONE_BY_ONE
     for (tc_i32 dz = -rz; dz <= rz; dz++) {
         if (z + dz < 0 || z + dz >= s->n[0])
             continue;
-        const voting_part ys = voting_within(rows[voting_layer_at(VOTING_DIR(voter), dz, rz)], y, s->n[1]);
+        const voting_part ys = voting_within(rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, s->n[1]);
+        TC_GLOBAL const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
+        VOTING_ONE_BY_ONE
         for (tc_i32 dy = ys.lo; dy <= ys.hi; dy++) {
-            const tc_i32 at = (dz + rz) * (2 * ry + 1) + dy + ry;
+            const tc_u32 most = voting_most_votes(votes + (dz * plane + dy * nx), voting_within(layer[dy + ry], x, s->n[2]));
 
-            voting_look_along(votes + (dz * plane + dy * nx), voting_within(spans[cone + (size_t)at], x, s->n[2]), at, &best);
+            if (most > best) {
+                best = most;
+                best_z = dz;
+                best_y = dy;
+            }
         }
     }
-    if (best.votes == 0)
+    if (best == 0)
         return voter;
+    dx = voting_within(spans[voting_spans_at(s, VOTING_DIR(voter), best_z) + (size_t)(best_y + ry)], x, s->n[2]).lo;
+    VOTING_ONE_BY_ONE
+    while (votes[best_z * plane + best_y * nx + dx] != best)
+        dx++;
     return VOTING_VOTER(VOTING_WEIGHT(voter),
-                        dir_of_offset[best.offset * (2 * rx + 1) + best.dx + rx]);
+                        dir_of_offset[((best_z + rz) * (2 * ry + 1) + best_y + ry) * (2 * rx + 1) + dx + rx]);
 }
 
 #endif

@@ -57,9 +57,8 @@ static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz
 {
     const voting_shape *const s = &w->s.shape;
     const uint32_t weight = VOTING_WEIGHT(voter);
-    const size_t layer = voting_layer_at(VOTING_DIR(voter), dz, s->reach[0]);
-    const voting_part rows = voting_within(w->tables.rows[layer], y, b->rows);
-    const voting_span *span = w->tables.spans + voting_row_at(layer, rows.lo, s->reach[1]);
+    const voting_part rows = voting_within(w->tables.rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, b->rows);
+    const voting_span *span = w->tables.spans + voting_spans_at(s, VOTING_DIR(voter), dz) + rows.lo + s->reach[1];
     uint32_t *sums = b->sums + (y + rows.lo) * (int64_t)b->stride + x;
 
     for (int dy = rows.lo; dy <= rows.hi; dy++, span++, sums += b->stride) {

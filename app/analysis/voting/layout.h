@@ -31,9 +31,6 @@ typedef struct voting_span {
 #define VOTING_HI(span) ((tc_i32)(span).hi)
 #endif
 
-/* On a device, rows of a tile whose votes a group sums, or fewer. */
-#define VOTING_TILE_ROWS 8
-
 /* What follows from parameters, item and pixels; axes are z, y, x. */
 #define VOTING_MAX_HALF 57      /* of a blur kernel: 3.5 sigma and one */
 typedef struct voting_shape {
@@ -46,7 +43,7 @@ typedef struct voting_shape {
     tc_i32 side;                /* directions are points on the surface of the cube [-side, side]^d */
     tc_i32 root;                /* weight by the root of the gradient */
     tc_i32 shift;               /* pixels << shift fill 16 bits */
-    tc_i32 padding;
+    tc_i32 dirs;                /* how many there are */
 } voting_shape;
 
 #endif

@@ -131,6 +131,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
         const size_t outer = 2 * (size_t)s->shape.side + 1, inner = outer - 2;
 
         s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner : outer * outer - inner * inner;
+        s->shape.dirs = (tc_i32)s->n_dirs;
     }
     s->band_rows = BAND_PIXELS / s->nx;
     s->band_rows = s->band_rows < 16 ? 16 : s->band_rows > 64 ? 64 : s->band_rows;

@@ -11,6 +11,17 @@ size_t voting_offset_rows(const voting_scheme *s)
     return (2 * (size_t)s->shape.reach[0] + 1) * (2 * (size_t)s->shape.reach[1] + 1);
 }
 
+/* Spans of a direction. */
+static size_t cone_spans(const voting_scheme *s)
+{
+    return (2 * (size_t)s->shape.reach[0] + 1) * voting_spans_of_layer(s->shape.reach[1]);
+}
+
+size_t voting_spans(const voting_scheme *s)
+{
+    return s->n_dirs * cone_spans(s);
+}
+
 static size_t codes(const voting_scheme *s)
 {
     const size_t outer = 2 * (size_t)s->shape.side + 1;
@@ -22,7 +33,7 @@ size_t voting_tables_bytes(const voting_scheme *s)
 {
     const size_t rows = voting_offset_rows(s);
 
-    return s->n_dirs * (3 + (rows + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) + rows
+    return s->n_dirs * (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) + rows
          + (codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
@@ -86,7 +97,7 @@ tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *e
     t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
     t->dir_of_code = calloc(codes(s), sizeof *t->dir_of_code);
     t->dir_of_offset = calloc(rows * (2 * (size_t)s->shape.reach[2] + 1), sizeof *t->dir_of_offset);
-    t->spans = calloc(s->n_dirs * rows, sizeof *t->spans);
+    t->spans = calloc(voting_spans(s), sizeof *t->spans);
     t->rows = calloc(s->n_dirs * (2 * (size_t)s->shape.reach[0] + 1), sizeof *t->rows);
     t->ends = calloc(rows, sizeof *t->ends);
     if (t->dirs == NULL || t->dir_of_code == NULL || t->dir_of_offset == NULL || t->spans == NULL ||
@@ -166,13 +177,13 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
     const int64_t length2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
     const int8_t *end = t->ends;
 
-    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++)
+    for (int z = -s->shape.reach[0]; z <= s->shape.reach[0]; z++, out += voting_spans_of_layer(s->shape.reach[1]))
         for (int y = -s->shape.reach[1]; y <= s->shape.reach[1]; y++, end++) {
             const int64_t dz = (int64_t)z * s->scale[0], dy = (int64_t)y * s->scale[1];
             const row_test r = { u[0] * dz + u[1] * dy, dz * dz + dy * dy, u[2], s->scale[2], *end,
                                  (uint64_t)cos2 * (uint64_t)length2 };
 
-            *out++ = *end < 0 ? (voting_span){ 1, 0 } : span_of(&r);
+            out[y + s->shape.reach[1]] = *end < 0 ? (voting_span){ 1, 0 } : span_of(&r);
         }
 }
 
@@ -180,29 +191,30 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
  * directions without a negative component. */
 static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from, voting_span *out)
 {
-    const int rz = s->shape.reach[0], ry = s->shape.reach[1];
+    const int rz = s->shape.reach[0], ry = s->shape.reach[1], apart = (int)voting_spans_of_layer(ry);
 
-    for (int z = -rz; z <= rz; z++)
+    for (int z = -rz; z <= rz; z++, out += apart)
         for (int y = -ry; y <= ry; y++) {
             const int fz = u[0] < 0 ? -z : z, fy = u[1] < 0 ? -y : y;
-            const voting_span f = from[(fz + rz) * (2 * ry + 1) + fy + ry];
+            const voting_span f = from[(fz + rz) * apart + fy + ry];
 
-            *out++ = u[2] >= 0 || f.lo > f.hi ? f : (voting_span){ (signed char)-f.hi, (signed char)-f.lo };
+            out[y + ry] = u[2] >= 0 || f.lo > f.hi ? f : (voting_span){ (signed char)-f.hi, (signed char)-f.lo };
         }
 }
 
+/* rows: of the first layer. */
 static void make_rows(const voting_scheme *s, const voting_span *spans, voting_span *rows)
 {
     const int ry = s->shape.reach[1];
 
-    for (int z = 0; z <= 2 * s->shape.reach[0]; z++, spans += 2 * ry + 1) {
+    for (int z = 0; z <= 2 * s->shape.reach[0]; z++, spans += voting_spans_of_layer(ry), rows += s->n_dirs) {
         int lo = -ry, hi = ry;
 
         while (lo <= hi && spans[lo + ry].lo > spans[lo + ry].hi)
             lo++;
         while (hi > lo && spans[hi + ry].lo > spans[hi + ry].hi)
             hi--;
-        rows[z] = lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
+        *rows = lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
     }
 }
 
@@ -221,7 +233,7 @@ static void make_direction(const maker *m, size_t i)
     const voting_scheme *const s = m->s;
     const voting_tables *const t = m->t;
     const int8_t *const u = t->dirs[i];
-    voting_span *const spans = t->spans + i * voting_offset_rows(s);
+    voting_span *const spans = t->spans + i * cone_spans(s);
 
     if ((u[0] < 0 || u[1] < 0 || u[2] < 0) != m->mirrored)
         return;
@@ -230,11 +242,11 @@ static void make_direction(const maker *m, size_t i)
         const size_t outer = 2 * (size_t)s->shape.side + 1;
         const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
 
-        mirror_spans(s, u, t->spans + t->dir_of_code[code] * voting_offset_rows(s), spans);
+        mirror_spans(s, u, t->spans + t->dir_of_code[code] * cone_spans(s), spans);
     } else {
         make_spans(s, t, u, s->cos2[m->round], spans);
     }
-    make_rows(s, spans, t->rows + i * (2 * (size_t)s->shape.reach[0] + 1));
+    make_rows(s, spans, t->rows + i);
 }
 
 static void make_some(void *user, unsigned thread, size_t part)

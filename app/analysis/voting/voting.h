@@ -105,8 +105,8 @@ typedef struct voting_tables {
     uint16_t *dir_of_code;      /* [(2 side + 1)^d]: index of a direction, by voting_code */
     uint16_t *dir_of_offset;    /* [2 reach+1]^3: the direction of an offset; 0 for none */
     int8_t *ends;               /* [2 reach_z + 1][2 reach_y + 1]: last pixel of the row in the ball; -1: none */
-    voting_span *spans;         /* [n_dirs][2 reach_z + 1][2 reach_y + 1] */
-    voting_span *rows;          /* [n_dirs][2 reach_z + 1]: first and last row with a span */
+    voting_span *spans;         /* [n_dirs]: see voting_spans_at */
+    voting_span *rows;          /* [2 reach_z + 1][n_dirs]: first and last row with a span */
     int round;                  /* of the spans and rows; -1: none yet */
 } voting_tables;
 
@@ -115,6 +115,7 @@ tc_status voting_tables_round(const an_work *work, const voting_scheme *s, votin
                               tc_err *err);
 void voting_tables_free(voting_tables *t);
 size_t voting_tables_bytes(const voting_scheme *s);
+size_t voting_spans(const voting_scheme *s);            /* of all directions */
 size_t voting_offset_rows(const voting_scheme *s);      /* rows around a voter, in all slices */
 
 /* --- points ------------------------------------------------------------------ */
