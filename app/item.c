@@ -193,7 +193,7 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms };
+                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms, .result_only = true };
     if (st == TC_OK)
         st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     if (st == TC_OK)

@@ -53,6 +53,12 @@ static bool final_labels(const cc_cl_worker *w)
     return !in_strips(w) && !w->params->split && !w->too_many;
 }
 
+/* Whether somebody will look at the labels: without them the table is the result. */
+static bool wants_labels(const cc_cl_worker *w)
+{
+    return w->params->labels || !w->ocl.work->result_only || !w->has_table;
+}
+
 static bool has_stage(const cc_cl_worker *w, cc_stage s)
 {
     const cc_params *const p = w->params;
@@ -70,9 +76,11 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     if (s == TABLE || s == MEASURE)
         return final_labels(w) && w->table_rows > 0;
     if (s == RELABEL)
-        return final_labels(w) && cc_filters(p);
-    if (s <= READ_LABELS)
+        return final_labels(w) && cc_filters(p) && wants_labels(w);
+    if (s <= PAINT)
         return final_labels(w);
+    if (s == READ_LABELS)
+        return final_labels(w) && wants_labels(w);
     if (s <= READ_ROOTS)
         return !final_labels(w) && !p->split;
     return p->split;
@@ -235,8 +243,9 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
         st = ocl_put(&w->ocl, B_NOW, 0, now, w->table_rows * sizeof *now, err);
     if (st == TC_OK)
         state->regions = (uint32_t)label;
+    w->has_table = st == TC_OK && label < room;
     /* All or nothing. */
-    if (st != TC_OK || label >= room)
+    if (!w->has_table)
         memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
     free(now);

@@ -34,6 +34,7 @@ typedef struct cc_cl_worker {
     cc_stage stage;
     uint64_t done;             /* work of the stage */
     size_t table_rows;         /* 1 + regions, if the device measures them */
+    bool has_table;            /* the regions stand in the state */
     bool too_many;             /* regions to measure on the device, and some are to be left out */
     bool host_only;
     double label_ms;           /* device time from the picture to the labels, Otsu's histogram and holes left out */

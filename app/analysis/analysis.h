@@ -54,6 +54,7 @@ typedef struct an_work {
     const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch wanted on a device */
+    bool result_only;          /* once all portions are done, a device's state may lack what the result is made without */
 } an_work;
 
 /* How the portions get done: on the CPU, or on an OpenCL device. */

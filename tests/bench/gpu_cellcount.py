@@ -61,8 +61,8 @@ def main():
     sizes = [tuple(int(v) for v in s.split("x")) for s in sys.argv[2:]] or [(8192, 8192), (4000, 2250)]
     raw = os.path.join(tap.scratch(), "raw")
     bad = 0
-    print("%-12s %-11s %4s %10s %8s %6s %10s %12s  %s" % ("size", "mask", "conn", "labels ms", "CuPy ms", "ratio",
-                                                           "regions ms", "all of it ms", "against the CPU"))
+    print("%-12s %-11s %4s %10s %8s %6s %10s %12s %9s  %s" % ("size", "mask", "conn", "labels ms", "CuPy ms", "ratio",
+                                                               "regions ms", "all of it ms", "no labels", "against the CPU"))
     for width, height in sizes:
         for name, mask in masks(height, width):
             mask.astype(np.uint8).tofile(raw)
@@ -72,13 +72,13 @@ def main():
                                      universal_newlines=True)
                 if run.returncode != 0:
                     sys.exit("no device to measure")
-                labels, regions, everything, same = run.stdout.split()
+                labels, regions, everything, table, same = run.stdout.split()
                 bad += same != "same"
                 peer = cupy_ms(mask, connectivity) if cupy is not None else None
-                print("%-12s %-11s %4d %10s %8s %6s %10s %12s  %s" % (
+                print("%-12s %-11s %4d %10s %8s %6s %10s %12s %9s  %s" % (
                     "%dx%d" % (width, height), name, connectivity, labels,
                     "-" if peer is None else "%.3f" % peer,
-                    "-" if peer is None else "%.2f" % (peer / float(labels)), regions, everything, same))
+                    "-" if peer is None else "%.2f" % (peer / float(labels)), regions, everything, table, same))
                 sys.stdout.flush()
     sys.exit(bad > 0)
 
