@@ -121,21 +121,23 @@ typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
 
-/* Slices that are blurred by one launch. */
-static uint64_t blur_depth(const voting_scheme *s)
+/* Slices that are blurred by one launch; where memory is short, one. */
+static uint64_t blur_depth(const voting_scheme *s, bool slabs)
 {
     const uint64_t fit = BLUR_BYTES / ((uint64_t)s->nx * s->ny * sizeof(uint32_t));
 
-    return fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
+    return slabs || fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
 }
 
-static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
+/* slab_bands: 0: all, and an item that fits. */
+static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 {
     const voting_scheme *const s = &w->s;
+    const uint64_t bands = slab_bands > 0 ? slab_bands : s->bands;
     const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = all_rows(s);
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
-                     blur_depth(s) * (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
+                     blur_depth(s, slab_bands > 0) * (slice + 2 * (uint64_t)s->shape.taps[1]) * s->nx * sizeof(uint32_t) };
 
     for (voting_phase p = VOTING_BLUR; p <= VOTING_TURN; p++) {
         const uint64_t wanted = n + 2 * halo_of(s, p), held = wanted < all ? wanted : all;
@@ -150,7 +152,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t bands)
 static bool fits(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used, most = w->ocl.device->info.max_alloc_bytes;
-    const slab_bytes b = bytes_of_slab(w, bands > 0 ? bands : w->s.bands);
+    const slab_bytes b = bytes_of_slab(w, bands);
 
     if (bands > 0)
         return b.in + b.out + 2 * b.blur <= room && b.in <= most && b.out <= most && b.blur <= most;
@@ -201,7 +203,7 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
     const voting_scheme *const s = &w->s;
     const wu_pixels *const px = w->ocl.work->pixels;
     const uint64_t slabs = w->slab_bands > 0, whole = !slabs;
-    const slab_bytes b = bytes_of_slab(w, slabs ? w->slab_bands : s->bands);
+    const slab_bytes b = bytes_of_slab(w, w->slab_bands);
     const uint32_t *const votes = w->done > 0 ? voting_votes_const(state) : NULL;
     const ocl_need needs[] = {
         { B_COLUMNS, b.blur, "the blur", NULL },
@@ -348,7 +350,7 @@ static tc_status vote_box(cl_worker *w, box b, tc_err *err)
  * slices, what they have of the last. */
 static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end, tc_err *err)
 {
-    const uint64_t ny = w->s.ny, most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s);
+    const uint64_t ny = w->s.ny, most = phase == VOTING_VOTE ? w->s.nz : blur_depth(&w->s, w->slab_bands > 0);
     tc_status st = TC_OK;
 
     while (st == TC_OK && row < end) {

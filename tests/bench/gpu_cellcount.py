@@ -1,9 +1,10 @@
-"""make bench-gpu: labels on a device, beside cupyx.scipy.ndimage.label in the
-same run where CuPy is installed. Both have a picture of bytes and the labels in
-device memory; texcell's time is that of its kernels, CuPy's from event to event.
+"""make bench-gpu: labels on a device, beside cupyx.scipy.ndimage.label and NVIDIA's NPP
+(nppiLabelMarkersUF) in the same run where CuPy and libnppif are installed. All have a picture of bytes and the labels in
+device memory; texcell's time is that of its kernels, the others' from event to event.
 
     gpu_cellcount.py [DEVICE] [WIDTHxHEIGHT...]
 """
+import ctypes
 import os
 import subprocess
 import sys
@@ -40,15 +41,12 @@ def masks(height, width):
     yield "all cell", np.ones((height, width), bool)
 
 
-def cupy_ms(mask, connectivity, repeats=10):
-    """Best of some, and the number of regions."""
-    on_device = cupy.asarray(mask)
-    structure = cupy.ones((3, 3)) if connectivity == 8 else None
+def best_ms(work, repeats=10):
     best = None
     for _ in range(repeats):
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
-        gpu_ndimage.label(on_device, structure)
+        work()
         end.record()
         end.synchronize()
         ms = cupy.cuda.get_elapsed_time(start, end)
@@ -56,13 +54,54 @@ def cupy_ms(mask, connectivity, repeats=10):
     return best
 
 
+def cupy_ms(mask, connectivity):
+    on_device = cupy.asarray(mask)
+    structure = cupy.ones((3, 3)) if connectivity == 8 else None
+    return best_ms(lambda: gpu_ndimage.label(on_device, structure))
+
+
+class Size(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_int), ("height", ctypes.c_int)]
+
+
+class Context(ctypes.Structure):
+    """NppStreamContext of the stream 0."""
+    _fields_ = ([("stream", ctypes.c_void_p)]
+                + [(name, ctypes.c_int) for name in ("device", "units", "unit_threads", "threads")]
+                + [("shared", ctypes.c_size_t), ("major", ctypes.c_int), ("minor", ctypes.c_int), ("flags", ctypes.c_uint),
+                   ("reserved", ctypes.c_int)])
+
+
+def npp_ms(mask, connectivity):
+    """None where there is no NPP."""
+    try:
+        library = ctypes.CDLL(os.environ.get("NPPIF", "libnppif.so"))
+        label = library.nppiLabelMarkersUF_8u32u_C1R_Ctx
+    except (OSError, AttributeError):
+        return None
+    height, width = mask.shape
+    size, room, d = Size(width, height), ctypes.c_size_t(0), cupy.cuda.Device().attributes
+    library.nppiLabelMarkersUFGetBufferSize_32u_C1R(size, ctypes.byref(room))
+    pixels, labels = cupy.asarray(mask.astype(np.uint8)), cupy.zeros(mask.shape, cupy.uint32)
+    buffer = cupy.zeros(room.value, cupy.uint8)
+    context = Context(None, 0, d["MultiProcessorCount"], d["MaxThreadsPerMultiProcessor"], d["MaxThreadsPerBlock"],
+                      d["MaxSharedMemoryPerBlock"], d["ComputeCapabilityMajor"], d["ComputeCapabilityMinor"], 0, 0)
+    label.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, Size, ctypes.c_int, ctypes.c_void_p, Context]
+    args = (pixels.data.ptr, width, labels.data.ptr, 4 * width, size, 0 if connectivity == 8 else 1, buffer.data.ptr, context)
+    return best_ms(lambda: label(*args)) if label(*args) == 0 else None
+
+
+def ratio(peer, ours):
+    return "-" if peer is None else "%.3f (%.2f)" % (peer, peer / float(ours))
+
+
 def main():
     device = sys.argv[1] if len(sys.argv) > 1 else "auto"
     sizes = [tuple(int(v) for v in s.split("x")) for s in sys.argv[2:]] or [(8192, 8192), (4000, 2250)]
     raw = os.path.join(tap.scratch(), "raw")
     bad = 0
-    print("%-12s %-11s %4s %10s %8s %6s %10s %12s %9s  %s" % ("size", "mask", "conn", "labels ms", "CuPy ms", "ratio",
-                                                               "regions ms", "all of it ms", "no labels", "against the CPU"))
+    print("%-12s %-11s %4s %10s %15s %15s %10s %12s %9s  %s" % ("size", "mask", "conn", "labels ms", "CuPy (ratio)", "NPP (ratio)",
+                                                                "regions ms", "all of it ms", "no labels", "against the CPU"))
     for width, height in sizes:
         for name, mask in masks(height, width):
             mask.astype(np.uint8).tofile(raw)
@@ -74,11 +113,10 @@ def main():
                     sys.exit("no device to measure")
                 labels, regions, everything, table, same = run.stdout.split()
                 bad += same != "same"
-                peer = cupy_ms(mask, connectivity) if cupy is not None else None
-                print("%-12s %-11s %4d %10s %8s %6s %10s %12s %9s  %s" % (
-                    "%dx%d" % (width, height), name, connectivity, labels,
-                    "-" if peer is None else "%.3f" % peer,
-                    "-" if peer is None else "%.2f" % (peer / float(labels)), regions, everything, table, same))
+                peers = [f(mask, connectivity) if cupy is not None else None for f in (cupy_ms, npp_ms)]
+                print("%-12s %-11s %4d %10s %15s %15s %10s %12s %9s  %s" % (
+                    "%dx%d" % (width, height), name, connectivity, labels, *[ratio(p, labels) for p in peers], regions,
+                    everything, table, same))
                 sys.stdout.flush()
     sys.exit(bad > 0)
 
