@@ -33,6 +33,7 @@ typedef struct cl_worker {
     size_t tile[3];             /* voxels that a group of a step does at once; it has [0] * [1] items */
     cl_uint listed, other;      /* words of ctl: blocks in the list, in the next one */
     size_t band_groups;         /* that share the list of blocks */
+    size_t n_listed;            /* blocks in the list, when it was looked at last */
     ocl_pace pace;              /* portions of a small picture */
     ocl_pace voxels[KERNELS];   /* of a launch */
     bool long_portion;          /* one portion's launches together took longer than one may */
@@ -84,16 +85,16 @@ static void swap_phi(cl_worker *w)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
 /* U, or the next phi, in the tiles from `first` on: `groups` of them, or those of
- * the list. */
-static tc_status step_tiles(cl_worker *w, size_t first, size_t groups, cl_uint listed, cl_uint move, cl_uint done,
-                            tc_err *err)
+ * the list up to place `end`. */
+static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups, cl_uint listed, cl_uint move,
+                            cl_uint done, tc_err *err)
 {
     const size_t across = quotient_up(w->size.nx, w->tile[0]), down = quotient_up(w->size.ny, w->tile[1]);
     const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 }, { w->tile[0], w->tile[1], 1 }, { 0 } };
 
     return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA), OCL_HELD(w, B_STOP),
                      OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across),
-                     OCL_UINT(down), OCL_UINT(first), OCL_UINT(listed), OCL_FLOAT(w->beta), OCL_FLOAT(w->dt),
+                     OCL_UINT(down), OCL_UINT(first), OCL_UINT(end), OCL_UINT(listed), OCL_FLOAT(w->beta), OCL_FLOAT(w->dt),
                      OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done), OCL_UINT(w->stop_after));
 }
 
@@ -108,7 +109,7 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
         const size_t most = launch_voxels(w, K_STEP);
 
         n = most == w->size.voxels ? tiles : smaller(most / tile + 1, tiles - at);
-        st = step_tiles(w, at, n, LS_NOT_LISTED, !w->cfl, done, err);
+        st = step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err);
         if (st == TC_OK)
             st = end_part(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err);
     }
@@ -145,25 +146,58 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
                      OCL_HELD(w, B_LIST), OCL_HELD(w, B_CTL), BLOCKS(w), OCL_UINT(listed));
 }
 
+static size_t block_voxels(const cl_worker *w)
+{
+    return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
+}
+
+/* Where a launch over n blocks that begins at one ends: it takes as many as the pace says. The last takes what
+ * has come to the list since the host looked, too. */
+static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
+{
+    const size_t some = launch_voxels(w, kernel) / block_voxels(w) + 1;
+
+    return at + some < n ? at + some : w->size.blocks;
+}
+
+/* After a launch of blocks [at, end) of n. */
+static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
+{
+    if (at == 0 && end == w->size.blocks && !w->one_by_one)
+        return TC_OK;
+    return end_part(w, kernel, (smaller(end, n) - at) * block_voxels(w), err);
+}
+
 /* Moves phi in the listed blocks, and with `renew` makes the list anew; with `all`
  * nothing moves, and all blocks are looked at. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
+    const size_t n = all ? w->size.blocks : w->n_listed;
     const ocl_grid grid = { { smaller(w->size.blocks, w->band_groups) * LS_BX, LS_BY, 1 }, { LS_BX, LS_BY, 1 }, { 0 } };
-    const tc_status st = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER),
-                                   OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w),
-                                   OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl),
-                                   OCL_FLOAT(w->dt), OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done),
-                                   OCL_UINT(w->stop_after));
+    tc_status st = TC_OK;
 
+    for (size_t at = 0, end = 0; st == TC_OK && end < w->size.blocks; at = end) {
+        end = launch_end(w, K_BAND_APPLY, at, n);
+        st = OCL_QUEUE(w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_OTHER), OCL_HELD(w, B_CTL),
+                       OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w), OCL_UINT(at), OCL_UINT(end),
+                       OCL_UINT(w->listed), OCL_UINT(w->other), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+                       OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after));
+        if (st == TC_OK)
+            st = end_blocks(w, K_BAND_APPLY, at, end, n, err);
+    }
     return st == TC_OK && renew ? list_blocks(w, err) : st;
 }
 
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const size_t groups = smaller(w->size.blocks, w->band_groups);
-    const tc_status st = step_tiles(w, 0, groups, w->listed, 0, done, err);
+    tc_status st = TC_OK;
 
+    for (size_t at = 0, end = 0; st == TC_OK && end < w->size.blocks; at = end) {
+        end = launch_end(w, K_STEP, at, w->n_listed);
+        st = step_tiles(w, at, end, smaller(end - at, w->band_groups), w->listed, 0, done, err);
+        if (st == TC_OK)
+            st = end_blocks(w, K_STEP, at, end, w->n_listed, err);
+    }
     return st == TC_OK ? band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err) : st;
 }
 
@@ -296,6 +330,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->stop_after = (cl_uint)w->p->stop_after;
     w->listed = LS_CTL_LISTED;
     w->other = LS_CTL_LISTED + 1;
+    w->n_listed = w->size.blocks;
     w->band_groups = 16 * (size_t)(units > 0 ? units : 1);
     ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_VOXELS / (double)w->size.voxels, 1 << 16);
     for (int i = 0; i < KERNELS; i++)
@@ -324,17 +359,24 @@ static tc_status look(cl_worker *w, uint64_t portions, tc_err *err)
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
+    w->n_listed = w->p->band > 0 ? ctl[w->listed] : 0;
     w->head.head.portions_done = portions;
     if (ls_has_converged(w->p, &w->head))
         w->head.head.portions_done = ls_portions_after(w->p, w->head.last_change + (uint64_t)w->p->stop_after);
     return TC_OK;
 }
 
+/* Whether a launch of a kernel is a part of an iteration only. */
+static bool is_in_parts(const cl_worker *w, int kernel)
+{
+    return launch_voxels(w, kernel) < (w->p->band > 0 ? smaller(w->n_listed * block_voxels(w), w->size.voxels) : w->size.voxels);
+}
+
 static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_err *err)
 {
     cl_worker *const w = worker;
     const uint64_t done = w->head.head.portions_done, portions = w->ocl.work->plan.portions;
-    w->one_by_one = w->p->band == 0 && (w->long_portion || launch_voxels(w, K_STEP) < w->size.voxels);
+    w->one_by_one = w->long_portion || is_in_parts(w, K_STEP) || (w->p->band > 0 && is_in_parts(w, K_BAND_APPLY));
     const uint64_t n = w->one_by_one ? 1 : ocl_pace_next(&w->pace, portions - done);
     tc_status st = TC_OK;
 

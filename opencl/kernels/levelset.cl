@@ -198,23 +198,23 @@ static inline void find_faces(__local const float *near, __local float *fx, __lo
         fx[k * (TILE_X + 1)] = x_face(near, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
-/* One iteration in tiles: with a list those of the list (groups, a fixed number,
- * share it), else group g does tile first + g. `out`: with `move` the next phi;
+/* One iteration in tiles: with a list places [first, end) of the list (groups, a fixed number,
+ * share them), else group g does tile first + g. `out`: with `move` the next phi;
  * without it U = F |grad phi|, and ctl gets the largest. across, down: tiles
  * along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
 void levelset_step(__global const float *phi, __global const float *data, __global const float *stop,
                    __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
-                   const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 listed, const float beta,
-                   const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
+                   const tc_u32 across, const tc_u32 down, const tc_u32 first, const tc_u32 end, const tc_u32 listed,
+                   const float beta, const float dt, const tc_u32 has_stop, const tc_u32 move, const tc_u32 done,
                    const tc_u32 stop_after)
 {
     __local float near[PLANE * (TILE_Z + 2)], fx[X_FACES], fy[Y_FACES];
     __local tc_u32 word, flags, largest;
     const tc_i32 lx = (tc_i32)get_local_id(0), ly = (tc_i32)get_local_id(1), me = ly * TILE_X + lx;
-    const tc_u32 group = (tc_u32)get_group_id(0);
+    const tc_u32 from = first + (tc_u32)get_group_id(0);
     const tc_u32 ended = has_ended(ctl, &word, me == 0, done, stop_after);
-    const tc_u32 last = listed != LS_NOT_LISTED ? ctl[listed] : group + 1;
+    const tc_u32 last = listed != LS_NOT_LISTED ? min(end, ctl[listed]) : from + 1;
     tc_u32 most = 0, mine = 0;
 
     if (ended && !move)
@@ -222,8 +222,8 @@ void levelset_step(__global const float *phi, __global const float *data, __glob
     if (me == 0)
         flags = largest = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 t = group; t < last; t += (tc_u32)get_num_groups(0)) {
-        const place c = tile_at(listed != LS_NOT_LISTED ? list[t] : first + t, across, down);
+    for (tc_u32 t = from; t < last; t += (tc_u32)get_num_groups(0)) {
+        const place c = tile_at(listed != LS_NOT_LISTED ? list[t] : t, across, down);
         const tc_u32 x = (tc_u32)(c.x + lx), y = (tc_u32)(c.y + ly);
 
         load_around(phi, near, c, lx, ly, nx, ny, nz);
@@ -307,17 +307,17 @@ void levelset_apply(__global float *phi, __global const float *u, __global tc_u3
  * the blocks of the list: `listed` is the one in use, `other` the next. */
 
 /* phi += dt U in the listed blocks, or with `all` nothing but a look at every
- * block; with `renew` also the blocks' bits. Groups share the blocks. */
+ * block, of which [first, end) are done; with `renew` also the blocks' bits. Groups share the blocks. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1)))
 void levelset_band_apply(__global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 listed,
-                         const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
+                         __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
+                         const tc_u32 end, const tc_u32 listed, const tc_u32 other, const tc_u32 all, const tc_u32 cfl, const float dt, const float band,
                          const tc_u32 renew, const tc_u32 done, const tc_u32 stop_after)
 {
     __local tc_u32 word, flags, bits;
     const tc_u32 lx = (tc_u32)get_local_id(0), ly = (tc_u32)get_local_id(1), me = ly * TILE_X + lx;
     const float step = all ? 0.0f : time_step((__global const tc_u32 *)ctl, cfl, dt, done);
-    const tc_u32 count = all ? bx * by * bz : ctl[listed];
+    const tc_u32 last = min(end, all ? bx * by * bz : ctl[listed]);
     tc_u32 mine = 0;
 
     if (get_group_id(0) == 0 && me == 0)
@@ -327,7 +327,7 @@ void levelset_band_apply(__global float *phi, __global const float *u, volatile 
     if (me == 0)
         flags = bits = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (tc_u32 t = (tc_u32)get_group_id(0); t < count; t += (tc_u32)get_num_groups(0)) {
+    for (tc_u32 t = first + (tc_u32)get_group_id(0); t < last; t += (tc_u32)get_num_groups(0)) {
         const tc_u32 block = all ? t : list[t];
         const place c = tile_at(block, bx, by);
         const tc_u32 x = (tc_u32)c.x + lx, y = (tc_u32)c.y + ly, depth = min((tc_u32)TILE_Z, nz - (tc_u32)c.z);
