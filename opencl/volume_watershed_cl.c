@@ -1,29 +1,30 @@
 /*
  * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the kernels
- * of watershed.cl. The host joins the maxima, which is sequential, from the saddles that the device lists, and
- * does what a filter leaves out and the table, by a worker of the CPU's backend.
+ * of watershed.cl. The host does what a filter leaves out and the table, by a worker of the CPU's backend.
  *
  * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with the
  * slices around them that this needs; the host goes on from there. So it does where the saddles do
- * not fit the device's table, as those of noise may not.
+ * not fit the device's table, as those of noise may not, or maxima are not joined in a few rounds.
  */
 #include <stdlib.h>
 
-#include "app/analysis/common/watershed.h"
+#include "app/analysis/common/watershed_core.h"
 #include "app/base/sort.h"
 #include "opencl/volume_watershed_cl.h"
 
 extern const ocl_source ocl_source_watershed;
 
-enum { MAX_GROUP = 256, MOST_STEPS = 13 };
+/* Rounds of joining: real stacks take some 20. */
+enum { MAX_GROUP = 256, MOST_STEPS = 13, MOST_ROUNDS = 256 };
 
 /* Phases of the device. */
 typedef enum stage {
     PUT, BLUR_X, BLUR_Y, BLUR_Z, WAYS,
     READ_HEIGHTS, READ_WAYS,                               /* in slabs: then the host goes on */
-    EDGES, SETTLE, STEP_IN, FLAT, FLAT_JOIN, FLAT_END, TOPS, CLEAR_SLOTS, SADDLES, LIST, TAKE,
-    CLEAR, FIRST, FIRSTS, NAME, LABEL, READ_LABELS,
-    READ_TOPS_HEIGHTS, READ_TOPS,                          /* where there are too many saddles */
+    EDGES, SETTLE, STEP_IN, FLAT, FLAT_JOIN, FLAT_END, TOPS, CLEAR_SLOTS, SADDLES, MAXIMA, LIST,
+    HIGHEST, LESS, MORE, NEXT, HILLS,                      /* a round of joining */
+    TAKE, CLEAR, FIRST, FIRSTS, NAME, LABEL, READ_LABELS,
+    READ_TOPS_HEIGHTS, READ_TOPS,                          /* where there are too many saddles, or rounds */
     STAGES
 } stage;
 
@@ -31,14 +32,15 @@ static const char *const kernel_names[STAGES] = {
     [BLUR_X] = "ws_blur_x", [BLUR_Y] = "ws_blur_y", [BLUR_Z] = "ws_blur_z", [WAYS] = "ws_ways", [EDGES] = "ws_edges",
     [SETTLE] = "ws_settle", [STEP_IN] = "ws_step_in", [FLAT] = "ws_flat", [FLAT_JOIN] = "ws_flat_join",
     [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops", [CLEAR_SLOTS] = "ws_clear_slots", [SADDLES] = "ws_saddles",
-    [LIST] = "ws_list", [TAKE] = "ws_take", [CLEAR] = "ws_clear", [FIRST] = "ws_first", [FIRSTS] = "ws_firsts",
+    [MAXIMA] = "ws_maxima", [LIST] = "ws_list", [HIGHEST] = "ws_best", [LESS] = "ws_less", [MORE] = "ws_more",
+    [NEXT] = "ws_next", [HILLS] = "ws_hills", [TAKE] = "ws_take", [CLEAR] = "ws_clear", [FIRST] = "ws_first", [FIRSTS] = "ws_firsts",
     [NAME] = "ws_name", [LABEL] = "ws_label"
 };
 
 /* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says that there is no
  * more room. */
 enum {
-    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_CELLS,
+    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_LIVE, B_MAXIMUM, B_CELLS,
     B_LISTED, B_MAXIMA, B_SADDLES, B_ROWS, B_FOUND, B_MEMBRANE, BUFFERS
 };
 
@@ -55,10 +57,12 @@ typedef struct ws_worker {
     uint32_t from, to;         /* slices that are on the device for it */
     uint32_t slots;            /* of the table of saddles, a power of two */
     uint32_t listed, settled;  /* voxels of plateaus, and those of them that are settled */
-    uint32_t pairs, cells;     /* maxima that were joined; cells */
+    uint32_t maxima, cells;
+    uint32_t saddles, rounds;  /* that are listed, and rounds of joining so far */
+    bool swapped;              /* the list is in B_LIVE, and what is kept of it in B_LIST */
     stage stage;
     uint64_t done;             /* work of the stage */
-    bool overflow;             /* of the table of saddles */
+    bool overflow;             /* of the table of saddles, or of rounds */
     bool host_only;
 } ws_worker;
 
@@ -135,8 +139,15 @@ static uint64_t stage_work(const ws_worker *w, stage s)
     case CLEAR_SLOTS:
     case LIST:
         return whole ? w->slots : 0;
+    case HIGHEST:
+    case LESS:
+    case MORE:
+    case NEXT:
+        return w->saddles;
+    case HILLS:
+        return w->saddles > 0 ? w->maxima : 0;
     case TAKE:
-        return w->pairs;
+        return w->maxima;
     case NAME:
         return w->cells;
     case READ_TOPS_HEIGHTS:
@@ -210,11 +221,26 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
 
     if (w->stage == CLEAR_SLOTS)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE));
+    if (w->stage == MAXIMA)
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
     if (w->stage == LIST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
                       OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_LIST), OCL_HELD(w, B_ROWS), OCL_UINT(steps));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT),
                   OCL_HELD(w, B_SADDLE), OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps), OCL_UINT(vol_least_rise(w->params)));
+}
+
+/* A round of joining. HIGHEST goes from the list to the other one. */
+static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
+{
+    const int list = w->swapped ? B_LIVE : B_LIST;
+
+    if (w->stage == HIGHEST)
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list), OCL_HELD(w, B_LIST + B_LIVE - list),
+                      OCL_HELD(w, B_ROWS), OCL_UINT(vol_least_rise(w->params)));
+    if (w->stage == HILLS)
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM));
+    return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
 }
 
 /* From maxima to labels: the heights give place to first voxels. */
@@ -225,7 +251,7 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
 
     switch (w->stage) {
     case TAKE:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_LIST));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
     case CLEAR:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
     case FIRST:
@@ -250,6 +276,8 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
         return launch_ways(w, first, first + count, err);
     if (w->stage <= LIST)
         return launch_saddles(w, first, first + count, err);
+    if (w->stage <= HILLS)
+        return launch_joining(w, first, first + count, err);
     return launch_cells(w, first, first + count, err);
 }
 
@@ -296,128 +324,6 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
     return ocl_get(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
 }
 
-/* Room for a list that a kernel makes. */
-static tc_status make_list(ws_worker *w, int buffer, uint64_t bytes, tc_err *err)
-{
-    const ocl_need need = { buffer, bytes, "volume", NULL };
-
-    return ocl_make_buffers(&w->ocl, &need, 1, err);
-}
-
-/* --- joining -------------------------------------------------------------------------- */
-
-/* One of the two maxima of a row, and which: 2 row + 0 or 1. */
-typedef struct end_of {
-    int32_t voxel, at;
-} end_of;
-
-/* The maxima of the saddles' list, by their voxels, in the raster's order, and what the host joins them by: a
- * map that has them alone. */
-typedef struct joining {
-    int32_t *rows;             /* [n][VOL_SADDLE] */
-    end_of *ends;              /* [2 n] */
-    int32_t *voxel;            /* [maxima] */
-    int32_t *up;               /* [maxima] */
-    uint32_t *height;          /* [maxima] */
-    ws_list list;
-    size_t n, maxima;
-} joining;
-
-static int by_value(const void *va, const void *vb)
-{
-    const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
-
-    return a < b ? -1 : a > b;
-}
-
-static uint32_t voxel_of(const void *end)
-{
-    return (uint32_t)((const end_of *)end)->voxel;
-}
-
-/* Numbers take the place of voxels: their order is the same. */
-static tc_status number_maxima(joining *j, const tc_poll *poll, tc_err *err)
-{
-    tc_status st;
-
-    for (size_t i = 0; i < 2 * j->n; i++)
-        j->ends[i] = (end_of){ j->rows[i / 2 * VOL_SADDLE + i % 2], (int32_t)i };
-    st = tc_sort_by_key(j->ends, 2 * j->n, sizeof *j->ends, voxel_of, NULL, poll, err);
-    for (size_t i = 0; st == TC_OK && i < 2 * j->n; i++) {
-        const size_t row = (size_t)j->ends[i].at / 2, side = (size_t)j->ends[i].at % 2;
-
-        if (j->maxima == 0 || j->voxel[j->maxima - 1] != j->ends[i].voxel) {
-            j->voxel[j->maxima] = j->ends[i].voxel;
-            j->up[j->maxima] = (int32_t)j->maxima;
-            j->height[j->maxima++] = (uint32_t)j->rows[row * VOL_SADDLE + 3 + side];
-        }
-        if (side == 0)
-            j->list.saddles[row].a = (int32_t)j->maxima - 1;
-        else
-            j->list.saddles[row].b = (int32_t)j->maxima - 1;
-        j->list.saddles[row].height = (uint32_t)j->rows[row * VOL_SADDLE + 2];
-    }
-    j->list.n = j->n;
-    return st;
-}
-
-static tc_status read_rows(ws_worker *w, joining *j, tc_err *err)
-{
-    j->rows = malloc((j->n + 1) * VOL_SADDLE * sizeof *j->rows);
-    j->ends = malloc((2 * j->n + 1) * sizeof *j->ends);
-    j->voxel = malloc((2 * j->n + 1) * sizeof *j->voxel);
-    j->up = malloc((2 * j->n + 1) * sizeof *j->up);
-    j->height = malloc((2 * j->n + 1) * sizeof *j->height);
-    j->list.saddles = malloc((j->n + 1) * sizeof *j->list.saddles);
-    if (j->rows == NULL || j->ends == NULL || j->voxel == NULL || j->up == NULL || j->height == NULL || j->list.saddles == NULL)
-        return tc_no_memory(err, "the saddles");
-    return ocl_get(&w->ocl, B_LIST, 0, j->rows, j->n * VOL_SADDLE * sizeof *j->rows, err);
-}
-
-/* What was joined, as pairs of voxels, into the list that the saddles were in. */
-static tc_status put_pairs(ws_worker *w, joining *j, tc_err *err)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < j->maxima; i++) {
-        int32_t to = (int32_t)i;
-
-        while (j->up[to] != to)
-            to = j->up[to];
-        if (to == (int32_t)i)
-            continue;
-        j->up[i] = to;
-        j->rows[2 * n] = j->voxel[i];
-        j->rows[2 * n++ + 1] = j->voxel[to];
-    }
-    w->pairs = (uint32_t)n;
-    return ocl_put(&w->ocl, B_LIST, 0, j->rows, 2 * n * sizeof *j->rows, err);
-}
-
-static tc_status join_maxima(ws_worker *w, size_t n, tc_err *err)
-{
-    const tc_poll *const poll = w->ocl.work->poll;
-    joining j = { .n = n };
-    ws_map map = vol_map_of(w->params, w->ocl.work->item);
-    tc_status st = read_rows(w, &j, err);
-
-    if (st == TC_OK)
-        st = number_maxima(&j, poll, err);
-    map.up = j.up;
-    map.height = j.height;
-    if (st == TC_OK)
-        st = ws_end(&map, WS_SADDLES, &j.list, 1, poll, err);
-    if (st == TC_OK)
-        st = put_pairs(w, &j, err);
-    ws_list_drop(&j.list);
-    free(j.rows);
-    free(j.ends);
-    free(j.voxel);
-    free(j.up);
-    free(j.height);
-    return st;
-}
-
 /* --- the ends of stages --------------------------------------------------------------- */
 
 /* The next step into the plateaus, if there is one. */
@@ -433,8 +339,7 @@ static tc_status end_step(ws_worker *w, tc_err *err)
     return st;
 }
 
-/* Room for the lists of saddles and of cells, which are no more than maxima; without it the host goes on,
- * too. */
+/* Room for the lists of saddles, and for maxima and cells, which are no more; without it the host goes on, too. */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t saddles[2] = { 0, 0 }, maxima[2] = { 0, 0 };
@@ -444,20 +349,37 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
         st = read_count(w, B_MAXIMA, maxima, err);
     if (st != TC_OK)
         return st;
+    w->maxima = maxima[0];
+    const ocl_need needs[] = {
+        { B_LIST, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
+        { B_LIVE, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
+        { B_MAXIMUM, w->maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
+        { B_CELLS, (w->maxima + (uint64_t)1) * sizeof(cl_int), "volume", NULL }
+    };
+
     if (saddles[1] == 0)
-        st = make_list(w, B_LIST, (saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), err);
-    if (saddles[1] == 0 && st == TC_OK)
-        st = make_list(w, B_CELLS, (maxima[0] + (uint64_t)1) * sizeof(cl_int), err);
+        st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
     w->overflow = saddles[1] != 0 || st == TC_TOO_LARGE;
     return w->overflow ? TC_OK : st;
 }
 
+/* The saddles that LIST or HIGHEST has listed. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
+    static const uint32_t none[2] = { 0, 0 };
     uint32_t count[2] = { 0, 0 };
     const tc_status st = read_count(w, B_ROWS, count, err);
 
-    return st == TC_OK ? join_maxima(w, count[0], err) : st;
+    w->saddles = count[0];
+    w->swapped = w->stage == HIGHEST && !w->swapped;
+    return st == TC_OK ? ocl_put(&w->ocl, B_ROWS, 0, none, sizeof none, err) : st;
+}
+
+static int by_value(const void *va, const void *vb)
+{
+    const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
+
+    return a < b ? -1 : a > b;
 }
 
 /* The first voxels of the cells, in order. */
@@ -520,15 +442,19 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
         st = end_step(w, err);
     else if (w->stage == SADDLES)
         st = end_saddles(w, err);
-    else if (w->stage == LIST)
+    else if (w->stage == LIST || w->stage == HIGHEST)
         st = end_list(w, err);
     else if (w->stage == FIRSTS)
         st = end_firsts(w, err);
     if (st != TC_OK)
         return st;
     w->done = 0;
+    if (w->stage == HILLS) {
+        w->overflow = ++w->rounds == MOST_ROUNDS;
+        w->stage = LIST;               /* what comes next is HIGHEST */
+    }
     do
-        w->stage = w->overflow && w->stage == SADDLES ? READ_TOPS_HEIGHTS : w->stage + 1;
+        w->stage = w->overflow && w->stage < READ_TOPS_HEIGHTS ? READ_TOPS_HEIGHTS : w->stage + 1;
     while (w->stage < STAGES && stage_work(w, w->stage) == 0);
     if (w->stage < STAGES)
         return TC_OK;

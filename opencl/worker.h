@@ -36,7 +36,7 @@
 #include "app/base/pool.h"
 #include "opencl/program.h"
 
-enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 32, OCL_KEPT_ARGS = 24 };
+enum { OCL_MOST_BUFFERS = 24, OCL_MOST_KERNELS = 40, OCL_KEPT_ARGS = 24 };
 
 /* A launcher: how its worker is made. */
 typedef struct ocl_launcher {

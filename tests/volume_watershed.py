@@ -73,6 +73,17 @@ def high():
     check("a high stack", {"membrane": 90, "smooth": 2, "labels": True}, [item("h", list(stack))], 2, DEVICE)
 
 
+def one_by_one():
+    """Ever higher maxima with ever lower saddles, of which each joins a hill only after the one before has: in 445 rounds,
+    which are more than a device goes."""
+    stack = np.full((1, 3, 1401), 65535, np.uint16)
+    k = np.arange(700)
+    stack[0, 1, 1:1400:2] = 59000 - 10 * k
+    stack[0, 1, 2:1401:2] = 59100 + k
+    check("maxima that are joined one by one", {"method": "watershed", "h": 5000, "fill": True, "labels": True},
+          [item("c", list(stack), stack=True)], 2, DEVICE)
+
+
 def refusals():
     stack = [np.arange(64, dtype=np.uint8).reshape(8, 8)] * 2
     for name, parameters, words in (
@@ -90,6 +101,7 @@ def refusals():
 all_stacks(25)
 thresholds()
 high()
+one_by_one()
 if DEVICE == "cpu":
     refusals()
 tap.done()

@@ -3,7 +3,8 @@
  * raster's order, fewer than 2^30. A launch has voxels [first, end), or entries of a list.
  *
  *   height[i]  VOL_TOP less the blurred grey value
- *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the whole stack
+ *   up[i]      where voxel i leads (app/analysis/common/watershed_core.h), counted through the whole stack; at a
+ *              maximum then ~number, in the end the maximum of the cell
  *   top[i]     the maximum that it leads to; before that a list of voxels of plateaus, then a
  *              union-find of those whose plateau is a maximum
  *
@@ -25,6 +26,7 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/analysis/volume/core.h"
 #include "app/analysis/volume/layout.h"
+#include "opencl/kernels/blur.h"
 #include "opencl/kernels/union_find.h"
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -32,42 +34,29 @@
 
 /* --- blur ------------------------------------------------------------------------- */
 
-/* top: what the blurred value is taken from, if it is a height; else 0. */
-static uint rounded(SUM sum, uint shift, uint top)
-{
-    const uint value = (uint)((sum + ((SUM)1 << (shift - 1))) >> shift);
-
-    return top != 0 ? top - value : value;
-}
-
 __kernel GROUP_ATTRIBUTE void ws_blur_x(__global const PIXEL *pixels, __constant uint *weight, int radius,
                                         __global uint *out, int nx, uint first, uint end)
 {
     const uint i = AT;
-    SUM sum = 0;
 
-    if (i >= end)
-        return;
-    const int x = (int)(i % (uint)nx);
+    if (i < end)
+        out[i] = rounded(blurred_pixels(pixels, weight, radius, (int)i, (int)(i % (uint)nx), nx, 1),
+                         VOL_WEIGHT_BITS - VOL_GREY_BITS);
+}
 
-    for (int k = -radius; k <= radius; k++)
-        sum += (SUM)weight[abs(k)] * pixels[i - (uint)x + (uint)clamp(x + k, 0, nx - 1)];
-    out[i] = rounded(sum, VOL_WEIGHT_BITS - VOL_GREY_BITS, 0);
+/* top: what the last blurred value is taken from, which is a height then; else 0. */
+static uint height_of(uint value, uint top)
+{
+    return top != 0 ? top - value : value;
 }
 
 __kernel GROUP_ATTRIBUTE void ws_blur_y(__global const uint *in, __constant uint *weight, int radius,
                                         __global uint *out, int nx, int ny, uint top, uint first, uint end)
 {
     const uint i = AT;
-    SUM sum = 0;
 
-    if (i >= end)
-        return;
-    const int row = (int)(i / (uint)nx), y = row % ny;
-
-    for (int k = -radius; k <= radius; k++)
-        sum += (SUM)weight[abs(k)] * in[(int)i + (clamp(y + k, 0, ny - 1) - y) * nx];
-    out[i] = rounded(sum, VOL_WEIGHT_BITS, top);
+    if (i < end)
+        out[i] = height_of(rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)nx) % ny, ny, nx), VOL_WEIGHT_BITS), top);
 }
 
 /* The slab begins with slice z0, of nz of the stack. */
@@ -75,15 +64,10 @@ __kernel GROUP_ATTRIBUTE void ws_blur_z(__global const uint *in, __constant uint
                                         __global uint *out, int slice, int z0, int nz, uint top, uint first, uint end)
 {
     const uint i = AT;
-    SUM sum = 0;
 
-    if (i >= end)
-        return;
-    const int z = (int)(i / (uint)slice) + z0;
-
-    for (int k = -radius; k <= radius; k++)
-        sum += (SUM)weight[abs(k)] * in[(int)i + (clamp(z + k, 0, nz - 1) - z) * slice];
-    out[i] = rounded(sum, VOL_WEIGHT_BITS, top);
+    if (i < end)
+        out[i] = height_of(rounded(blurred(in, weight, radius, (int)i, (int)(i / (uint)slice) + z0, nz, slice), VOL_WEIGHT_BITS),
+                           top);
 }
 
 /* --- uphill ----------------------------------------------------------------------- */
@@ -187,7 +171,7 @@ __kernel GROUP_ATTRIBUTE void ws_flat_join(__global const uint *height, volatile
     });
 }
 
-/* Their voxels lead to the root, which leads to itself. Maxima are counted. */
+/* Their voxels lead to the root, which has the maximum's number, as ~number. */
 __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *tree, volatile __global int *count,
                                           uint first, uint end)
 {
@@ -197,9 +181,7 @@ __kernel GROUP_ATTRIBUTE void ws_flat_end(__global int *up, __global const int *
 
     while (tree[i] != i)
         i = tree[i];
-    up[AT] = i;
-    if (i == (int)AT)
-        atomic_inc(count);
+    up[AT] = i == (int)AT ? ~atomic_inc(count) : i;
 }
 
 __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top, uint first, uint end)
@@ -208,7 +190,7 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
         return;
     int i = (int)AT;
 
-    while (up[i] != i)
+    while (up[i] >= 0)
         i = up[i];
     top[AT] = i;
 }
@@ -278,8 +260,8 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
     });
 }
 
-/* The saddles that there are: their maxima, their height, those of the maxima. */
-__kernel GROUP_ATTRIBUTE void ws_list(__global const uint *height, __global const int *top, __constant int *by,
+/* The saddles that there are. */
+__kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top, __constant int *by,
                                       __global const uint *slot, __global const uint *saddle, __global int *list,
                                       volatile __global int *count, uint steps, uint first, uint end)
 {
@@ -288,20 +270,124 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const uint *height, __global cons
     const int2 pair = maxima_of(top, by, steps, slot[AT]);
     __global int *const row = list + (size_t)atomic_inc(count) * VOL_SADDLE;
 
-    row[0] = pair.x;
-    row[1] = pair.y;
+    row[0] = ~up[pair.x];
+    row[1] = ~up[pair.y];
     row[2] = (int)saddle[AT];
-    row[3] = (int)height[pair.x];
-    row[4] = (int)height[pair.y];
+}
+
+/* --- joining ---------------------------------------------------------------------- */
+
+/*
+ * In the definition saddles are taken one by one, the highest first. The first that a hill has is met before
+ * anything is joined with it; so if it leads to a higher hill, the two are joined, whatever else there is, unless
+ * the hill is apart. A round does this for all hills at once: then what is left of a hill's saddles are those of the one that it is
+ * joined with, of which all that are higher than theirs are as they were. Saddles within a hill, or between
+ * hills that are apart, are left out; the first of all saddles always joins, so rounds come to an end.
+ */
+#define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
+/* The hill of one of a saddle's two maxima. */
+#define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
+
+static void clear_best(__global int *m)
+{
+    m[VOL_BEST] = 0;
+    m[VOL_LESS] = m[VOL_MORE] = 0x7fffffff;
+}
+
+/* The table of maxima. */
+__kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global const int *up, __global int *maxima, uint first,
+                                        uint end)
+{
+    if (AT >= end || up[AT] >= 0)
+        return;
+    __global int *const m = MAXIMUM(~up[AT]);
+
+    m[VOL_VOXEL] = (int)AT;
+    m[VOL_HEIGHT] = (int)height[AT];
+    m[VOL_HILL] = m[VOL_NEXT] = ~up[AT];
+    clear_best(m);
+}
+
+/* Of a list of saddles those between hills that may be joined: live[0..*count); and the greatest height of each hill's. */
+__kernel GROUP_ATTRIBUTE void ws_best(volatile __global int *maxima, __global const int *list, __global int *live,
+                                         volatile __global int *count, uint least, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    __global const int *const row = list + (size_t)AT * VOL_SADDLE;
+    volatile __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
+
+    if (a == b || (uint)(min(a[VOL_HEIGHT], b[VOL_HEIGHT]) - row[2]) >= least)
+        return;
+    __global int *const kept = live + (size_t)atomic_inc(count) * VOL_SADDLE;
+
+    for (int i = 0; i < VOL_SADDLE; i++)
+        kept[i] = row[i];
+    atomic_max(&a[VOL_BEST], row[2]);
+    atomic_max(&b[VOL_BEST], row[2]);
+}
+
+/* Of equal ones the first is that of the earliest voxels: the earlier of the two, */
+__kernel GROUP_ATTRIBUTE void ws_less(volatile __global int *maxima, __global const int *live, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+
+    for (int side = 0; side < 2; side++)
+        if (HILL(row, side)[VOL_BEST] == row[2])
+            atomic_min(&HILL(row, side)[VOL_LESS], MAXIMUM(row[0])[VOL_VOXEL]);
+}
+
+/* then the later. */
+__kernel GROUP_ATTRIBUTE void ws_more(volatile __global int *maxima, __global const int *live, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+
+    for (int side = 0; side < 2; side++)
+        if (HILL(row, side)[VOL_BEST] == row[2] && HILL(row, side)[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL])
+            atomic_min(&HILL(row, side)[VOL_MORE], MAXIMUM(row[1])[VOL_VOXEL]);
+}
+
+/* The lower hill of a saddle is joined with the higher one, if that is the first of its saddles. */
+__kernel GROUP_ATTRIBUTE void ws_next(__global int *maxima, __global const int *live, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    __global const int *const row = live + (size_t)AT * VOL_SADDLE;
+    __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
+    const int a_higher = a[VOL_HEIGHT] > b[VOL_HEIGHT] ||
+                         (a[VOL_HEIGHT] == b[VOL_HEIGHT] && a[VOL_VOXEL] < b[VOL_VOXEL]);
+    __global int *const low = a_higher ? b : a;
+
+    if (low[VOL_BEST] == row[2] && low[VOL_LESS] == MAXIMUM(row[0])[VOL_VOXEL] &&
+        low[VOL_MORE] == MAXIMUM(row[1])[VOL_VOXEL])
+        low[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
+}
+
+/* The end of the way that a maximum's hill has been joined. */
+__kernel GROUP_ATTRIBUTE void ws_hills(__global int *maxima, uint first, uint end)
+{
+    if (AT >= end)
+        return;
+    __global int *const m = MAXIMUM(AT);
+    int hill = m[VOL_HILL];
+
+    while (MAXIMUM(hill)[VOL_NEXT] != hill)
+        hill = MAXIMUM(hill)[VOL_NEXT];
+    m[VOL_HILL] = hill;
+    clear_best(m);
 }
 
 /* --- cells ------------------------------------------------------------------------ */
 
-/* pairs: a maximum, and the one that it is joined with, which up[maximum] becomes. */
-__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *pairs, uint first, uint end)
+/* up[maximum] becomes the one that stands for its hill. */
+__kernel GROUP_ATTRIBUTE void ws_take(__global int *up, __global const int *maxima, uint first, uint end)
 {
     if (AT < end)
-        up[pairs[2 * AT]] = pairs[2 * AT + 1];
+        up[MAXIMUM(AT)[VOL_VOXEL]] = MAXIMUM(MAXIMUM(AT)[VOL_HILL])[VOL_VOXEL];
 }
 
 /* The maximum of a voxel's cell, -1 for membrane, which is of none unless there is `fill`. */

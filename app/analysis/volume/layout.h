@@ -18,10 +18,21 @@
 #define VOL_WEIGHT_BITS 16
 #define VOL_GREY_BITS 8
 #define VOL_TOP (1 << 24)
-/* A watershed's table of saddles: what a free slot has, how many slots are tried, and the columns of
- * the list that is made of it. */
+/* A watershed's table of saddles: what a free slot has, and how many slots are tried. The list that is made of
+ * it has columns: the numbers of the two maxima, that of the earlier voxel first, and the height. */
 #define VOL_FREE 0xffffffffu
 #define VOL_PROBES 64
-#define VOL_SADDLE 5
+#define VOL_SADDLE 3
+/* Columns of the table of maxima, by their numbers: voxel; height; the maximum that stands for the hill, as joined so
+ * far; of one that does, the first of its saddles, from the highest down, by height and by the voxels of its two
+ * maxima, and the maximum that it is joined with by that. */
+#define VOL_VOXEL 0
+#define VOL_HEIGHT 1
+#define VOL_HILL 2
+#define VOL_BEST 3
+#define VOL_LESS 4
+#define VOL_MORE 5
+#define VOL_NEXT 6
+#define VOL_MAXIMUM 7
 
 #endif
