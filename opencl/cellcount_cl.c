@@ -1,10 +1,10 @@
 /*
- * The OpenCL backend of cellcount. The device thresholds, fills holes, labels,
+ * The OpenCL backend of cellcount. The device prepares grey values, thresholds, fills holes, labels,
  * measures, and computes distances; joining maxima, which is sequential, and what
  * follows it are left to phases of the CPU backend, whose worker this one contains.
- * So is a table of regions that would be too large.
+ * So is a split by intensity, from the threshold on, and a table of regions that would be too large.
  *
- * A picture that does not fit the device is thresholded and filled by the
+ * A picture that does not fit the device is prepared, thresholded and filled by the
  * host, labelled on the device in strips of rows, and joined along the strips'
  * edges by the host; its split, if any, is the host's altogether.
  */
@@ -17,10 +17,19 @@
 
 extern const ocl_source ocl_source_cellcount;
 
-enum { MAX_GROUP = 256 };
+/* The largest disc of an opening for a device that is a processor. */
+enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
 /* For connectivity 4 and 8. */
 static const char *const kernel_names[STAGES][2] = {
+    [SMOOTH_X] = { "cc_smooth_x", "cc_smooth_x" },
+    [SMOOTH_Y] = { "cc_smooth_y", "cc_smooth_y" },
+    [EXTREME] = { "cc_disc", "cc_disc" },
+    [GROUND] = { "cc_disc", "cc_disc" },
+    [GROUND_SUMS] = { "cc_sums", "cc_sums" },
+    [GROUND_MEAN] = { "cc_mean", "cc_mean" },
+    [LOCAL_SUMS] = { "cc_sums", "cc_sums" },
+    [LOCAL_MEAN] = { "cc_mean", "cc_mean" },
     [HISTOGRAM] = { "cc_histogram8", "cc_histogram8" },
     [MASK] = { "cc_mask", "cc_mask" },
     [BACKGROUND_TILES] = { "cc_tiles4", "cc_tiles8" },
@@ -47,6 +56,36 @@ static const char *const kernel_names[STAGES][2] = {
 
 /* --- what is done in which order ---------------------------------------------------- */
 
+/* Whether the device goes on from the threshold. */
+static bool goes_on(const cc_cl_worker *w)
+{
+    return w->params->split != CC_INTENSITY;
+}
+
+/* Of preparing grey values. */
+static bool has_step(const cc_cl_worker *w, cc_stage s)
+{
+    const cc_params *const p = w->params;
+
+    if (in_strips(w))
+        return false;
+    switch (s) {
+    case SMOOTH_X:
+    case SMOOTH_Y:
+        return cc_has_step(p, CC_SMOOTH);
+    case EXTREME:
+    case GROUND:
+        return cc_has_step(p, CC_EXTREME);
+    case GROUND_SUMS:
+    case GROUND_MEAN:
+        return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
+    case READ_VALUES:
+        return !goes_on(w);
+    default:
+        return cc_has_step(p, CC_LOCALLY);
+    }
+}
+
 /* Whether the device gives the labels; after COUNT it is certain. */
 static bool final_labels(const cc_cl_worker *w)
 {
@@ -63,6 +102,10 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
 {
     const cc_params *const p = w->params;
 
+    if (s <= READ_VALUES)
+        return has_step(w, s);
+    if (!goes_on(w))
+        return false;
     if (s == HISTOGRAM)
         return !in_strips(w) && p->threshold_word == CC_OTSU;
     if (s == MASK)
@@ -143,10 +186,16 @@ static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t f
 /* Some of a stage: one launch, or a read. Its device time is in ocl.took_ms. */
 static tc_status do_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_err *err)
 {
+    const size_t row = (size_t)w->nx * (w->ocl.work->pixels->bits / 8);
     int32_t *roots;
+    wu_pixels *values;
 
     w->ocl.took_ms = 0;
     switch (w->stage) {
+    case READ_VALUES:
+        values = cc_host_prepared(w->host);
+        return ocl_get(&w->ocl, w->values, w->done * row,
+                       (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) + w->done * row, count * row, err);
     case READ_LABELS:
         return read_rows(w, B_OTHER, state->plane, w->done, count, err);
     case READ_DISTANCES:
@@ -293,14 +342,15 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
     return st;
 }
 
-static tc_status put_pixels(cc_cl_worker *w, const wu_pixels *px, tc_err *err)
+static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
 {
+    const wu_pixels *const px = w->ocl.work->pixels;
+
     return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8), err);
 }
 
 static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
 {
-    const wu_pixels *const px = cc_host_pixels(w->host);
     const size_t row = w->stride * sizeof(cl_uint);
 
     w->y0 = y0;
@@ -310,7 +360,7 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
     while (!has_stage(w, w->stage))
         w->stage++;
     if (!in_strips(w))
-        return put_pixels(w, px, err);
+        return put_pixels(w, err);
     return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row, w->rows * row, err);
 }
 
@@ -319,6 +369,10 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     tc_status st;
 
+    if (!goes_on(w)) {
+        w->host_only = true;
+        return TC_OK;
+    }
     if (final_labels(w)) {
         state->head.portions_done = w->ocl.work->plan.portions;
         return TC_OK;
@@ -343,17 +397,14 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
         st = end_measure(w, state, err);
     else if (w->stage == READ_ROOTS)
         st = end_roots(w, err);
+    else if (w->stage == SMOOTH_Y || w->stage == GROUND || w->stage == GROUND_MEAN || w->stage == LOCAL_MEAN)
+        w->values = next_values(w);
     if (st != TC_OK)
         return st;
     w->done = 0;
     do
         w->stage++;
     while (w->stage < STAGES && !has_stage(w, w->stage));
-    /* Regions are measured in the picture as it came. */
-    if (w->stage == TABLE && cc_prepares(w->params))
-        st = put_pixels(w, w->ocl.work->pixels, err);
-    if (st != TC_OK)
-        return st;
     if (w->stage == STAGES && w->y0 + w->rows < w->ny)
         return begin_strip(w, w->y0 + w->rows, err);
     return w->stage == STAGES ? finish_device(w, state, err) : TC_OK;
@@ -395,10 +446,6 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
         if (st != TC_OK)
             return st;
         st = begin_strip(w, 0, err);
-        return st == TC_OK ? TC_MORE : st;
-    }
-    if (cc_host_phase(w->host) < CC_HISTOGRAM) {
-        st = cc_host_step(w->host, state, CC_HISTOGRAM, portions_done, err);
         return st == TC_OK ? TC_MORE : st;
     }
     if (w->rows == 0)
@@ -444,15 +491,24 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
     if (deep && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s", w->group,
-                     deep ? "ushort" : "uchar");
+    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DSUM=%s%s", w->group,
+                     deep ? "ushort" : "uchar", deep ? "ulong" : "uint", cc_prepares(w->params) ? " -DPREPARE" : "");
+}
+
+/* Planes for preparing grey values. */
+static unsigned prepared_planes(const cc_params *p)
+{
+    const int steps = cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
+
+    return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
 /* Device bytes for a strip of so many rows. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
-    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), pixels = w->ocl.work->pixels->bits / 8;
+    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), grey = 1 + (uint64_t)prepared_planes(w->params);
+    const uint64_t pixels = w->ocl.work->pixels->bits / 8 * grey;
 
     return n * (planes + (whole ? pixels : 0)) + n / 64 + (whole ? table : 0) + rows * w->stride * sizeof(cl_uint)
          + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
@@ -477,8 +533,19 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
     const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split, whole = !in_strips(w);
     const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
+    const uint64_t pixels = whole * n * (w->ocl.work->pixels->bits / 8), planes = prepared_planes(w->params);
+    const bool opening = has_stage(w, EXTREME);
+    uint32_t disc[CC_MOST_RADIUS + 1] = { 0 };
+
+    for (int32_t dy = 0; opening && dy <= w->params->radius; dy++)
+        disc[dy] = cc_disc_row(w->params->radius, dy);
     const ocl_need needs[] = {
-        { B_PIXELS, whole * n * (w->ocl.work->pixels->bits / 8), "cellcount", NULL },
+        { B_PIXELS, pixels, "cellcount", NULL },
+        { B_STEPS, planes > 0 ? pixels : 0, "cellcount", NULL },
+        { B_STEPS + 1, planes > 1U + opening ? pixels : 0, "cellcount", NULL },
+        { B_EXTREME, opening ? pixels : 0, "cellcount", NULL },
+        { B_WEIGHTS, has_stage(w, SMOOTH_X) ? sizeof w->gauss.weight : 0, "cellcount", w->gauss.weight },
+        { B_DISC, opening ? sizeof disc : 0, "cellcount", disc },
         { B_MASK, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
         { B_LINK, n * word, "cellcount", NULL },
         { B_OTHER, n * word, "cellcount", NULL },
@@ -510,6 +577,13 @@ static void set_paces(cc_cl_worker *w)
     w->rows = 0;
 }
 
+/* What is a work-group's on a GPU takes a processor longer than the host's own way, which goes by vectors. */
+static bool better_on_host(const cc_cl_worker *w)
+{
+    return w->ocl.device->info.type == CL_DEVICE_TYPE_CPU && cc_has_step(w->params, CC_EXTREME) &&
+           w->params->radius > MOST_CPU_RADIUS;
+}
+
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
 {
     cc_cl_worker *const w = worker;
@@ -521,12 +595,15 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->ny = work->item->ny;
     w->stride = (uint32_t)lab_stride(w->nx) * 2;
     w->threshold = cc_threshold(w->params, work->pixels->bits);
+    w->values = B_PIXELS;
+    if (cc_has_step(w->params, CC_SMOOTH))
+        w->gauss = an_gauss_make(w->params->smooth);
     st = cc_cpu.open(work, state, &w->host, err);
     if (st != TC_OK)
         return st;
     choose_strips(w);
     w->host_only = cc_host_phase(w->host) >= CC_KEPT || (w->params->split && in_strips(w)) ||
-                   w->params->split == CC_INTENSITY;
+                   !(goes_on(w) || cc_prepares(w->params)) || better_on_host(w);
     if (w->host_only)
         return TC_OK;
     st = make_kernels(w, err);

@@ -8,6 +8,8 @@
 
 /* Phases of the device. */
 typedef enum cc_stage {
+    SMOOTH_X, SMOOTH_Y, EXTREME, GROUND, GROUND_SUMS, GROUND_MEAN, LOCAL_SUMS, LOCAL_MEAN,
+    READ_VALUES,                                            /* then all else is the host's */
     HISTOGRAM, MASK,
     BACKGROUND_TILES, BACKGROUND_ROWS, BACKGROUND_COLUMNS, BORDER_ROOTS, OUTSIDE, FILL,
     TILES, JOIN_ROWS, JOIN_COLUMNS,
@@ -18,7 +20,8 @@ typedef enum cc_stage {
     STAGES
 } cc_stage;
 
-enum { B_PIXELS, B_MASK, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
+/* B_STEPS: two planes that grey values go to in turn. */
+enum { B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC, B_MASK, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
 
 typedef struct cc_cl_worker {
     ocl_worker ocl;            /* kernel s is that of stage s */
@@ -31,6 +34,8 @@ typedef struct cc_cl_worker {
     uint32_t strip_rows;       /* ny: the whole picture is on the device */
     uint32_t y0, rows;         /* the strip */
     uint32_t threshold;
+    an_gauss gauss;
+    int values;                /* the buffer that grey values are in */
     cc_stage stage;
     uint64_t done;             /* work of the stage */
     size_t table_rows;         /* 1 + regions, if the device measures them */
@@ -66,6 +71,12 @@ static inline bool eight_connected(const cc_cl_worker *w, cc_stage s)
 static inline uint64_t strip_nodes(const cc_cl_worker *w)
 {
     return w->params->eight_connected ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+}
+
+/* The buffer that a step of preparing grey values leaves them in. */
+static inline int next_values(const cc_cl_worker *w)
+{
+    return w->values == B_STEPS ? B_STEPS + 1 : B_STEPS;
 }
 
 /* Queues some of the worker's stage, from `first` of its work on (stage_work). */

@@ -10,6 +10,39 @@
 #define NY(w) OCL_UINT((w)->rows)
 #define STRIDE(w) OCL_UINT((w)->stride)
 
+/* A step of preparing grey values; links are not there yet, and their plane is for sums. */
+static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
+{
+    const cc_params *const p = w->params;
+    const uint32_t bits = w->ocl.work->pixels->bits, most = (uint32_t)(((uint64_t)1 << bits) - 1), middle = cc_middle(bits);
+    const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius, ratio = s < LOCAL_SUMS && p->ratio;
+    const bool ground = s == GROUND;
+
+    switch (s) {
+    case SMOOTH_X:
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
+                      OCL_HELD(w, B_LINK), NX(w), OCL_INT(first));
+    case SMOOTH_Y:
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
+                      OCL_HELD(w, next_values(w)), NX(w), NY(w), OCL_INT(first));
+    case EXTREME:
+    case GROUND:
+        return LAUNCH(w, s, w->nx, up_to(count, CC_DISC_ROWS), err, OCL_HELD(w, ground ? B_EXTREME : w->values),
+                      OCL_HELD(w, w->values), OCL_HELD(w, ground ? next_values(w) : B_EXTREME), OCL_HELD(w, B_DISC),
+                      OCL_INT(radius), OCL_UINT(p->bright != ground ? most : 0), OCL_INT(ground),
+                      OCL_UINT(!p->bright ? most : ratio ? middle : 0), OCL_INT(ratio), NX(w), NY(w), OCL_INT(first),
+                      OCL_INT(first + count));
+    case GROUND_SUMS:
+    case LOCAL_SUMS:
+        return LAUNCH(w, s, w->nx, up_to(count, CC_STRETCH), err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK), OCL_INT(radius),
+                      NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
+    default:
+        return LAUNCH(w, s, up_to(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, next_values(w)), OCL_INT(radius), OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w),
+                      OCL_INT(first));
+    }
+}
+
 /* Tiles and their edges. */
 static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
 {
@@ -73,7 +106,7 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
 static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
 {
     if (s == MASK)
-        return LAUNCH(w, s, w->stride, count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
+        return LAUNCH(w, s, w->stride, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
                       OCL_INT(first), OCL_UINT(w->threshold), OCL_INT(w->params->bright));
     return LAUNCH(w, s, s == PAINT ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
                   OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first),
@@ -89,7 +122,7 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
     switch (s) {
     case HISTOGRAM:
         /* A work-item takes many pixels: a group's own histogram pays then. */
-        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_HISTOGRAM), OCL_UINT(first),
+        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM), OCL_UINT(first),
                       OCL_UINT(end));
     case RELABEL:
         return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_NOW), OCL_HELD(w, B_OTHER), OCL_UINT(first), OCL_UINT(end));
@@ -103,6 +136,8 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
 
 tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
+    if (w->stage < READ_VALUES)
+        return launch_prepare(w, w->stage, first, count, err);
     switch (w->stage) {
     case BACKGROUND_TILES:
     case BACKGROUND_ROWS:

@@ -37,7 +37,7 @@ def pictures(deep=False):
 
 
 BACKGROUNDS = [dict(method=m, by=b, radius=r) for m, b, r in itertools.product(
-    ("mean", "opening"), ("difference", "ratio"), (1, 6))] + [{"method": "mean", "radius": 70}]
+    ("mean", "opening"), ("difference", "ratio"), (1, 6))] + [{"method": "mean", "radius": 70}, {"radius": 25}]
 
 
 def ways():

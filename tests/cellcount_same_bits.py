@@ -45,6 +45,10 @@ JOBS = {
     "split": {"threshold": "otsu", "fill_holes": True, "split": "distance", "labels": True},
     "4-connected, split, filtered": {"threshold": 125, "connectivity": 4, "split": "distance", "min_area": 10,
                                      "labels": True},
+    "opening, local": {"smooth": 1.5, "background": {"radius": 8, "by": "ratio"}, "threshold": "local", "window": 31,
+                       "labels": True},
+    "mean, split": {"background": {"method": "mean", "radius": 40}, "threshold": 100, "split": "distance", "fill_holes": True},
+    "opening, split by intensity": {"background": {"radius": 7}, "polarity": "bright", "split": "intensity", "labels": True},
 }
 
 
@@ -117,7 +121,9 @@ def oclgrind():
         return tap.skip(title + "the kernels", "oclgrind or backend_try is not here")
     for parameters in ('{"threshold":"otsu","polarity":"bright"}',
                        '{"threshold":30000,"polarity":"bright","fill_holes":true,"connectivity":4,"min_area":2}',
-                       '{"threshold":"otsu","polarity":"bright","fill_holes":true,"split":"distance"}'):
+                       '{"threshold":"otsu","polarity":"bright","fill_holes":true,"split":"distance"}',
+                       '{"smooth":0.5,"background":{"radius":3},"threshold":"local","window":9}',
+                       '{"background":{"radius":9,"method":"mean","by":"ratio"},"split":"intensity"}'):
         for bits in ("8", "16"):
             run = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", program, "cellcount",
                            parameters.replace("30000", "120") if bits == "8" else parameters,

@@ -18,21 +18,28 @@
  * read in launches in which nobody changes them.
  *
  * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the
- * type of a grey value.
+ * type of a grey value, SUM one that holds sums of a window or a filter; PREPARE: with the steps before the threshold.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar
-//! check: -DGROUP=256 -DPIXEL=ushort
+//! check: -DGROUP=64 -DPIXEL=uchar -DSUM=uint -DPREPARE
+//! check: -DGROUP=256 -DPIXEL=ushort -DSUM=ulong -DPREPARE
 #ifndef GROUP
 #define GROUP 256
 #endif
 #ifndef PIXEL
 #define PIXEL uchar
+#define SUM uint
 #endif
 #include "app/analysis/common/core.h"
 #include "app/analysis/common/watershed_core.h"
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/layout.h"
 #include "opencl/kernels/union_find.h"
+
+#define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+
+#ifdef PREPARE
+#include "opencl/kernels/cellcount_prepare.h"
+#endif
 
 /* What is background has distance 0. */
 #define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)
@@ -43,7 +50,6 @@
 #define BLOCKS (CC_TILE / 2)              /* of 2 x 2, along a side of a tile */
 #define BLOCKS_LOG 4
 #define CHUNK (GROUP * CC_PER_ITEM)       /* nodes of a work-group where they are counted */
-#define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
 /* --- threshold -------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 #define AN_CELLCOUNT_H
 
 #include "app/analysis/analysis.h"
+#include "app/analysis/cellcount/layout.h"
 #include "app/analysis/common/gauss.h"
 #include "app/analysis/common/label.h"
 #include "app/analysis/common/otsu.h"
@@ -19,9 +20,7 @@
 
 /* What a threshold may be that is no number, and how cells are separated. */
 enum { CC_OTSU = 1, CC_LOCAL, CC_DISTANCE = 1, CC_INTENSITY };
-/* Of the filter before the threshold: bits behind the point on the way, the least sigma, the largest disc
- * and window. */
-enum { CC_GREY_BITS = 8, CC_MOST_RADIUS = 255 };
+/* Of the filter before the threshold: the least sigma. */
 #define CC_LEAST_SIGMA 0.3
 
 typedef struct cc_params {
@@ -149,6 +148,9 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
 tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
 void cc_prepare_step(cc_prepare *p, cc_phase step);
 void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratch);
+/* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest power of two that is no
+ * wider than the row. */
+uint32_t cc_disc_row(int64_t radius, int64_t dy);
 /* All of it, on one thread. */
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
 void cc_prepare_end(cc_prepare *p);
@@ -200,8 +202,9 @@ extern const an_backend cc_cpu;
 cc_phase cc_host_phase(const void *worker);
 /* Works until phase `until` comes next: TC_OK (and where all is done), or TC_MORE. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *portions_done, tc_err *err);
-/* The grey values that the threshold is for, when CC_HISTOGRAM comes next or is done. */
-const wu_pixels *cc_host_pixels(const void *worker);
+/* The plane for the grey values that the threshold is for, where the device prepares them: CC_HISTOGRAM comes next
+ * then. */
+wu_pixels *cc_host_prepared(void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
 /* The plane [ny][nx] for what a device found: the root of every pixel's

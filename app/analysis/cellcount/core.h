@@ -17,6 +17,19 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
     return x0 == 0 || y0 == 0 || x1 == nx || y1 == ny;
 }
 
+/* --- grey values ---------------------------------------------------------------- */
+
+/* What value v becomes on a ground: by difference or ratio, around `middle`, from 0 to `most`. */
+TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, tc_u32 most)
+{
+    if (ratio) {
+        const tc_u64 q = ((tc_u64)v * middle + ground / 2) / (ground > 0 ? ground : 1);
+
+        return q < most ? (tc_u32)q : most;
+    }
+    return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
+}
+
 /* --- split ---------------------------------------------------------------------- */
 
 /* Whether a maximum of squared height `maximum` is a cell of its own beside a

@@ -122,7 +122,7 @@ static tc_status go_on(cc_worker *w, cc_state *state, tc_err *err)
             st = phases[w->phase]->end(w, err);
         if (st != TC_OK)
             return st;
-        if (w->phase == CC_HISTOGRAM)
+        if (w->phase == CC_HISTOGRAM && w->done > 0)
             state->threshold = w->threshold;
         w->phase++;
         w->done = 0;
@@ -327,11 +327,13 @@ cc_phase cc_host_phase(const void *worker)
     return w->phase;
 }
 
-const wu_pixels *cc_host_pixels(const void *worker)
+wu_pixels *cc_host_prepared(void *worker)
 {
-    const cc_worker *const w = worker;
+    cc_worker *const w = worker;
 
-    return w->prepare.now;
+    w->prepare.now = &w->prepare.planes[0];
+    w->phase = phase_parts(w, CC_HISTOGRAM) > 0 ? CC_HISTOGRAM : CC_MASK;
+    return &w->prepare.planes[0];
 }
 
 const uint64_t *cc_host_bits(const void *worker)

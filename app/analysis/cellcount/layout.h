@@ -10,6 +10,13 @@
 #define CC_STRETCH 128
 /* Nodes of a work-item where roots are counted and numbered. */
 #define CC_PER_ITEM 16
+/* The greatest radius of a background; rows that a work-group takes of what lies within discs. */
+#define CC_MOST_RADIUS 255
+#define CC_DISC_ROWS 16
+/* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind the
+ * point. */
+#define CC_WEIGHT_BITS 16
+#define CC_GREY_BITS 8
 
 /* A row of the table of regions; sums are 64 bits, the low half first. */
 enum {

@@ -108,7 +108,7 @@ static const an_selftest selftests[] = {
       "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x740d0fd6 },
     { "{\"smooth\":0.7,\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":4}", 90, 77, 1, 8, false, 0x655b2ec2 },
     { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\",\"background\":{\"method\":\"mean\","
-      "\"radius\":30,\"by\":\"ratio\"}}", 66, 54, 1, 16, false, 0x442c4676 },
+      "\"radius\":30,\"by\":\"ratio\"}}", 66, 54, 1, 16, false, 0xe3293f25 },
     { .parameters = NULL }
 };
 

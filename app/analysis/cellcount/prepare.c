@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
@@ -36,14 +37,6 @@ static void write_values(const wu_pixels *px, size_t at, size_t n, const uint16_
 static uint32_t greatest(const wu_pixels *px)
 {
     return px->bits == 8 ? UINT8_MAX : UINT16_MAX;
-}
-
-/* What the value becomes on a ground of g: by difference or ratio, around `middle`. */
-static uint16_t levelled(uint32_t v, uint32_t g, uint32_t middle, bool ratio, uint32_t most)
-{
-    const int64_t q = ratio ? ((int64_t)v * middle + g / 2) / (g > 0 ? g : 1) : (int64_t)v - g + middle;
-
-    return (uint16_t)(q < 0 ? 0 : q > most ? most : q);
 }
 
 /* --- smooth --------------------------------------------------------------------------- */
@@ -135,7 +128,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
             const uint64_t n = (uint64_t)(rows * width);
 
             sum += x + radius < nx ? columns[x + radius] : 0;
-            values[x] = levelled(values[x], (uint32_t)((sum + n / 2) / n), middle, ratio, greatest(in));
+            values[x] = (uint16_t)cc_levelled(values[x], (uint32_t)((sum + n / 2) / n), middle, ratio, greatest(in));
             sum -= x >= radius ? columns[x - radius] : 0;
         }
         write_values(to, (size_t)(y * nx), (size_t)nx, values);
@@ -163,6 +156,13 @@ static int powers(int64_t radius)
     while ((int64_t)1 << n <= 2 * radius + 1)
         n++;
     return n;
+}
+
+uint32_t cc_disc_row(int64_t radius, int64_t dy)
+{
+    const int64_t w = half_width(radius, dy);
+
+    return (uint32_t)w | (uint32_t)(powers(w) - 1) << 16;
 }
 
 static size_t disc_scratch(uint32_t nx, int64_t radius)
@@ -257,7 +257,8 @@ static void disc_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixels 
                     read_values(from, at, n, values);
                 for (size_t x = 0; x < n; x++) {
                     out[x] ^= t.flip;
-                    out[x] = from != NULL ? levelled(values[x], out[x], middle, q->ratio, greatest(in)) : out[x];
+                    if (from != NULL)
+                        out[x] = (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest(in));
                 }
                 write_values(to, at, n, out);
             }

@@ -1,0 +1,131 @@
+/*
+ * What is done to grey values before the threshold (app/analysis/cellcount/prepare.c), from one plane of
+ * the picture to another; for cellcount.cl. Between them `sums` has 32 bits for each pixel. A launch has the rows from
+ * first_row on, or where work-items take several, up to end_row.
+ */
+#ifndef OCL_CELLCOUNT_PREPARE_H
+#define OCL_CELLCOUNT_PREPARE_H
+
+#include "opencl/kernels/blur.h"
+
+/* --- smooth ----------------------------------------------------------------------- */
+
+__kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant uint *weight, int radius, __global uint *sums,
+                                          int nx, int first_row)
+{
+    const int x = (int)get_global_id(0), i = ((int)get_global_id(1) + first_row) * nx + x;
+
+    if (x < nx)
+        sums[i] = rounded(blurred_pixels(in, weight, radius, i, x, nx, 1), CC_WEIGHT_BITS - CC_GREY_BITS);
+}
+
+__kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant uint *weight, int radius, __global PIXEL *out,
+                                          int nx, int ny, int first_row)
+{
+    const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, i = y * nx + x;
+
+    if (x < nx)
+        out[i] = (PIXEL)((rounded(blurred(sums, weight, radius, i, y, ny, nx), CC_WEIGHT_BITS) +
+                          (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
+}
+
+/* --- the mean of the surroundings -------------------------------------------------- */
+
+/* Sums of 2 radius + 1 rows; a work-item goes down CC_STRETCH rows of a column. */
+__kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global uint *sums, int radius, int nx, int ny, int first_row,
+                                      int end_row)
+{
+    const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_STRETCH;
+    uint sum = 0;
+
+    if (x >= nx)
+        return;
+    for (int y = max(0, y0 - radius); y < min(ny, y0 + radius); y++)
+        sum += in[y * nx + x];
+    for (int y = y0; y < min(end_row, y0 + CC_STRETCH); y++) {
+        if (y + radius < ny)
+            sum += in[(y + radius) * nx + x];
+        sums[y * nx + x] = sum;
+        if (y >= radius)
+            sum -= in[(y - radius) * nx + x];
+    }
+}
+
+/* Values without the mean of the sums of 2 radius + 1 columns; a work-item goes along CC_TILE pixels of a row. */
+__kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const uint *sums, __global PIXEL *out, int radius,
+                                      uint middle, int ratio, int nx, int ny, int first_row)
+{
+    const int x0 = (int)get_global_id(0) * CC_TILE, y = (int)get_global_id(1) + first_row;
+    const uint rows = (uint)(min(ny, y + radius + 1) - max(0, y - radius));
+    SUM sum = 0;
+
+    if (x0 >= nx)
+        return;
+    for (int x = max(0, x0 - radius); x < min(nx, x0 + radius); x++)
+        sum += sums[y * nx + x];
+    for (int x = x0; x < min(nx, x0 + CC_TILE); x++) {
+        const uint n = rows * (uint)(min(nx, x + radius + 1) - max(0, x - radius));
+
+        if (x + radius < nx)
+            sum += sums[y * nx + x + radius];
+        out[y * nx + x] = (PIXEL)cc_levelled(in[y * nx + x], (uint)((sum + n / 2) / n), middle, ratio, (PIXEL)~0);
+        if (x >= radius)
+            sum -= sums[y * nx + x - radius];
+    }
+}
+
+/* --- the greatest within a disc ---------------------------------------------------- */
+
+/*
+ * The greatest value within the disc around each pixel, as values ^ flip are (all ones: the least); with
+ * `level` what that leaves of the values `from`. disc[|dy|]: half the width of the disc's row, and from bit 16 on the greatest power of two
+ * that is no wider. A group has GROUP columns and CC_DISC_ROWS rows. It takes the rows that their discs
+ * reach one by one: the greatest of 1, 2, 4, ... pixels from each on, in local memory, of which two make a disc's row.
+ */
+__kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from, __global PIXEL *out,
+                                      __constant uint *disc, int radius, uint flip, int level, uint middle, int ratio, int nx,
+                                      int ny, int first_row, int end_row)
+{
+    __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS];
+    const int me = (int)get_local_id(0), x = (int)get_global_id(0), left = x - me - radius, width = GROUP + 2 * radius;
+    const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;
+    const int top = max(0, y0 - radius), bottom = min(ny, min(end_row, y0 + CC_DISC_ROWS) + radius);
+    PIXEL most[CC_DISC_ROWS];
+
+    for (int k = 0; k < CC_DISC_ROWS; k++)
+        most[k] = 0;
+    for (int y = top; y < bottom; y++) {
+        const int widest = (int)(disc[0] >> 16);
+        int now = 0;
+
+        /* Values beyond the picture count for nothing. */
+        for (int c = me; c < width; c += GROUP)
+            line[0][c] = left + c >= 0 && left + c < nx ? (PIXEL)(in[y * nx + left + c] ^ flip) : 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int power = 0; power <= widest; power++) {
+            for (int k = 0; k < CC_DISC_ROWS; k++) {
+                const int dy = abs(y - y0 - k), half_width = dy <= radius ? (int)(disc[dy] & 0xffff) : 0;
+
+                if (dy <= radius && (int)(disc[dy] >> 16) == power) {
+                    const int a = me + radius - half_width, b = me + radius + half_width + 1 - (1 << power);
+
+                    most[k] = max(most[k], max(line[now][a], line[now][b]));
+                }
+            }
+            if (power < widest)
+                for (int c = me; c < width; c += GROUP)
+                    line[1 - now][c] = max(line[now][c], line[now][min(c + (1 << power), width - 1)]);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            now = 1 - now;
+        }
+    }
+    for (int k = 0; k < CC_DISC_ROWS; k++)
+        if (x < nx && y0 + k < end_row) {
+            const uint v = (PIXEL)(most[k] ^ flip);
+            const int i = (y0 + k) * nx + x;
+
+            out[i] = (PIXEL)(level ? cc_levelled(from[i], v, middle, ratio, (PIXEL)~0) : v);
+        }
+}
+
+#endif
