@@ -29,13 +29,19 @@ PARAMETERS = {"threshold": "otsu", "polarity": "dark", "fill_holes": True, "min_
               "split": "distance"}
 CHULA = ("chula_1", "chula_4", "chula_262")
 BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
+FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey as they are
+# The middles of the coins as one sees them, in four rows of six.
+COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125), (155, 125), (205, 125), (270, 120),
+         (335, 125), (45, 195), (100, 195), (155, 195), (210, 195), (275, 195), (345, 185), (45, 260), (115, 265), (175, 260), (245, 265),
+         (300, 265), (360, 270))
 FOLDER = tap.scratch()
 
 
 def green(name):
     """Red cells are darkest there: what `pack --channel green` takes."""
     from skimage import io
-    return np.ascontiguousarray(io.imread(tap.data("count/%s.jpg" % name))[:, :, 1])
+    picture = io.imread(tap.data("count/" + FILES.get(name, name + ".jpg")))
+    return np.ascontiguousarray(picture[:, :, 1] if picture.ndim == 3 else picture)
 
 
 def uneven(name, axis):
@@ -73,7 +79,12 @@ def scores(n, n_found, n_true):
 
 
 def marks_of(name):
-    """Places as x, y. Of a box its middle; platelets are no cells."""
+    """Places as x, y. Of a box its middle; platelets are no cells. Of a label its centroid."""
+    if name == "coins":
+        return np.array(COINS, float)
+    if name == "blobs":
+        from skimage import io, measure
+        return np.array([r.centroid[::-1] for r in measure.regionprops(io.imread(tap.data("count/blobs_reference_labels.tif")))])
     if name in CHULA:
         return np.loadtxt(tap.data("count/%s.txt" % name))[:, :2]
     boxes = [[int(o.find("bndbox/" + k).text) for k in ("xmin", "ymin", "xmax", "ymax")]
@@ -83,9 +94,9 @@ def marks_of(name):
     return (boxes[:, :2] + boxes[:, 2:]) / 2
 
 
-def score(name, middles, areas, share):
-    """share: of the median radius."""
-    marks = marks_of(name)
+def score(name, middles, areas, share, marks=None):
+    """share: of the median radius; marks: others than the picture's."""
+    marks = marks_of(name) if marks is None else marks
     distance = np.hypot(*(middles[:, None] - marks[None]).transpose(2, 0, 1))
     gate = share * np.sqrt(np.median(areas) / np.pi)
     return scores(matches(distance, distance <= gate), len(middles), len(marks)) + (len(middles), len(marks))
@@ -109,17 +120,29 @@ def peer(share):
 
 
 def in_uneven_light():
-    """The same parameters for all pictures, chosen with all of them in view; F1 as it is and in light that
-    rises to the threefold along y and x."""
-    parameters = dict(PARAMETERS, min_area=450, background={"method": "opening", "radius": 40, "by": "ratio"})
-    f1 = []
-    for what, read in (("even", green), ("brighter downwards", lambda n: uneven(n, 0)),
-                       ("brighter to the right", lambda n: uneven(n, 1))):
-        cells = found(CHULA, parameters, read)
-        f1.append(np.mean([show("%s, %s" % (n, what), score(n, *cells[n], 1.0)) for n in CHULA]))
-    tap.ok(f1[0] >= 0.95, "green, the background taken off: mean F1 of the chula pictures is at least 0.95", f1)
-    tap.ok(max(abs(f - f1[0]) for f in f1) <= 0.02, "in light that is up to three times as bright it is within 0.02: "
-           "%.3f, %.3f, %.3f" % tuple(f1), f1)
+    """The same parameters for all pictures of a set, chosen with all of them in view; F1 as it is and in light that
+    rises to the threefold along y and x. BCCD's pictures have 20 cells each, which hang together: one more or less of
+    these is 0.03, so they are shown."""
+    dark, bright = dict(PARAMETERS, min_area=450), dict(PARAMETERS, polarity="bright")
+
+    def mean(radius):
+        return {"method": "mean", "radius": radius, "by": "ratio"}
+
+    for what, names, parameters, bound in (
+            ("chula, an opening", CHULA, dict(dark, background={"method": "opening", "radius": 40, "by": "ratio"}), 0.02),
+            ("chula, a mean", CHULA, dict(dark, background=mean(60)), 0.02),
+            ("blobs, a mean", ("blobs",), dict(bright, min_area=10, background=mean(40)), 0.02),
+            ("coins, a mean", ("coins",), dict(bright, min_area=400, background=mean(60)), 0.02),
+            ("BCCD, a mean", BCCD, dict(dark, min_area=2000, background=mean(60)), None)):
+        f1 = []
+        for read in (green, lambda n: uneven(n, 0), lambda n: uneven(n, 1)):
+            cells = found(names, parameters, read)
+            f1.append(np.mean([score(n, *cells[n], 1.0)[2] for n in names]))
+        text = "%s: F1 %.3f, in light that is up to three times as bright %.3f and %.3f" % ((what,) + tuple(f1))
+        if bound is None:
+            tap.note(text)
+        else:
+            tap.ok(f1[0] >= 0.95 and max(abs(f - f1[0]) for f in f1) <= bound, text)
 
 
 def show(name, s):
