@@ -591,6 +591,23 @@ def test_script_good(p, names):
     ok(r.returncode == 0 and dump(p.db) == before, "script: the same once more", r.stderr)
 
 
+def test_log():
+    """Each unit has a process of its own, and what these leave to each other does not grow."""
+    q, features, sizes = Project("p_log"), load("plain")["features"], []
+    n = 1000 // len(features) * len(features)
+    for i in range(8):
+        about = {"items": ["l%d_%d" % (i, k) for k in range(n)], "workunit": {"crc32": "%08x" % i, "size": 1000 + i}}
+        rewrite("plain", "log.npz", {"features": np.tile(features, (n // len(features),) + (1,) * (features.ndim - 1)),
+                                     "item_names": np.array(about["items"]), "item_spacing": None}, about)
+        r = q.call(i + 1, q.upload(path("log.npz"), "l%d_0_r1_0" % i))
+        if r.returncode != 0 or "stored" not in r.stdout:
+            ok(False, "script: unit %d of many" % i, r.stdout + r.stderr)
+            return
+        sizes.append(os.path.getsize(path(q.db + "-wal")))
+    data = os.path.getsize(path(q.db))
+    ok(max(sizes) < 24 << 20 < data, "script: the write-ahead log stays small", "%s of %d" % (sizes, data))
+
+
 def test_script_usage(p):
     before = dump(p.db)
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
@@ -965,6 +982,7 @@ def main():
     test_changed()
     p = Project("project")
     test_script_good(p, names)
+    test_log()
     test_script_usage(p)
     test_script_bad(p)
     test_script_error(p)

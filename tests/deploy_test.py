@@ -645,7 +645,9 @@ def test_verify():
 # What of BOINC's sources the kit's validator is made of: main() reads results from its standard input.
 HEADERS = {
     "boinc_db.h": "#pragma once\n#include <cstring>\n#include <string>\n#include <vector>\n"
-                  "struct RESULT { unsigned long id; char name[256]; };",
+                  "struct RESULT { unsigned long id; char name[256]; };\nstruct WORKUNIT { unsigned long id; double rsc_fpops_est, "
+                  "canonical_credit; };\nstruct DB_VALIDATOR_ITEM_SET { int update_workunit(WORKUNIT &); };\n"
+                  "struct DB { int start_transaction(); int commit_transaction(); };\nextern DB boinc_db;",
     "error_numbers.h": "", "sched_util.h": "#include <cstring>\ninline bool is_arg(const char *x, const char *y) "
                                      "{ return strcmp(x + 2, y) == 0; }",
     "sched_msgs.h": "#include <cstdio>\nenum { MSG_CRITICAL, MSG_NORMAL };\nstruct { template <class... T> void printf(int, "
@@ -653,7 +655,7 @@ HEADERS = {
     "validate_util.h": "int get_output_file_paths(const RESULT &, std::vector<std::string> &);",
     "validate_util2.h": "enum { VAL_RESULT_TRANSIENT_ERROR = 3 };\nint init_result(const RESULT &, void *&);\n"
                         "int compare_results(RESULT &, void *, const RESULT &, void *, bool &);\nint cleanup_result(const RESULT &, void *);",
-    "validator.h": "struct WORKUNIT { double rsc_fpops_est, canonical_credit; };\nextern WORKUNIT *g_wup;\nint validate_handler_init(int, char **);\nvoid validate_handler_usage();",
+    "validator.h": "extern WORKUNIT *g_wup;\nint validate_handler_init(int, char **);\nvoid validate_handler_usage();",
 }
 VALIDATOR = """
 #include <cstdlib>
@@ -668,9 +670,13 @@ int get_output_file_paths(const RESULT &result, std::vector<std::string> &paths)
     return 0;
 }
 WORKUNIT *g_wup;
+DB boinc_db;
+int DB::start_transaction() { std::cerr << "begin" << std::endl; return 0; }
+int DB::commit_transaction() { std::cerr << "commit" << std::endl; return 0; }
 int main(int argc, char **argv)
 {
-    WORKUNIT unit = { 86400e9 / 2, argc > 20 ? 7.0 : 0.0 };
+    DB_VALIDATOR_ITEM_SET set;
+    WORKUNIT unit = { 1, 86400e9 / 2, argc > 20 ? 7.0 : 0.0 };
     RESULT one = { 1, "" }, other = { 2, "" };
     std::string line;
     void *data;
@@ -680,6 +686,10 @@ int main(int argc, char **argv)
     g_wup = &unit;
     while (std::getline(std::cin, line)) {
         const size_t space = line.find(' ');
+        if (line == "write") {
+            set.update_workunit(unit);
+            continue;
+        }
         strcpy(one.name, line.substr(0, space).c_str());
         if (space == std::string::npos) {
             std::cout << init_result(one, data) << std::endl;
@@ -706,7 +716,10 @@ all:
 def false_boinc(folder):
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
-    for name, text in (("validator", VALIDATOR), ("validate_util", ""), ("validate_util2", "")):
+    for name, text in (
+            ("validator", VALIDATOR), ("validate_util", ""), ("validate_util2", '#include <cstdlib>\n#include <iostream>\n#include "boinc_db.h"\n'
+             'int DB_VALIDATOR_ITEM_SET::update_workunit(WORKUNIT &)\n{\n    std::cerr << "written" << std::endl;\n'
+             '    return getenv("NOT_WRITTEN") != NULL;\n}')):
         write(os.path.join(folder, "sched", name + ".cpp"), text + "\n")
         subprocess.check_call(["c++", "-std=c++17", "-I.", "-c", name + ".cpp"], cwd=os.path.join(folder, "sched"))
 
@@ -732,14 +745,19 @@ def test_validator():
     r = deploy(folder)
     ok(r.returncode == 0 and tree(folder) == after, "--boinc: it stays without being said again", r.stdout)
 
-    def validator(*lines, more=()):
+    def validator(*lines, more=(), **env):
         return subprocess.run([os.path.join(folder, "bin", "texcell_validator"), *commands[0].split()[1:], *more], cwd=os.path.join(folder, "tmp_host"),
-                              input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+                              input="".join(line + "\n" for line in lines), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100,
+                              env=dict(os.environ, **env))
 
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
     ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n", "texcell_validator: valid, invalid, the same, none", r.stdout + r.stderr)
     credits = [re.findall("credit .*", validator(one, more=more).stderr) for more in ((), ["--other"] * 20)]
     ok(credits == [["credit 100"], ["credit 7"]], "texcell_validator: credit by the estimate, where the unit has none", credits)
+    steps = [re.findall("(?m)^(begin|written|commit|credit)", validator(one, other, one + " " + other, "write", "write", one, **env).stderr)
+             for env in ({}, {"NOT_WRITTEN": "1"})]
+    ok(steps == [["begin", "written", "commit", "written", "begin", "credit"], ["begin", "written"]],
+       "texcell_validator: all that is written of a unit is one transaction", steps)
     write(bad, read(one))
     r = validator(one + " " + bad)
     ok(r.stdout == "3 no match\n", "texcell_validator: one that was not accepted is to be tried later", r.stdout + r.stderr)

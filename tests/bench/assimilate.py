@@ -2,7 +2,7 @@
 into an empty data set, and into one of ASSIMILATE_ITEMS items (default a million,
 of which ASSIMILATE_HCC, default 150,000, have all features and the others five
 distances of one level, so that it all fits 12 GB). Timed is what BOINC does: a
-process a unit."""
+process a unit. And units of one small picture, into an empty one and into one of a million items."""
 import io
 import json
 import os
@@ -16,10 +16,11 @@ import time
 import zipfile
 
 import numpy as np
+from PIL import Image
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from oracle import workunit  # noqa: E402
-from tap import BUILD, TEXCELL  # noqa: E402
+from tap import BUILD, TEXCELL, TEXCELL_WU  # noqa: E402
 
 ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
 SMALL = {"levels": [64], "distances": [1, 2, 3, 4, 5]}
@@ -86,6 +87,31 @@ def show(what, db, units, seconds, slowest, processor):
           (what, 60 * units / seconds, slowest, 1000 * processor / units, size / 1e9), flush=True)
 
 
+def small_units(folder, db, n=100):
+    """Units of one picture, with a shell and a script for each, as BOINC starts them."""
+    os.makedirs(os.path.join(folder, "pictures"), exist_ok=True)
+    rng, prefix = np.random.default_rng(), "s%d" % time.time_ns()
+    for i in range(n):
+        Image.fromarray(rng.integers(0, 256, (128, 128)).astype(np.uint8)).save(os.path.join(folder, "pictures", "p%03d.png" % i))
+    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", "cellcount", "--split", "1", "-o", os.path.join(folder, prefix + ".zip"),
+                           os.path.join(folder, "pictures")], stdout=subprocess.DEVNULL)
+    script, results = os.path.join(folder, "assimilate"), []
+    with open(script, "w") as f:
+        f.write("#!/bin/sh\nexec %s script --db %s --workunits %s \"$@\"\n" % (ASSIMILATE, db, folder))
+    os.chmod(script, 0o755)
+    for i in range(1, n + 1):
+        unit, result = (os.path.join(folder, "%s_%03d%s" % (prefix, i, end)) for end in (".zip", "_0_r1_0"))
+        os.rename(os.path.join(folder, "%s_%04d.zip" % (prefix, i)), unit)
+        subprocess.check_call([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+        results.append(result)
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for i, result in enumerate(results):
+        if os.system("%s %d %s > /dev/null 2>&1" % (script, i + 1, result)) != 0:
+            raise SystemExit("%s is not stored" % result)
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
+    show("units of one picture", db, n, seconds, 0, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+
 def ask(db, sql):
     """How long an answer takes, from files that are no longer in memory where that can be had."""
     if hasattr(os, "posix_fadvise"):
@@ -104,6 +130,7 @@ def main():
                         (("ASSIMILATE_ITEMS", 1000000), ("ASSIMILATE_HCC", 150000)))
     db = os.path.join(folder, "dataset.sqlite")
     try:
+        small_units(folder, os.path.join(folder, "small.sqlite"))
         hcc, small = Maker(folder, {"preset": "hcc"}), Maker(folder, SMALL)
         show("hcc units, empty data set", db, TIMED, *timed(db, hcc, TIMED))
         for done in range(TIMED * 100, hcc_items, 100):
@@ -116,6 +143,7 @@ def main():
             assimilate(db, path)
             os.remove(path)
         show("hcc units, %d items" % items, db, TIMED, *timed(db, hcc, TIMED))
+        small_units(folder, db)
         for sql in ("SELECT avg(contrast_mean) FROM glcm_features WHERE levels = 64 AND distance = 3",
                     "SELECT item, contrast_mean FROM glcm_features WHERE levels = 64 AND distance = 3",
                     "SELECT name, glcm_L64_d03_contrast_mean FROM glcm_wide_L64",

@@ -9,6 +9,7 @@ enum {
     APPLICATION_ID = 0x54455843,   /* "TEXC" in the file's header: file(1) and others see whose it is */
     SCHEMA_VERSION = 3,            /* 1 had no items.source, 2 no units.sha256 and no aliases */
     LOG_BYTES = 64 << 20,          /* what is left of the write-ahead log after a long read */
+    LOG_PAGES = 1000,              /* of 8 KiB: what processes leave of it to each other */
     CACHE_KIB = 65536              /* holds every page that a unit of 100 items changes */
 };
 
@@ -300,6 +301,14 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     return val_end(ds, st, err);
 }
 
+static int note_log(void *pages, sqlite3 *db, const char *name, int n)
+{
+    (void)db;
+    (void)name;
+    *(int *)pages = n;
+    return SQLITE_OK;
+}
+
 tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc_err *err)
 {
     const int flags = SQLITE_OPEN_NOMUTEX |
@@ -324,6 +333,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (mode == VAL_WRITE_ON) {
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
+        sqlite3_wal_hook(out->db, note_log, &out->log_pages);
     }
     sqlite3_busy_timeout(out->db, VAL_WAIT_MS);
     /* FULL: when a script has said yes, BOINC deletes the files. */
@@ -349,6 +359,12 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
 
 void val_dataset_close(val_dataset *ds)
 {
+    /* SQLite's own way goes on writing behind what a process before this one has taken into the data set, and the
+     * log, which each process reads, has no end. Where somebody reads, the next one does it. */
+    if (ds->log_pages >= LOG_PAGES) {
+        sqlite3_busy_timeout(ds->db, 0);
+        sqlite3_wal_checkpoint_v2(ds->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
     sqlite3_close(ds->db);
     ds->db = NULL;
 }

@@ -21,6 +21,7 @@
 typedef struct val_dataset {
     const char *path;          /* not owned */
     sqlite3 *db;
+    int log_pages;             /* of the write-ahead log, after the last commit; VAL_WRITE_ON */
 } val_dataset;
 
 enum { VAL_WAIT_MS = 60000 };   /* for other writers */
@@ -29,7 +30,7 @@ typedef enum val_mode {
     VAL_READ,
     VAL_WRITE,
     VAL_WRITE_ON               /* others will follow soon: the write-ahead log is left to them, which saves four of the
-                                  five waits for the disk */
+                                  five waits for the disk, until it has 8 MB */
 } val_mode;
 
 /* Opens the data set; the others make it if it is not there.

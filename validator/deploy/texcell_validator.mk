@@ -4,5 +4,5 @@ include Makefile
 
 $(OUT): $(HERE)/texcell_validator.cpp
 	$(CXXCOMPILE) -c -o $@.o $(HERE)/texcell_validator.cpp
-	$(CXXLINK) $@.o validator.$(OBJEXT) validate_util.$(OBJEXT) validate_util2.$(OBJEXT) $(SERVERLIBS) $(LIBS)
+	$(CXXLINK) -Wl,--wrap=_ZN21DB_VALIDATOR_ITEM_SET15update_workunitER8WORKUNIT $@.o validator.$(OBJEXT) validate_util.$(OBJEXT) validate_util2.$(OBJEXT) $(SERVERLIBS) $(LIBS)
 	rm -f $@.o
