@@ -20,17 +20,17 @@ static void add_text(tc_sha256 *sum, const char *text)
 }
 
 /* What a compiled program depends on. */
-static void key_of(const ocl_device *device, const ocl_source *source, const char *flags, char key[TC_SHA256_TEXT])
+static void key_of(const ocl_device *device, const ocl_kept *of, char key[TC_SHA256_TEXT])
 {
     const ocl_info *const info = &device->info;
-    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver, flags };
+    const char *const made_for[] = { info->platform_name, info->vendor, info->name, info->driver, of->flags };
     tc_sha256 sum;
 
     tc_sha256_begin(&sum);
     for (size_t i = 0; i < sizeof made_for / sizeof made_for[0]; i++)
         add_text(&sum, made_for[i]);
-    for (size_t i = 0; i < source->count; i++)
-        add_text(&sum, source->lines[i]);
+    for (size_t i = 0; i < of->count; i++)
+        add_text(&sum, of->lines[i]);
     tc_sha256_end(&sum, key);
 }
 
@@ -88,14 +88,16 @@ static cl_program build(ocl_device *device, const unsigned char *binary, size_t 
     cl_program made = device->api.clCreateProgramWithBinary(device->context, 1, &device->info.id, &bytes, &binary,
                                                             &taken, &code);
 
-    if (made != NULL && code == CL_SUCCESS && taken == CL_SUCCESS)
-        code = device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL);
-    if (made != NULL && (code != CL_SUCCESS || taken != CL_SUCCESS))
-        ocl_program_free(device, &made);
-    return made;
+    if (made == NULL)
+        return NULL;
+    if (code == CL_SUCCESS && taken == CL_SUCCESS
+        && device->api.clBuildProgram(made, 1, &device->info.id, flags, NULL, NULL) == CL_SUCCESS)
+        return made;
+    device->api.clReleaseProgram(made);
+    return NULL;
 }
 
-cl_program ocl_kept_take(ocl_device *device, const ocl_source *source, const char *flags)
+cl_program ocl_kept_take(ocl_device *device, const ocl_kept *of)
 {
     char key[TC_SHA256_TEXT], path[PATH_ROOM], in_hand[PATH_ROOM];
     cl_program program = NULL;
@@ -103,7 +105,7 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_source *source, const cha
 
     if (device->kept_in == NULL)
         return NULL;
-    key_of(device, source, flags, key);
+    key_of(device, of, key);
     if (!path_of(device, key, "bin", path) || !path_of(device, key, "tried", in_hand)
         || os_kind_of_link(path) != OS_FILE)
         return NULL;
@@ -113,7 +115,7 @@ cl_program ocl_kept_take(ocl_device *device, const ocl_source *source, const cha
     unsigned char *const data = read_file(in_hand, key, &bytes);
 
     if (data != NULL)
-        program = build(device, data + HEAD, bytes - HEAD, flags);
+        program = build(device, data + HEAD, bytes - HEAD, of->flags);
     free(data);
     device->kept_used = device->kept_used || program != NULL;
     if (program == NULL || rename(in_hand, path) != 0)
@@ -199,15 +201,14 @@ static void write_file(const char *path, const char *on_the_way, const unsigned 
         unlink(on_the_way);
 }
 
-void ocl_kept_add(ocl_device *device, const ocl_source *source, const char *flags, cl_program program,
-                  double build_ms)
+void ocl_kept_add(ocl_device *device, const ocl_kept *of, cl_program program, double build_ms)
 {
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], on_the_way[PATH_ROOM];
     size_t bytes = 0;
 
     if (device->kept_in == NULL || build_ms < OCL_KEPT_SLOW_MS || (device->info.type & CL_DEVICE_TYPE_CPU) != 0)
         return;
-    key_of(device, source, flags, key);
+    key_of(device, of, key);
     if (!path_of(device, key, "bin", path) || !path_of(device, key, "new", on_the_way))
         return;
     unsigned char *const data = binary_of(device, program, &bytes);

@@ -80,7 +80,9 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
     tc_status status = flags_for(device, source, defines, floats, flags, sizeof flags, err);
     if (status != TC_OK)
         return status;
-    *program = ocl_kept_take(device, source, flags);
+    const ocl_kept of = { source->lines, source->count, flags };
+
+    *program = ocl_kept_take(device, &of);
     if (*program != NULL)
         return TC_OK;
     const char **lines = lines_of(source);
@@ -101,7 +103,7 @@ tc_status ocl_program_build(ocl_device *device, const ocl_source *source, const 
         device->api.clReleaseProgram(made);
         return status;
     }
-    ocl_kept_add(device, source, flags, made, took);
+    ocl_kept_add(device, &of, made, took);
     *program = made;
     return TC_OK;
 }

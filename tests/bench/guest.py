@@ -65,7 +65,7 @@ def unit(name, parameters, slices, n, path):
                 with open(file, "wb") as f:
                     f.write(workunit.png(picture))
             else:
-                os.link(file.replace("i%d" % i, "i0"), file)
+                os.link(file.replace(inputs[-1], inputs[0]), file)
         if name == "objects":
             os.makedirs(os.path.join(folder, "labels"), exist_ok=True)
             with open(os.path.join(folder, "labels", "i%d.png" % i), "wb") as f:

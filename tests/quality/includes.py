@@ -25,6 +25,7 @@ MAY = {
     "workunits/tools": ANALYSIS,
     "validator/check": ANALYSIS,
     "validator/dataset": ANALYSIS + ["validator/check"],
+    "validator/deploy": [],
 }
 
 
@@ -78,7 +79,7 @@ def resolved(path, name):
 
 
 # Which system it is, is known behind the seam alone.
-SEAM = re.compile(r"app/base/os_\w+\.c")
+SEAM = re.compile(r"app/base/os_\w+\.c|validator/deploy/.*")      # the last: of BOINC's server
 SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w*|__linux__|__APPLE__|__unix__)\b"
                     r"|^[ \t]*#[ \t]*include[ \t]*<(windows|dlfcn|dirent|sys/mman|sys/ioctl|sys/file|sys/wait)\.h>", re.M)
 

@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boinc_db.h"
-#include "error_numbers.h"
-#include "sched_msgs.h"
-#include "sched_util.h"
-#include "validate_util.h"
-#include "validate_util2.h"
-#include "validator.h"
+#include <boinc_db.h>
+#include <error_numbers.h>
+#include <sched_msgs.h>
+#include <sched_util.h>
+#include <validate_util.h>
+#include <validate_util2.h>
+#include <validator.h>
 
 namespace {
 
