@@ -230,7 +230,8 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
         memset(d->grown, 0, sizeof d->grown);
     d->paces_of = w->work->params;
     const double now = grown != NULL && *grown > 0 ? first * *grown : first;
-    ocl_pace_init(pace, w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
+    /* Launches of as much work differ by a tenth. */
+    ocl_pace_init(pace, 0.85 * w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
     pace->first = first;
     pace->grown = grown;
 }

@@ -15,7 +15,7 @@ DAY = 86400
 # create_work's own limits are the targets: one lost host would be the end.
 MORE_RESULTS = 6
 # max_threads of plan_classes.xml.
-MOST_THREADS = 16
+MOST_THREADS = 4
 # Flops of a unit that suits: an hour of a core of 5 GFLOPS; half an hour of a GPU, of which plan_classes.xml expects a
 # hundredth of 20 TFLOPS.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
