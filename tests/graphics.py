@@ -1,5 +1,7 @@
 """texcell_graphics under Xvfb: each analysis as its file says it, and nothing that it does, or that is
 done to it, harms a task."""
+import ctypes
+import ctypes.util
 import os
 import shutil
 import signal
@@ -124,6 +126,47 @@ def damage(folder, watcher, picture):
     tap.ok(task(folder).wait() == 0, "a task that cannot write its picture goes on")
 
 
+class Windows:
+    """The windows of a display, by libX11."""
+
+    def __init__(self, display):
+        x = self.x = ctypes.CDLL(ctypes.util.find_library("X11"))
+        x.XOpenDisplay.restype = ctypes.c_void_p
+        x.XDefaultRootWindow.restype = ctypes.c_ulong
+        x.XDefaultRootWindow.argtypes = [ctypes.c_void_p]
+        self.display = ctypes.c_void_p(x.XOpenDisplay(display.encode()))
+
+    def all(self):
+        root, parent, n = ctypes.c_ulong(), ctypes.c_ulong(), ctypes.c_uint()
+        children = ctypes.POINTER(ctypes.c_ulong)()
+        self.x.XQueryTree(self.display, ctypes.c_ulong(self.x.XDefaultRootWindow(self.display)), ctypes.byref(root),
+                          ctypes.byref(parent), ctypes.byref(children), ctypes.byref(n))
+        return [children[i] for i in range(n.value)]
+
+    def resize(self, width, height):
+        for window in self.all():
+            self.x.XMoveResizeWindow(self.display, ctypes.c_ulong(window), 0, 0, width, height)
+        self.x.XSync(self.display, 0)
+
+
+def resized(env):
+    """A window takes any size, and shows the same in the old one again."""
+    folder = os.path.join(FOLDER, "levelset")
+    watcher = subprocess.Popen([GRAPHICS], cwd=folder, env=env)
+    picture = view_of(folder)[0]
+    shown = until(lambda: drawn(picture))
+    windows = Windows(env["DISPLAY"])
+    for size in ((300, 500), (40, 40), (1, 1), (640, 100)):
+        windows.resize(*size)
+        time.sleep(1.5)
+    smaller = not drawn(picture)
+    windows.resize(WINDOW, WINDOW)
+    tap.ok(shown and smaller and until(lambda: drawn(picture)) and watcher.poll() is None, "a window is resized",
+           "%s, %s, %s" % (shown, smaller, watcher.poll()))
+    watcher.kill()
+    watcher.wait()
+
+
 def other_windows(env):
     folder = os.path.join(FOLDER, "levelset")
     for options in (["--fullscreen"], ["-geometry", "1x1"], ["-geometry", "200x90"]):
@@ -148,6 +191,7 @@ def main():
         until(lambda: os.path.exists("/tmp/.X11-unix/X" + display[1:]))
         env = dict(os.environ, DISPLAY=display, LIBGL_ALWAYS_SOFTWARE="1")
         each_analysis(env)
+        resized(env)
         other_windows(env)
     finally:
         server.terminate()
