@@ -170,11 +170,12 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
     *state = NULL;
     if (file == NULL) {
         const int why = errno;
-        const bool may_pass = why == ENOMEM || why == EMFILE || why == ENFILE;     /* that is no reason to begin anew */
 
         if (why == ENOENT)
             return TC_MORE;
-        return tc_fail(err, may_pass ? TC_TRY_LATER : TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
+        st = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(why));
+        /* These may pass, and are no reason to begin anew. */
+        return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : st;
     }
     if (fstat(fileno(file), &info) != 0 || fread(&h, sizeof h, 1, file) != 1) {
         st = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);

@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+import tifffile
 
 import tap
 from oracle import workunit
@@ -159,7 +160,28 @@ def pixels():
            'no interface\n', "a short name of a file stands before its message", r.stderr)
 
 
+def files():
+    """What pack says of a file that has another opinion than the command line."""
+    picture, times = os.path.join(FOLDER, "cal.tif"), os.path.join(FOLDER, "times.tif")
+    tifffile.imwrite(picture, SPOTS, imagej=True, resolution=(2, 2), metadata={"unit": "um"})
+    tifffile.imwrite(times, np.stack([SPOTS] * 5), imagej=True, metadata={"axes": "TYX"})
+
+    def said(*words):
+        return tap.run([tap.TEXCELL_WU, "pack", "-o", UNIT, "--analysis", *words])
+    r = said("cellcount", "--spacing", "0.3,0.3", picture)
+    tap.ok(r.returncode == 0 and "cal.tif: says that a pixel is 0.5, 0.5 micrometres (y, x), but --spacing says 0.3, 0.3" in r.stderr,
+           "a calibration that differs is told", r.stderr)
+    shown = tap.run([tap.TEXCELL_WU, "show", UNIT]).stdout
+    tap.ok("pixel 0.3, 0.3 um" in shown and "on one core of this machine" in shown, "what was given counts; show says how long", shown)
+    r = said("cellcount", "--spacing", "0.5,0.5", picture)
+    tap.ok(r.returncode == 0 and r.stderr == "", "one that does not differ is not", r.stderr)
+    r = said("volume", "--stack", "--param", "membrane=100", times)
+    tap.ok(r.returncode == 0 and "times.tif: says that its pages are a series of times" in r.stderr,
+           "a series of times that is taken for a stack is told", r.stderr)
+
+
 def main():
+    files()
     cells()
     pixels()
     volumes()
