@@ -119,6 +119,7 @@ def kills(p, parameters, items, analysis, times):
     argv = p.argv("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--threads", "2",
                   "--checkpoint-every", "0.02")
     killed = went_on = 0
+    others = []
     while killed < times:
         before = stamp("there.npz.checkpoint")
         with open(path("log"), "wb") as log:
@@ -128,13 +129,17 @@ def kills(p, parameters, items, analysis, times):
         time.sleep(0.003 * (killed % 7))         # not always at the same place
         process.kill()
         process.wait()
+        if process.returncode == 3 and b"another texcell is at work" in read("log"):
+            continue               # the system has not closed yet what the killed one had open
         went_on += b"going on from the checkpoint" in read("log")
+        if b"going on from the checkpoint" not in read("log"):
+            others.append("%s: %r" % (process.returncode, read("log")))
         if process.returncode == 0:
             break
         killed += 1
     r = p.run("texcell", "run", "long.zip", "-o", "there.npz", "--device", "cpu", "--quiet")
     tap.ok(killed == times and went_on == times - 1 and r.returncode == 0 and read("there.npz") == expected,
            "killed %d times, it gives the same bytes" % times,
-           "%d kills, went on %d times, exit %d\n%s" % (killed, went_on, r.returncode, r.stderr))
+           "%d kills, went on %d times, exit %d\n%s\n%s" % (killed, went_on, r.returncode, r.stderr, "\n".join(others)))
     left = [n for n in os.listdir(FOLDER) if n.startswith("there.npz.")]
     tap.ok(not left, "and leaves nothing beside the result", left)
