@@ -61,7 +61,7 @@ class Place:
         return tap.run(self.argv(*options), **kw)
 
     def interrupted(self, steps, *options):
-        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps))
+        env = dict(os.environ, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps), TEXCELL_TEST_SHORT_STEPS="1")
         return tap.run([tap.TEXCELL_TEST] + self.argv(*options)[1:], env=env)
 
     def right(self, title, p):

@@ -110,7 +110,7 @@ def oclgrind():
                         ("slabs", '{"radius":2,"sigma":0.5}', "5", "70", "1", "8", "0"),
                         ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
                         ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
-        memory = tap.opencl_hooks(memory=46000) if name == "slabs" else {}
+        memory = tap.opencl_hooks(memory=50000) if name == "slabs" else {}
         r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args,
                     env=dict(ENV, **memory))
         if "ASan runtime does not come first" in r.stderr:

@@ -299,14 +299,14 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
             UNROLL
             for (int i = 0; i < n_moves; i++) {
                 const int next = min(i + 1, n_moves - 1), leave = moves[next].leave, enter = moves[next].enter;
-                const uint na = p[leave], nb = p[leave + partner], nc = p[enter], nd = p[enter + partner];
+                const uint a_next = p[leave], b_next = p[leave + partner], c_next = p[enter], d_next = p[enter + partner];
 
                 pair_moves(&h, a, b, &t, &s, -1);
                 pair_moves(&h, c, d, &t, &s, 1);
-                a = na;
-                b = nb;
-                c = nc;
-                d = nd;
+                a = a_next;
+                b = b_next;
+                c = c_next;
+                d = d_next;
             }
         } else {
             for (int i = 0; i < n_moves; i++) {

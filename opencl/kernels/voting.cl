@@ -146,9 +146,9 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
 
 /* Differences to sums: a work-item has a part of a row, and adds what is before it. Side by side they have
  * different rows, which lie in different banks. */
-static inline void to_sums(int me, __local tc_u32 *sums, __local tc_u32 *parts)
+static inline void to_sums(uint me, __local tc_u32 *sums, __local tc_u32 *parts)
 {
-    const int length = SEGMENT / (GROUP / TILE_ROWS), row = me % TILE_ROWS, part = me / TILE_ROWS;
+    const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(me % TILE_ROWS), part = (int)(me / TILE_ROWS);
     __local tc_u32 *const mine = sums + row * LINE + part * length;
     tc_u32 sum = 0;
 
@@ -157,7 +157,7 @@ static inline void to_sums(int me, __local tc_u32 *sums, __local tc_u32 *parts)
     parts[me] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
     sum = 0;
-    for (int i = row; i < me; i += TILE_ROWS)
+    for (int i = row; i < (int)me; i += TILE_ROWS)
         sum += parts[i];
     for (int i = 0; i < length; i++)
         mine[i] = sum += mine[i];
@@ -172,29 +172,30 @@ void voting_vote(__constant voting_shape *s, __global const tc_u32 *voters, __gl
 {
     __local tc_u32 sums[TILE_ROWS * LINE];
     __local tc_u32 parts[GROUP];
-    const int me = (int)get_local_id(0), start = (int)get_group_id(0) * SEGMENT;
+    const uint me = (uint)get_local_id(0);     /* unsigned: quotients are shifts */
+    const int start = (int)get_group_id(0) * SEGMENT;
     const int z = z_first + (int)get_group_id(2), y0 = y_first + (int)get_group_id(1) * TILE_ROWS;
     const int n_rows = min(TILE_ROWS, y_end - y0);
     const int rz = s->reach[0], ry = s->reach[1], rx = s->reach[2], ny = s->n[1], nx = s->n[2];
     const int from = max(start - rx, 0), to = min(start + SEGMENT + rx, nx);
     const int top = max(y0 - ry, 0), bottom = min(y0 + n_rows + ry, ny);
 
-    for (int i = me; i < TILE_ROWS * LINE; i += GROUP)
+    for (uint i = me; i < TILE_ROWS * LINE; i += GROUP)
         sums[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int dz = -rz; dz <= rz; dz++) {
         if (z - dz < 0 || z - dz >= s->n[0])
             continue;
-        for (int y = top + me / ALONG; y < bottom; y += GROUP / ALONG)
+        for (int y = top + (int)(me / ALONG); y < bottom; y += GROUP / ALONG)
             add_row(s, voters + ((size_t)(z - dz) * ny + y - in_first) * nx, spans, rows + voting_rows_at(s, 0, dz), dz,
-                    y0 - y, n_rows, from + me % ALONG, to, start, sums);
+                    y0 - y, n_rows, from + (int)(me % ALONG), to, start, sums);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     to_sums(me, sums, parts);
     for (int r = 0; r < n_rows; r++) {
         const size_t row = (size_t)z * ny + y0 + r - out_first;
 
-        for (int i = me; i < SEGMENT && start + i < nx; i += GROUP)
+        for (int i = (int)me; i < SEGMENT && start + i < nx; i += GROUP)
             votes[row * nx + start + i] = sums[r * LINE + i];
     }
 }

@@ -72,7 +72,8 @@ def good(w):
                unit + ".npz")
     for steps in (1, 4):
         w.step("interrupted after %d" % steps, 3, "tests/texcell_test", "run", "u.zip", "-o", "again.npz", "--device", "cpu",
-               "--threads", 3, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps), TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
+               "--threads", 3, TEXCELL_TEST_QUIT_AFTER_STEPS=str(steps), TEXCELL_TEST_SHORT_STEPS="1",
+               TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
     w.step("go on", 0, "tests/texcell_test", "run", "u.zip", "-o", "again.npz", "--device", "cpu", "--threads", 2,
            TEXCELL_TEST_CHECKPOINT_EVERY_CALLS="1")
     w.same("the same result", "u.npz", "again.npz")
