@@ -129,11 +129,13 @@ def kills(p, parameters, items, analysis, times):
         time.sleep(0.003 * (killed % 7))         # not always at the same place
         process.kill()
         process.wait()
-        if process.returncode == 3 and b"another texcell is at work" in read("log"):
+        said = read("log")
+        if process.returncode == 3 and b"another texcell is at work" in said:
             continue               # the system has not closed yet what the killed one had open
-        went_on += b"going on from the checkpoint" in read("log")
-        if b"going on from the checkpoint" not in read("log"):
-            others.append("%s: %r" % (process.returncode, read("log")))
+        if b"going on from the checkpoint" in said:
+            went_on += 1
+        else:
+            others.append("%s: %r" % (process.returncode, said))
         if process.returncode == 0:
             break
         killed += 1

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/fuzz/fuzz_zip.h"
 #include "validator/dataset/dataset.h"
@@ -13,22 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { OPERATIONS = 1000, MOST = 300 };    /* of SQLite's machine: one that never ends is interrupted */
 
-static char folder[] = "/dev/shm/texcell-fuzz-XXXXXX", page[sizeof folder + 16];
-
-static void remove_folder(void)
-{
-    char command[sizeof folder + 16];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0)
-        abort();
-}
+static const char *folder;
+static char page[64];
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
-    if (mkdtemp(folder) == NULL || atexit(remove_folder) != 0)
-        abort();
+    folder = fuzz_folder();
     snprintf(page, sizeof page, "%s/report.html", folder);
     return 0;
 }

@@ -12,7 +12,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[] = "/dev/shm/texcell-fuzz-XXXXXX", page[sizeof folder + 16];
+static const char *folder;
+static char page[64];
 
 void wu_note(const char *format, ...)
 {
@@ -37,18 +38,11 @@ static void empty_folder(void)
         closedir(dir);
 }
 
-static void remove_folder(void)
-{
-    empty_folder();
-    rmdir(folder);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
-    if (mkdtemp(folder) == NULL || atexit(remove_folder) != 0)
-        abort();
+    folder = fuzz_folder();
     snprintf(page, sizeof page, "%s/report.html", folder);
     /* What it says of each export. */
     return freopen("/dev/null", "w", stdout) == NULL;

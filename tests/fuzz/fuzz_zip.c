@@ -131,3 +131,26 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     fuzz_file_close(&out);
     return result > 0 ? result : LLVMFuzzerMutate(data, size, max_size);
 }
+
+static char folder[] = "/dev/shm/texcell-fuzz-XXXXXX";
+
+static void remove_folder(void)
+{
+    char command[sizeof folder + 16];
+
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0)
+        abort();
+}
+
+const char *fuzz_folder(void)
+{
+    if (mkdtemp(folder) == NULL) {
+        strcpy(folder, "/tmp/texcell-fuzz-XXXXXX");
+        if (mkdtemp(folder) == NULL)
+            abort();
+    }
+    if (atexit(remove_folder) != 0)
+        abort();
+    return folder;
+}

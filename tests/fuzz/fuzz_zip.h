@@ -19,4 +19,7 @@ typedef struct fuzz_file {
 void fuzz_file_open(fuzz_file *file, const uint8_t *data, size_t size);
 void fuzz_file_close(fuzz_file *file);
 
+/* A folder in memory, or in /tmp where that has none; it is removed at exit, with all that is in it. */
+const char *fuzz_folder(void);
+
 #endif
