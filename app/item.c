@@ -71,15 +71,30 @@ static tc_status fall_back(const item_work *w, item_run *it, tc_status st, tc_er
 
 /* --- steps and checkpoints ------------------------------------------------------------- */
 
-/* The state, which is in sync with the device. Whether it is on disk now. */
-static bool save(const item_work *w, const item_run *it)
+/* Whether the state, or with NULL that there is none yet, is on disk now. */
+static bool save_state(const item_work *w, const void *state, size_t bytes)
 {
-    if (!job_files_save(w->files, it->state, it->work.plan.state_bytes, w->progress))
+    if (!job_files_save(w->files, state, bytes, w->progress))
         return false;
     bw_checkpoint_completed();
     if (w->device->open != NULL && bw_has_client())
         driver_fault_forget();
     return true;
+}
+
+/* The item's, which is in sync with the device. */
+static bool save(const item_work *w, const item_run *it)
+{
+    return save_state(w, it->state, it->work.plan.state_bytes);
+}
+
+void item_save_between(const item_work *w)
+{
+    if (!bw_time_to_checkpoint())
+        return;
+    w->files->mark.item = w->index + 1;
+    if (!save_state(w, NULL, 0))
+        bw_checkpoint_failed();
 }
 
 /* With a checkpoint, unless the work is not wanted any more. */

@@ -37,4 +37,7 @@ typedef struct item_work {
  * TC_TRY_LATER: asked to stop, with a checkpoint if one could be written. */
 tc_status item_do(const item_work *w, tc_err *err);
 
+/* After an item that is not the last: a checkpoint, where one is due. An item that is a single step asks for none. */
+void item_save_between(const item_work *w);
+
 #endif

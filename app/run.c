@@ -65,18 +65,6 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
     return st == TC_DEVICE && may_do_without ? TC_OK : st;
 }
 
-/* A checkpoint, where one is due: an item that is a single step asks for none. */
-static void save_between(job_files *files, size_t next, const progress *p)
-{
-    if (!bw_time_to_checkpoint())
-        return;
-    files->mark.item = next;
-    if (job_files_save(files, NULL, 0, p))
-        bw_checkpoint_completed();
-    else
-        bw_checkpoint_failed();
-}
-
 /* Every item that is not done yet. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, job_files *files, progress *p,
                           tc_err *err)
@@ -97,7 +85,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         free(files->state);        /* one that was not of this item */
         files->state = NULL;
         if (st == TC_OK && i + 1 < unit->job->n_items)
-            save_between(files, i + 1, p);
+            item_save_between(&work);
     }
     free(done_before);
     return st;
