@@ -87,11 +87,19 @@ def cellcount():
             tap.ok(abs(int(z["count"][0]) - len(centres)) <= 1, "%d of %d counted" % (z["count"][0], len(centres)))
     with open(os.path.join(path("cells"), "report.html")) as f:
         page = f.read()
-    tap.ok("greys, and the threshold" in page and "Areas of all regions" in page, "the page shows the histogram and the areas")
+    tap.ok("differ" not in page and "greys, and the threshold" in page and "Areas of all regions" in page, "the page shows the histogram and the areas")
     r = analyse("cellcount", "cells", "--suggest", "--param", "min_area=7", "--param", "polarity=dark", path("c.png"))
     tap.ok(r.returncode == 0 and parameters("cells")["min_area"] == 7 and parameters("cells")["polarity"] == "dark", "what is given stays", r.stderr)
+    small, centres = voting_score.balls((300, 300), 4, 60, 8, 4, dark=dark)
+    r = analyse("cellcount", "mixed", "--suggest", path("c.png"), save("small.png", small))
+    with np.load(os.path.join(path("mixed"), "result.npz")) as z:
+        counts = dict(zip(z["item_names"].tolist(), z["count"].tolist()))
+    with open(os.path.join(path("mixed"), "report.html")) as f:
+        page = f.read()
+    tap.ok(r.returncode == 0 and "pictures that differ" in r.stderr and "in small" in r.stderr and "pictures that differ" in page
+           and abs(counts["small"] - len(centres)) <= 3, "two magnifications: a warning, and the small cells are not lost", "%s %s" % (counts, r.stderr))
     r = analyse("cellcount", "blank", "--suggest", save("blank.png", np.full((60, 60), 9, np.uint8)))
-    tap.ok(r.returncode == 0, "a blank picture", r.stderr)
+    tap.ok(r.returncode == 0 and "differ" not in r.stderr, "a blank picture", r.stderr)
     r = analyse("glcm", "none", "--suggest", path("c.png"))
     tap.ok(r.returncode == 1 and "cellcount and voting have suggestions" in r.stderr, "other analyses have none", r.stderr)
 

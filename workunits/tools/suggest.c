@@ -110,6 +110,8 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
         status = tc_no_memory(err, "parameters");
     if (status == TC_OK)
         status = tell(out, err);
+    if (status == TC_OK && out->doubt[0] != '\0')
+        wu_note("%s", out->doubt);
     for (size_t i = 0; i < pictures.n; i++)
         wu_pixels_free(&pictures.pixels[i]);
     return status;
@@ -150,6 +152,10 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
         return tc_no_memory(err, page->path);
     wu_page_put(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
     wu_page_text(page, s->why);
+    if (s->doubt[0] != '\0') {
+        wu_page_put(page, "</p>\n<p><strong>Warning:</strong> ");
+        wu_page_text(page, s->doubt);
+    }
     wu_page_put(page, "</p>\n<p class=note>A start, not a truth: look at what was found below, and try values around these with "
                       "--sweep. What was given on the command line was left as it is.</p>\n<pre>");
     wu_page_text(page, text);

@@ -2,7 +2,8 @@
  * cellcount: holes filled and touching cells separated. A cell's area is taken for that area such that half
  * of what is cell belongs to larger regions (specks, of which there may be many, hardly count in it);
  * min_area is a third of it. Cells are dark or bright, whichever makes this area smaller: cells are apart,
- * and what is between them hangs together.
+ * and what is between them hangs together. Where this area differs much from picture to picture, they are
+ * not of one kind: then the smallest counts, so that no picture loses its cells, and a doubt is told.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/suggest.h"
 
-enum { BINS = 64 };
+enum { BINS = 64, MOST_RATIO = 4 };
 
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i, int64_t threshold, tc_err *err)
 {
@@ -56,22 +57,40 @@ typedef struct trial {
     int64_t *area;             /* ascending; owned */
     size_t n;
     int64_t typical;           /* area; INT64_MAX: there are no regions */
+    int64_t of_picture[AN_MAX_PICTURES];    /* likewise */
     int64_t threshold[AN_MAX_PICTURES];
 } trial;
 
-static void find_typical(trial *t)
+/* Sorts them. INT64_MAX: there are none. */
+static int64_t find_typical(int64_t *area, size_t n)
 {
     int64_t sum = 0, below = 0;
     size_t k = 0;
-    t->typical = INT64_MAX;
-    if (t->n == 0)
-        return;
-    qsort(t->area, t->n, sizeof *t->area, compare_areas);
-    for (size_t i = 0; i < t->n; i++)
-        sum += t->area[i];
-    while (k + 1 < t->n && 2 * (below += t->area[k]) < sum)
+    if (n == 0)
+        return INT64_MAX;
+    qsort(area, n, sizeof *area, compare_areas);
+    for (size_t i = 0; i < n; i++)
+        sum += area[i];
+    while (k + 1 < n && 2 * (below += area[k]) < sum)
         k++;
-    t->typical = t->area[k];
+    return area[k];
+}
+
+/* Where pictures are not of one kind, says so and makes the smallest area the typical one. */
+static void heed_differences(an_suggestion *out, const an_pictures *pictures, trial *t)
+{
+    size_t least = 0, most = 0;
+    for (size_t i = 0; i < pictures->n; i++) {
+        const int64_t area = t->of_picture[i];
+        least = area < t->of_picture[least] ? i : least;
+        most = area != INT64_MAX && (t->of_picture[most] == INT64_MAX || area > t->of_picture[most]) ? i : most;
+    }
+    if (t->of_picture[most] / MOST_RATIO <= t->of_picture[least])
+        return;
+    t->typical = t->of_picture[least];
+    snprintf(out->doubt, sizeof out->doubt, "pictures that differ: cells of about %lld pixels in %.60s, of %lld in %.60s; min_area "
+             "goes by the smaller ones. Analyse pictures of one kind at a time", (long long)t->of_picture[least],
+             pictures->items[least].name, (long long)t->of_picture[most], pictures->items[most].name);
 }
 
 static tc_status add_area(an_suggestion *out, const json_t *given, const trial *t, tc_err *err)
@@ -89,7 +108,8 @@ static tc_status add_area(an_suggestion *out, const json_t *given, const trial *
     curve->mark = (double)least;
     snprintf(curve->title, sizeof curve->title, "Areas of all regions (the last bar: and larger), and min_area %lld", (long long)least);
     snprintf(out->why, sizeof out->why, "min_area %lld: a third of a cell's area, about %lld pixels here (half of what is cell "
-             "is in larger regions).", (long long)least, (long long)t->typical);
+             "%s).", (long long)least, (long long)t->typical,
+             out->doubt[0] == '\0' ? "is in larger regions" : "is in larger regions, in the picture with the smallest cells");
     return an_suggest(out, given, "min_area", json_integer(least), err);
 }
 
@@ -116,12 +136,14 @@ static tc_status try_polarity(const an_pictures *pictures, json_t *parameters, c
         wu_output found;
         status = an_try(&an_cellcount, pictures, i, parameters, &found, err);
         if (status == TC_OK) {
+            const size_t before = t->n;
             t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
             status = append_areas(&found, t, err);
+            t->of_picture[i] = status == TC_OK ? find_typical(t->area + before, t->n - before) : INT64_MAX;
         }
         wu_output_free(&found);
     }
-    find_typical(t);
+    t->typical = find_typical(t->area, t->n);
     return status;
 }
 
@@ -144,6 +166,8 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         status = an_suggest(out, given, "polarity", json_string(polarities[best]), err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = add_greys(out, pictures, i, trials[best].threshold[i], err);
+    if (json_object_get(given, "min_area") == NULL)
+        heed_differences(out, pictures, &trials[best]);
     if (status == TC_OK && trials[best].n > 0)
         status = add_area(out, given, &trials[best], err);
     free(trials[0].area);
