@@ -709,7 +709,7 @@ CXXCOMPILE = c++ -std=c++17 -Wall -Wextra -Werror -I.
 CXXLINK = c++ -o $@
 SERVERLIBS =
 all:
-	false
+\tfalse
 """
 
 

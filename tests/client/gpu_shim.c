@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REAL(name) __typeof__(&name) const real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+#define REAL(name) __typeof__(&(name)) const real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
 cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *found)
 {

@@ -106,7 +106,7 @@ static void release(archive *a)
     for (size_t i = 0; i < a->n; i++) {
         member *const m = &a->m[i];
         bytes *const all[] = { &m->local_name, &m->name, &m->local_extra, &m->extra, &m->comment, &m->data, &m->gap };
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
             free(all[k]->p);
     }
     free(a->before_list.p);

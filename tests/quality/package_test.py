@@ -1,6 +1,6 @@
 """What is handed out: the archive of the sources has every file and nothing else, make install puts everything
-where it works, manual pages and completion are what --help says, the version is one, and scripts and
-words are without the faults that shellcheck, pyflakes and codespell find."""
+where it works, manual pages and completion are what --help says, the version is one, and files are
+without the faults that shellcheck, ruff, codespell and a look at their blanks find."""
 import os
 import re
 import shutil
@@ -98,12 +98,42 @@ def one_version():
            "so do NEWS.md, CITATION.cff and debian/changelog")
 
 
+def ruff():
+    """No package of Debian's: from PyPI, into the build folder."""
+    folder = os.path.join(os.path.abspath(tap.BUILD), "ruff")
+    program = os.path.join(folder, "bin", "ruff")
+    if not os.path.exists(program):
+        tap.run(["/usr/bin/python3", "-m", "pip", "-q", "install", "--target", folder, "ruff==0.8.4"])
+    return program
+
+
 def clean(tool, *args):
+    name = os.path.basename(tool)
     if shutil.which(tool) is None:
-        tap.skip(tool, "not there")
+        tap.skip(name, "not there")
         return
     r = subprocess.run([tool, *args], cwd=tap.SRC, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    tap.ok(r.returncode == 0, tool + " finds nothing", r.stdout.decode("utf-8", "replace"))
+    tap.ok(r.returncode == 0, name + " finds nothing", r.stdout.decode("utf-8", "replace"))
+
+
+def odd_layout(name, text):
+    """What .editorconfig says, and lines that are far from the 120 columns aimed at."""
+    code = name.endswith((".c", ".h", ".cpp", ".py", ".sh"))
+    for number, line in enumerate(text.splitlines(), 1):
+        if line != line.rstrip() or code and "\t" in line or code and not name.endswith(".py") and len(line) > 160:
+            yield "%s:%d: %s" % (name, number, line[:60])
+    if text and not text.endswith("\n"):
+        yield name + ": no end of line at its end"
+
+
+def laid_out(files):
+    odd = []
+    for name in files:
+        if not name.endswith((".png", ".npz")):
+            odd += odd_layout(name, source(name))
+    tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
+    tap.ok(all(list(odd_layout("x.c", bad)) for bad in ("a; \n", "\ta;\n", "a;", "a" * 161 + "\n")) and
+           not list(odd_layout("x.c", "a" * 160 + "\n")), "each of these is seen")
 
 
 def main():
@@ -112,9 +142,10 @@ def main():
     one_version()
     files = lines("git", "ls-files", cwd=tap.SRC)
     if files:
+        laid_out(files)
         clean("shellcheck", "bootstrap", ".ci/run", *[f for f in files if f.endswith(".sh")])
         clean("codespell", *files)
-        clean("pyflakes3", *[f for f in files if f.endswith(".py")], "validator/deploy/texcell-deploy", "validator/deploy/texcell-submit")
+        clean(ruff(), "check", "--no-cache", ".")
     tap.done()
 
 

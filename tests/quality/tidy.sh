@@ -1,6 +1,6 @@
 #!/bin/sh
-# tidy.sh: clang-tidy, as .clang-tidy says, over every C file of the programs.
-# One TAP point a file.
+# tidy.sh: clang-tidy, as .clang-tidy says, over every C file of the programs and the tests; cppcheck over the
+# programs. One TAP point a file.
 src=$(cd "${TEXCELL_SRC:-$(dirname "$0")/../..}" && pwd)
 build=${TEXCELL_BUILD:-$src/build}
 jobs=${TIDY_JOBS:-2}
@@ -22,14 +22,15 @@ export tidy src build folder
 export windows=/usr/share/mingw-w64/include
 
 # Each file's warnings go to a file of their own.
-find app opencl wrapper workunits validator -name '*.c' | sort > "$folder/files"
+find app opencl wrapper workunits validator tests -name '*.c' | sort > "$folder/files"
 # shellcheck disable=SC2016
 xargs -n 1 -P "$jobs" sh -c '
     log=$folder/$(echo "$1" | tr / _).log
     file=$1
     shift
     case $file in
-        *_windows.c) set -- --target=x86_64-w64-mingw32 -D_WIN32_WINNT=0x0A00 -isystem "$windows" ;;
+        tests/example/*) set -- -I"$src/tests/example" ;;
+        *_windows.c | tests/windows/*) set -- --target=x86_64-w64-mingw32 -D_WIN32_WINNT=0x0A00 -isystem "$windows" ;;
     esac
     "$tidy" --quiet "$file" -- -std=gnu11 -DBW_WITH_BOINC -I"$src" -I"$build" "$@" > "$log" 2> "$log.more"
     echo $? > "$log.status"
@@ -48,5 +49,17 @@ while read -r file; do
         failed=1
     fi
 done < "$folder/files"
+
+number=$((number + 1))
+if ! command -v cppcheck > /dev/null; then
+    echo "ok $number - cppcheck # SKIP not there"
+elif cppcheck --quiet -j "$jobs" --std=c11 --enable=warning,performance,portability --suppressions-list=tests/quality/cppcheck.txt \
+    --error-exitcode=1 -DBW_WITH_BOINC -I. -I"$build" app opencl wrapper workunits validator > "$folder/cppcheck" 2>&1; then
+    echo "ok $number - cppcheck finds nothing"
+else
+    sed 's/^/# /' "$folder/cppcheck" | head -n 60
+    echo "not ok $number - cppcheck finds nothing"
+    failed=1
+fi
 echo "1..$number"
 exit $failed

@@ -108,7 +108,7 @@ static cl_int CL_API_CALL device_info(cl_device_id of, cl_device_info what, size
     VALUE(CL_DEVICE_LOCAL_MEM_TYPE, local_type);
     VALUE(CL_DEVICE_MAX_WORK_GROUP_SIZE, d->max_group);
     VALUE(CL_DEVICE_MAX_WORK_ITEM_SIZES, along);
-    VALUE(CL_DEVICE_SINGLE_FP_CONFIG, d->single_fp);
+    case CL_DEVICE_SINGLE_FP_CONFIG:
     VALUE(CL_DEVICE_DOUBLE_FP_CONFIG, d->single_fp);
     default: return CL_INVALID_VALUE;
     }

@@ -87,7 +87,7 @@ static inline bytes read_file(const char *path)
  * width*height*channels) is pattern(seed, i) cut to the depth. */
 static inline unsigned pattern(unsigned seed, size_t i)
 {
-    return (unsigned)((i * 2654435761u + seed * 40503u) >> 7) & 0xffff;
+    return (unsigned)((i * 2654435761u + (size_t)(seed * 40503u)) >> 7) & 0xffff;
 }
 
 static inline bytes make_png(uint32_t width, uint32_t height, unsigned bits, unsigned channels, unsigned seed)

@@ -298,7 +298,7 @@ static void test_no_client(void **state)
 static void make_channels(void)
 {
     FILE *const file = fopen("boinc_mmap_file", "wb");
-    CHECK(file != NULL && ftruncate(fileno(file), 8 * 1024) == 0 && fclose(file) == 0);
+    CHECK(file != NULL && ftruncate(fileno(file), (off_t)8 * 1024) == 0 && fclose(file) == 0);
 }
 
 /* A slot whose client says nothing: BOINC's runtime still works on the slot's files. */

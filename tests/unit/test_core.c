@@ -347,7 +347,8 @@ static void has_exponentials(void **state)
 /* k log2 k: f60(ab) = a f60(b) + b f60(a) to the last bit, and right. */
 static void has_additive_tables(void **state)
 {
-    enum { PAIRS = 5000, FBITS = 44 };
+    enum { FBITS = 44 };
+    static const uint64_t PAIRS = 5000;
     uint64_t k[ASKED];
     u128 want[ASKED];
     glcm_tables t;

@@ -466,7 +466,7 @@ static void accepts_good_headers(void **state)
     assert_int_equal(read_header(f, HEAD("<f8", "(3, 2)") "        \n", 48), TC_OK);
     assert_int_equal(read_header(f, HEAD("|b1", "(1, 1, 1, 1, 2)") "\n", 2), TC_OK);
     assert_int_equal(read_header(f, HEAD("<U10", "(0,)") "\n", 0), TC_OK);
-    assert_int_equal(read_header(f, HEAD("<U65536", "(1,)") "\n", 65536 * 4), TC_OK);
+    assert_int_equal(read_header(f, HEAD("<U65536", "(1,)") "\n", (size_t)65536 * 4), TC_OK);
     assert_int_equal(read_header(f, HEAD("<i8", "(0, 7)") "\n", 0), TC_OK);
 }
 

@@ -891,7 +891,8 @@ static void test_pace_rules(void **state)
 static void test_pace_settles(void **state)
 {
     (void)state;
-    for (double ms_per_unit = 1e-6; ms_per_unit < 10; ms_per_unit *= 3) {
+    for (uint64_t speed = 1; speed < 10000000; speed *= 3) {
+        const double ms_per_unit = 1e-6 * (double)speed;
         ocl_pace s;
         ocl_pace_init(&s, 50, 64, (uint64_t)1 << 40);
         double ms = 0;

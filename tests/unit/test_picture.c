@@ -88,7 +88,7 @@ static void test_png(void **state)
     const fixture *f = *state;
     const wu_png_info info = { NX, NY, 16, 1 };
     uint16_t pixels[NX * NY], got[NX * NY];
-    for (size_t i = 0; i < NX * NY; i++)
+    for (size_t i = 0; i < sizeof pixels / sizeof pixels[0]; i++)
         pixels[i] = (uint16_t)(i * 1777);
     assert_int_equal(wu_png_write_file(f->path, &info, pixels, NULL), TC_OK);
 

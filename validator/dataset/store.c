@@ -305,8 +305,8 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
     tc_status st = arrays == NULL ? tc_no_memory(err, u->d->result)
         : val_sql_prepare(ds, &insert, err, "INSERT INTO units(workunit, name, wu_id, result, analysis, parameters, n_items, "
                           "arrays, checked, kept, program, stored, sha256) VALUES(%Q, %Q, nullif(%lld, 0), %Q, %Q, ?1, "
-                          "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))", u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name, u->analysis,
-                          (long long)u->file.n_items, u->checked, u->kept,
+                          "%lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, nullif(%Q, ''))", u->workunit, u->d->name,
+                          (long long)u->d->wu_id, u->d->result_name, u->analysis, (long long)u->file.n_items, u->checked, u->kept,
                           "texcell-assimilate " VERSION, val_now().text, u->sha256);
 
     if (st == TC_OK) {

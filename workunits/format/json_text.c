@@ -106,7 +106,7 @@ wu_quoted wu_quote(const char *text)
     wu_quoted q;
     const size_t room = sizeof q.text - 4;
     size_t n = 0;
-    for (; text[n] != '\0' && n < room; n++) {
+    for (; n < room && text[n] != '\0'; n++) {
         const char c = text[n];
         q.text[n] = (char)(c >= 0x20 && c < 0x7f ? c : '?');
     }

@@ -287,7 +287,7 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
     if (table->columns == NULL)
         return tc_no_memory(err, "the columns of a table");
     for (size_t i = table->has_item; i < table->n_arrays; i++)
-        for (int in_um = 0; in_um <= (file->item_spacing != NULL); in_um++)
+        for (int in_um = 0; in_um < (file->item_spacing != NULL ? 2 : 1); in_um++)
             for (size_t k = 0; table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared); k++) {
                 const wu_column column = { i, k, in_um };
                 if (!in_um || power_of(table, &column) > 0)

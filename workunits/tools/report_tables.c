@@ -49,7 +49,8 @@ static size_t choose_histograms(const wu_table *table, size_t chosen[MAX_HISTOGR
     for (size_t c = 0; c < table->n_columns && n < MAX_HISTOGRAMS; c++) {
         const wu_column *const column = &table->columns[c];
         const wu_declared *const d = declared_of(table, c);
-        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL && !is_coordinate(d, column->element) && (column->in_um || !has_um(table, column)))
+        if (d->role == WU_VALUE && table->arrays[column->array].info->dtype != WU_BOOL && !is_coordinate(d, column->element) &&
+            (column->in_um || !has_um(table, column)))
             chosen[n++] = c;
     }
     return n;

@@ -101,7 +101,7 @@ static char *join_path(const char *folder, const char *name)
 static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
 {
     size_t n = 0;
-    for (; base[n] != '\0' && n < WU_MAX_NAME; n++) {
+    for (; n < WU_MAX_NAME && base[n] != '\0'; n++) {
         const unsigned char c = (unsigned char)base[n];
         const bool good = c < 128 && (isalnum(c) || c == '_' || c == '-' || (c == '.' && n > 0));
         name[n] = '_';
