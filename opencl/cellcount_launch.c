@@ -16,7 +16,7 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
     const cc_params *const p = w->params;
     const uint32_t bits = w->ocl.work->pixels->bits, most = (uint32_t)(((uint64_t)1 << bits) - 1), middle = cc_middle(bits);
     const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius, ratio = s < LOCAL_SUMS && p->ratio;
-    const bool ground = s == GROUND;
+    const bool ground = s == GROUND, lines = s < LOCAL_SUMS && p->ground == CC_LINES;
 
     switch (s) {
     case SMOOTH_X:
@@ -35,11 +35,11 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
     case GROUND_SUMS:
     case LOCAL_SUMS:
         return LAUNCH(w, s, w->nx, up_to(count, CC_STRETCH), err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK), OCL_INT(radius),
-                      NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
+                      OCL_INT(lines), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
     default:
         return LAUNCH(w, s, up_to(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, next_values(w)), OCL_INT(radius), OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w),
-                      OCL_INT(first));
+                      OCL_HELD(w, next_values(w)), OCL_INT(radius), OCL_INT(lines), OCL_UINT(middle), OCL_INT(ratio), NX(w),
+                      NY(w), OCL_INT(first));
     }
 }
 

@@ -121,28 +121,28 @@ def peer(share):
 
 def in_uneven_light():
     """The same parameters for all pictures of a set, chosen with all of them in view; F1 as it is and in light that
-    rises to the threefold along y and x. BCCD's pictures have 20 cells each, which hang together: one more or less of
-    these is 0.03, so they are shown."""
+    rises to the threefold along y and x. A mean is off at the border, which BCCD's few large cells show; lines are not."""
     dark, bright = dict(PARAMETERS, min_area=450), dict(PARAMETERS, polarity="bright")
 
-    def mean(radius):
-        return {"method": "mean", "radius": radius, "by": "ratio"}
+    def ground(method, radius):
+        return {"method": method, "radius": radius, "by": "ratio"}
 
-    for what, names, parameters, bound in (
-            ("chula, an opening", CHULA, dict(dark, background={"method": "opening", "radius": 40, "by": "ratio"}), 0.02),
-            ("chula, a mean", CHULA, dict(dark, background=mean(60)), 0.02),
-            ("blobs, a mean", ("blobs",), dict(bright, min_area=10, background=mean(40)), 0.02),
-            ("coins, a mean", ("coins",), dict(bright, min_area=400, background=mean(60)), 0.02),
-            ("BCCD, a mean", BCCD, dict(dark, min_area=2000, background=mean(60)), None)):
+    for what, names, parameters, least in (
+            ("chula, an opening", CHULA, dict(dark, background=ground("opening", 40)), 0.95),
+            ("chula, a mean", CHULA, dict(dark, background=ground("mean", 60)), 0.95),
+            ("blobs, a mean", ("blobs",), dict(bright, min_area=10, background=ground("mean", 40)), 0.95),
+            ("coins, a mean", ("coins",), dict(bright, min_area=400, background=ground("mean", 60)), 0.95),
+            ("BCCD, a mean", BCCD, dict(dark, min_area=2000, background=ground("mean", 60)), None),
+            ("BCCD, lines", BCCD, dict(dark, min_area=2000, background=ground("lines", 60)), 0.7)):
         f1 = []
         for read in (green, lambda n: uneven(n, 0), lambda n: uneven(n, 1)):
             cells = found(names, parameters, read)
             f1.append(np.mean([score(n, *cells[n], 1.0)[2] for n in names]))
         text = "%s: F1 %.3f, in light that is up to three times as bright %.3f and %.3f" % ((what,) + tuple(f1))
-        if bound is None:
+        if least is None:
             tap.note(text)
         else:
-            tap.ok(f1[0] >= 0.95 and max(abs(f - f1[0]) for f in f1) <= bound, text)
+            tap.ok(f1[0] >= least and max(abs(f - f1[0]) for f in f1) <= 0.02, text)
 
 
 def show(name, s):

@@ -37,7 +37,8 @@ def pictures(deep=False):
 
 
 BACKGROUNDS = [dict(method=m, by=b, radius=r) for m, b, r in itertools.product(
-    ("mean", "opening"), ("difference", "ratio"), (1, 6))] + [{"method": "mean", "radius": 70}, {"radius": 25}]
+    ("mean", "lines", "opening"), ("difference", "ratio"), (1, 6))] + [
+        {"method": "mean", "radius": 70}, {"method": "lines", "radius": 70}, {"radius": 25}]
 
 
 def ways():
@@ -51,7 +52,8 @@ def ways():
                      {"split": "intensity", "h": 0, "threshold": 0 if polarity == "bright" else 255},
                      {"split": "distance", "threshold": "local", "window": 21, "fill_holes": True}):
             check("%s, %s" % (polarity, more), dict(more, polarity=polarity, labels=True), pictures(), 3, DEVICE)
-    for more in ({"smooth": 1.5, "background": {"by": "ratio", "radius": 6}}, {"threshold": "local", "offset": 900},
+    for more in ({"smooth": 1.5, "background": {"by": "ratio", "radius": 6}},
+                 {"background": {"method": "lines", "radius": 255}}, {"threshold": "local", "offset": 900},
                  {"split": "intensity", "smooth": 1, "h": 200}):
         check("16 bits, %s" % more, dict(more, labels=True), pictures(True), 2, DEVICE)
 

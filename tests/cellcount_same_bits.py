@@ -48,6 +48,7 @@ JOBS = {
     "opening, local": {"smooth": 1.5, "background": {"radius": 8, "by": "ratio"}, "threshold": "local", "window": 31,
                        "labels": True},
     "mean, split": {"background": {"method": "mean", "radius": 40}, "threshold": 100, "split": "distance", "fill_holes": True},
+    "lines": {"background": {"method": "lines", "radius": 40, "by": "ratio"}, "min_area": 3, "labels": True},
     "opening, split by intensity": {"background": {"radius": 7}, "polarity": "bright", "split": "intensity", "labels": True},
 }
 

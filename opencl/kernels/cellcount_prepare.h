@@ -31,46 +31,67 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
 
 /* --- the mean of the surroundings -------------------------------------------------- */
 
+/* The sum of what is around as if it had the value that the line through it has at `at`; with the sums of values and of
+ * values times where they are. */
+long cc_risen(int at, int radius, int length, long sum, long moment)
+{
+    const int first = max(0, at - radius), n = min(length, at + radius + 1) - first, u = 2 * (at - first) - n + 1;
+
+    return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
+}
+
 /* Sums of 2 radius + 1 rows; a work-item goes down CC_STRETCH rows of a column. */
-__kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global uint *sums, int radius, int nx, int ny, int first_row,
-                                      int end_row)
+__kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius, int lines, int nx, int ny,
+                                      int first_row, int end_row)
 {
     const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_STRETCH;
-    uint sum = 0;
+    int sum = 0;
+    long moment = 0;
 
     if (x >= nx)
         return;
-    for (int y = max(0, y0 - radius); y < min(ny, y0 + radius); y++)
+    for (int y = max(0, y0 - radius); y < min(ny, y0 + radius); y++) {
         sum += in[y * nx + x];
+        moment += (long)y * in[y * nx + x];
+    }
     for (int y = y0; y < min(end_row, y0 + CC_STRETCH); y++) {
-        if (y + radius < ny)
-            sum += in[(y + radius) * nx + x];
-        sums[y * nx + x] = sum;
-        if (y >= radius)
-            sum -= in[(y - radius) * nx + x];
+        const int enters = y + radius < ny ? in[(y + radius) * nx + x] : 0;
+        const int leaves = y >= radius ? in[(y - radius) * nx + x] : 0;
+
+        sum += enters;
+        moment += (long)(y + radius) * enters;
+        sums[y * nx + x] = lines ? (int)cc_risen(y, radius, ny, sum, moment) : sum;
+        sum -= leaves;
+        moment -= (long)(y - radius) * leaves;
     }
 }
 
 /* Values without the mean of the sums of 2 radius + 1 columns; a work-item goes along CC_TILE pixels of a row. */
-__kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const uint *sums, __global PIXEL *out, int radius,
-                                      uint middle, int ratio, int nx, int ny, int first_row)
+__kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums, __global PIXEL *out,
+                                      int radius, int lines, uint middle, int ratio, int nx, int ny, int first_row)
 {
     const int x0 = (int)get_global_id(0) * CC_TILE, y = (int)get_global_id(1) + first_row;
-    const uint rows = (uint)(min(ny, y + radius + 1) - max(0, y - radius));
-    SUM sum = 0;
+    const int rows = min(ny, y + radius + 1) - max(0, y - radius);
+    long sum = 0, moment = 0;
 
     if (x0 >= nx)
         return;
-    for (int x = max(0, x0 - radius); x < min(nx, x0 + radius); x++)
+    for (int x = max(0, x0 - radius); x < min(nx, x0 + radius); x++) {
         sum += sums[y * nx + x];
+        moment += (long)x * sums[y * nx + x];
+    }
     for (int x = x0; x < min(nx, x0 + CC_TILE); x++) {
-        const uint n = rows * (uint)(min(nx, x + radius + 1) - max(0, x - radius));
+        const int n = rows * (min(nx, x + radius + 1) - max(0, x - radius));
+        const int enters = x + radius < nx ? sums[y * nx + x + radius] : 0;
+        const int leaves = x >= radius ? sums[y * nx + x - radius] : 0;
+        uint ground;
 
-        if (x + radius < nx)
-            sum += sums[y * nx + x + radius];
-        out[y * nx + x] = (PIXEL)cc_levelled(in[y * nx + x], (uint)((sum + n / 2) / n), middle, ratio, (PIXEL)~0);
-        if (x >= radius)
-            sum -= sums[y * nx + x - radius];
+        sum += enters;
+        moment += (long)(x + radius) * enters;
+        ground = cc_ground(lines ? cc_risen(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
+        out[y * nx + x] = (PIXEL)cc_levelled(in[y * nx + x], ground, middle, ratio, (PIXEL)~0);
+        sum -= leaves;
+        moment -= (long)(x - radius) * leaves;
     }
 }
 

@@ -26,7 +26,7 @@ def random_job(rng):
             "split": one_of(rng, "none", "distance", "intensity"), "h": int(rng.integers(20)),
             "smooth": one_of(rng, 0, 0, 0.3, 2.0), "window": 2 * int(rng.integers(1, 30)) + 1, "offset": int(rng.integers(127)),
             "background": one_of(rng, None, None, {"radius": int(rng.integers(1, 40)), "by": one_of(rng, "ratio", "difference"),
-                                                   "method": one_of(rng, "mean", "opening")}), "labels": one_of(rng, True, False)}, random_items(rng, False, False)
+                                                   "method": one_of(rng, "mean", "lines", "opening")}), "labels": one_of(rng, True, False)}, random_items(rng, False, False)
 
 
 def memory_jobs():

@@ -54,6 +54,26 @@ def mean_around(image, radius):
     return (total + n // 2) // n
 
 
+def risen(values, radius):
+    """Along the first axis, of the values around each: their number times the value there of the line through them."""
+    length = len(values)
+    at = np.arange(length)
+    lo, hi = np.maximum(at - radius, 0), np.minimum(at + radius + 1, length)
+    total, moment = (np.pad((values * k).cumsum(axis=0), ((1, 0), (0, 0))) for k in (1, at[:, None]))
+    n, u = (hi - lo)[:, None], (2 * at - lo - hi + 1)[:, None]
+    total, moment = total[hi] - total[lo], moment[hi] - moment[lo]
+    twice, by = 2 * moment - (lo + hi - 1)[:, None] * total, np.maximum(n * n - 1, 1)
+    return total + (3 * u * twice + by // 2) // by, n
+
+
+def lines_around(image, radius):
+    """Lines through columns, then through what they say along the rows."""
+    columns, height = risen(image.astype(np.int64), radius)
+    rows, width = risen(np.ascontiguousarray(columns.T), radius)
+    n = height * width.T
+    return np.clip((rows.T + n // 2) // n, 0, np.iinfo(image.dtype).max)
+
+
 def opened(image, radius, bright):
     """An opening by a disc, a closing of dark cells; nothing beyond the picture counts."""
     r = np.arange(-radius, radius + 1)
@@ -79,8 +99,9 @@ def prepared(image, p):
     if p["background"] is not None:
         b = dict(GROUND, **p["background"])
         ratio = b["by"] == "ratio"
-        if b["method"] == "mean":
-            image = levelled(image, mean_around(image, b["radius"]), middle, ratio)
+        if b["method"] != "opening":
+            around = mean_around if b["method"] == "mean" else lines_around
+            image = levelled(image, around(image, b["radius"]), middle, ratio)
         else:
             image = levelled(image, opened(image, b["radius"], bright), (middle if ratio else 0) if bright else top, ratio)
     if p["threshold"] == "local":

@@ -18,8 +18,8 @@
 #include "app/analysis/common/otsu.h"
 #include "app/base/pool.h"
 
-/* What a threshold may be that is no number, and how cells are separated. */
-enum { CC_OTSU = 1, CC_LOCAL, CC_DISTANCE = 1, CC_INTENSITY };
+/* What a threshold may be that is no number, what the background is, and how cells are separated. */
+enum { CC_OTSU = 1, CC_LOCAL, CC_MEAN = 0, CC_OPENING, CC_LINES, CC_DISTANCE = 1, CC_INTENSITY };
 /* Of the filter before the threshold: the least sigma. */
 #define CC_LEAST_SIGMA 0.3
 
@@ -30,7 +30,7 @@ typedef struct cc_params {
     int32_t window, offset;    /* local: the side of the square, grey values */
     double smooth;             /* sigma in pixels; 0: none */
     bool background;           /* is taken off: */
-    bool opening;              /* what an opening leaves; else the mean around */
+    int32_t ground;            /* CC_MEAN, CC_OPENING, CC_LINES */
     bool ratio;                /* by ratio; else by difference */
     int32_t radius;            /* of the disc; half the square of the mean */
     bool bright;               /* cells are v >= T; else v < T */

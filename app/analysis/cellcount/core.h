@@ -30,6 +30,23 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, 
     return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
 }
 
+/* What n values in a row add up to if each is taken for that of the line that fits them best, u / 2 from their middle, is
+ * their sum and this. moment: the sum of the values times twice how far they are from the middle. */
+TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
+{
+    const tc_i64 by = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + by / 2;
+
+    return rise / by - (rise % by < 0);
+}
+
+/* The ground of n pixels that add up to `sum`, which of lines may be beyond what there is. */
+TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
+{
+    const tc_i64 mean = (sum + n / 2) / n;
+
+    return sum < 0 ? 0 : mean < most ? (tc_u32)mean : most;
+}
+
 /* --- split ---------------------------------------------------------------------- */
 
 /* Whether a maximum of squared height `maximum` is a cell of its own beside a

@@ -5,14 +5,15 @@
 
 static const char *const thresholds[] = { "otsu", "local", NULL }, *const polarities[] = { "dark", "bright", NULL };
 static const char *const neighbours[] = { "4", "8", NULL }, *const splits[] = { "none", "distance", "intensity", NULL };
-static const char *const grounds[] = { "mean", "opening", NULL }, *const ways[] = { "difference", "ratio", NULL };
+static const char *const grounds[] = { "mean", "opening", "lines", NULL }, *const ways[] = { "difference", "ratio", NULL };
 static const char *const no_limit[] = { "null", NULL };
 
 static const an_param background[] = {
-    { "method", AN_CHOICE, FIELD(opening), .choices = grounds, .initial = "opening",
-      .help = "mean: of the pixels around; opening: what an opening by a disc leaves, of dark cells a closing." },
+    { "method", AN_CHOICE, FIELD(ground), .choices = grounds, .initial = "opening",
+      .help = "mean: of the pixels around; lines: the same, but light that rises towards the picture's border is "
+              "followed; opening: what an opening by a disc leaves, of dark cells a closing." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = CC_MOST_RADIUS, .initial = "50", .unit = "pixels",
-      .measure = AN_LENGTH, .help = "Of the disc, or half the side of the square that the mean is of: larger than cells are." },
+      .measure = AN_LENGTH, .help = "Of the disc, or half the side of the square that is looked at: larger than cells are." },
     { "by", AN_CHOICE, FIELD(ratio), .choices = ways, .initial = "difference",
       .help = "difference: light that was added; ratio: light that falls unevenly through or on what is seen." },
     { .key = NULL }

@@ -50,7 +50,7 @@ static uint64_t most_regions(const cc_params *p, const wu_item *item)
 static double preparing(const cc_params *p)
 {
     const double smooth = p->smooth > 0 ? 60 + 30 * p->smooth : 0, mean = 60;
-    const double ground = !p->background ? 0 : p->opening ? 120 + 8.0 * p->radius : mean;
+    const double ground = !p->background ? 0 : p->ground == CC_OPENING ? 120 + 8.0 * p->radius : mean;
 
     return smooth + ground + (p->threshold_word == CC_LOCAL ? mean : 0);
 }
@@ -107,8 +107,8 @@ static const an_selftest selftests[] = {
     { "{\"threshold\":70,\"polarity\":\"dark\",\"fill_holes\":true,\"split\":\"distance\","
       "\"exclude_border\":true}", 140, 99, 1, 8, false, 0x740d0fd6 },
     { "{\"smooth\":0.7,\"background\":{\"radius\":6},\"split\":\"intensity\",\"h\":4}", 90, 77, 1, 8, false, 0x655b2ec2 },
-    { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\",\"background\":{\"method\":\"mean\","
-      "\"radius\":30,\"by\":\"ratio\"}}", 66, 54, 1, 16, false, 0xe3293f25 },
+    { "{\"threshold\":\"local\",\"window\":21,\"offset\":900,\"polarity\":\"bright\",\"background\":{\"method\":\"lines\","
+      "\"radius\":30,\"by\":\"ratio\"}}", 66, 54, 1, 16, false, 0x3e6fe3f5 },
     { .parameters = NULL }
 };
 

@@ -1,6 +1,6 @@
 /*
  * cellcount on the CPU: what is done to grey values before the threshold. A Gaussian filter; the
- * light of the background taken off, a mean of the surroundings or what an opening (of dark
+ * light of the background taken off, a mean of the surroundings, lines through them or what an opening (of dark
  * cells a closing) by a disc leaves; the mean that a local threshold refers to taken off. All of
  * it in integers, from one plane of the picture's depth to another.
  */
@@ -93,46 +93,106 @@ static void smooth_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixel
 
 /* --- the mean of the surroundings ---------------------------------------------------- */
 
-/* Adds a row to the sums of columns, or takes it off. */
-static void add_row(const wu_pixels *in, int64_t y, bool off, uint16_t *values, uint32_t *columns)
+/* The pixels around one of a row or a column: 2 radius + 1 of them, as far as they are within the picture. */
+typedef struct around {
+    int64_t first, n;
+    int64_t u;                 /* twice how far the pixel is from their middle */
+} around;
+
+static around around_of(int64_t at, int64_t radius, int64_t length)
+{
+    const int64_t first = at > radius ? at - radius : 0, end = at + radius < length ? at + radius + 1 : length;
+
+    return (around){ first, end - first, 2 * at - first - end + 1 };
+}
+
+/* As it is for `at`, of what adds up to `sum` from there, and to `moment` times how far along. */
+static int64_t risen(const around *a, int64_t sum, int64_t moment)
+{
+    return a->u == 0 ? sum : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
+}
+
+/* What a thread has for each column. */
+typedef struct column_sums {
+    int64_t *moments;          /* sums of values times their row; of lines alone */
+    int32_t *sums, *fitted;
+    uint16_t *values, *other;
+    bool lines;
+} column_sums;
+
+static column_sums columns_of(void *scratch, size_t nx, bool lines)
+{
+    int64_t *const moments = scratch;
+    int32_t *const sums = (int32_t *)(moments + nx);
+    uint16_t *const values = (uint16_t *)(sums + 2 * nx);
+
+    memset(scratch, 0, nx * (sizeof *moments + sizeof *sums));
+    return (column_sums){ moments, sums, sums + nx, values, values + nx, lines };
+}
+
+static size_t columns_scratch(size_t nx)
+{
+    return nx * (sizeof(int64_t) + 2 * sizeof(int32_t) + 2 * sizeof(uint16_t));
+}
+
+/* Adds a row to the sums of columns (sign 1), or takes it off (-1). */
+static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_t sign)
 {
     if (y < 0 || y >= in->ny)
         return;
-    read_values(in, (size_t)y * in->nx, in->nx, values);
+    read_values(in, (size_t)y * in->nx, in->nx, c->other);
     for (size_t x = 0; x < in->nx; x++)
-        columns[x] += off ? 0 - (uint32_t)values[x] : values[x];
+        c->sums[x] += sign * c->other[x];
+    for (size_t x = 0; c->lines && x < in->nx; x++)
+        c->moments[x] += sign * y * c->other[x];
 }
 
-/* Rows without the mean of the squares of 2 radius + 1 pixels around, as far as they are within the
- * picture. */
-static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, uint32_t middle, bool ratio, uint32_t y0,
-                      uint32_t y1, void *scratch)
+/* The columns' sums for a row, as if they had the value that their lines have there. */
+static const int32_t *columns_at(const column_sums *c, const around *rows, size_t nx)
 {
-    const int64_t nx = in->nx, ny = in->ny;
-    uint16_t *const values = scratch;
-    uint32_t *const columns = (uint32_t *)scratch + nx;
+    if (!c->lines || rows->u == 0)
+        return c->sums;
+    for (size_t x = 0; x < nx; x++)
+        c->fitted[x] = (int32_t)risen(rows, c->sums[x], c->moments[x]);
+    return c->fitted;
+}
 
-    memset(columns, 0, (size_t)nx * sizeof *columns);
+/* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels around, as far as
+ * they are within the picture. */
+static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines, uint32_t middle,
+                      bool ratio, uint32_t y0, uint32_t y1, void *scratch)
+{
+    const int64_t nx = in->nx;
+    const column_sums c = columns_of(scratch, in->nx, lines);
+
     for (int64_t y = (int64_t)y0 - radius; y < (int64_t)y0 + radius; y++)
-        add_row(in, y, false, values, columns);
+        add_row(&c, in, y, 1);
     for (int64_t y = y0; y < y1; y++) {
-        const int64_t rows = (y + radius < ny ? y + radius + 1 : ny) - (y > radius ? y - radius : 0);
-        uint64_t sum = 0;
+        const around rows = around_of(y, radius, in->ny);
+        const int32_t *column;
+        int64_t sum = 0, moment = 0;
 
-        add_row(in, y + radius, false, values, columns);
-        read_values(in, (size_t)(y * nx), (size_t)nx, values);
-        for (int64_t x = 0; x < radius && x < nx; x++)
-            sum += columns[x];
-        for (int64_t x = 0; x < nx; x++) {
-            const int64_t width = (x + radius < nx ? x + radius + 1 : nx) - (x > radius ? x - radius : 0);
-            const uint64_t n = (uint64_t)(rows * width);
-
-            sum += x + radius < nx ? columns[x + radius] : 0;
-            values[x] = (uint16_t)cc_levelled(values[x], (uint32_t)((sum + n / 2) / n), middle, ratio, greatest(in));
-            sum -= x >= radius ? columns[x - radius] : 0;
+        add_row(&c, in, y + radius, 1);
+        column = columns_at(&c, &rows, in->nx);
+        read_values(in, (size_t)(y * nx), (size_t)nx, c.values);
+        for (int64_t x = 0; x < radius && x < nx; x++) {
+            sum += column[x];
+            moment += x * column[x];
         }
-        write_values(to, (size_t)(y * nx), (size_t)nx, values);
-        add_row(in, y - radius, true, (uint16_t *)(void *)(columns + nx), columns);
+        for (int64_t x = 0; x < nx; x++) {
+            const around here = around_of(x, radius, nx);
+            const int64_t enters = x + radius < nx ? column[x + radius] : 0, leaves = x >= radius ? column[x - radius] : 0;
+            uint32_t ground;
+
+            sum += enters;
+            moment += (x + radius) * enters;
+            ground = cc_ground(lines ? risen(&here, sum, moment) : sum, rows.n * here.n, greatest(in));
+            c.values[x] = (uint16_t)cc_levelled(c.values[x], ground, middle, ratio, greatest(in));
+            sum -= leaves;
+            moment -= (x - radius) * leaves;
+        }
+        write_values(to, (size_t)(y * nx), (size_t)nx, c.values);
+        add_row(&c, in, y - radius, -1);
     }
 }
 
@@ -278,7 +338,7 @@ bool cc_has_step(const cc_params *p, cc_phase step)
     case CC_SMOOTH:
         return p->smooth > 0;
     case CC_EXTREME:
-        return p->background && p->opening;
+        return p->background && p->ground == CC_OPENING;
     case CC_GROUND:
         return p->background;
     default:
@@ -289,7 +349,7 @@ bool cc_has_step(const cc_params *p, cc_phase step)
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 {
     const size_t smooth = p->smooth > 0 ? (nx + smooth_scratch(nx, an_gauss_make(p->smooth).radius)) * sizeof(uint32_t) : 0;
-    const size_t mean = (3 * (size_t)nx + 8) * sizeof(uint32_t), disc = p->opening ? disc_scratch(nx, p->radius) : 0;
+    const size_t mean = columns_scratch(nx), disc = p->ground == CC_OPENING ? disc_scratch(nx, p->radius) : 0;
 
     return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
 }
@@ -319,13 +379,13 @@ void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratc
         disc_rows(p, p->now, NULL, &p->planes[2], q->bright, y0, y1, scratch);
         break;
     case CC_GROUND:
-        if (q->opening)
+        if (q->ground == CC_OPENING)
             disc_rows(p, &p->planes[2], p->from, p->now, !q->bright, y0, y1, scratch);
         else
-            mean_rows(p->from, p->now, q->radius, middle, q->ratio, y0, y1, scratch);
+            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, y0, y1, scratch);
         break;
     default:
-        mean_rows(p->from, p->now, q->window / 2, middle, false, y0, y1, scratch);
+        mean_rows(p->from, p->now, q->window / 2, false, middle, false, y0, y1, scratch);
     }
 }
 
@@ -350,7 +410,7 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
     if (params->smooth > 0)
         p->gauss = an_gauss_make(params->smooth);
     for (int i = 0; i < 3; i++)
-        if (i < 2 ? i < steps : params->background && params->opening)
+        if (i < 2 ? i < steps : cc_has_step(params, CC_EXTREME))
             good = good && make_plane(pixels, &p->planes[i]);
     return good ? TC_OK : tc_no_memory(err, "the grey values");
 }
