@@ -194,7 +194,7 @@ def stops(title, unit, whole, seconds, moments, end):
 
 
 def main():
-    if b"__asan_init" in open(tap.TEXCELL, "rb").read():
+    if tap.sanitized():
         tap.skip("at once", "the sanitizers take their own time")
         tap.done()
     library = short_steps() if STEPS else None

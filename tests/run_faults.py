@@ -21,7 +21,6 @@ from oracle.workunit import item
 WORK = tap.scratch()
 DONE, USAGE, BAD_INPUT, LATER = 0, 1, 2, 3
 PARAMETERS = {"levels": [16], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 6}}
-SANITIZED = b"__asan_init" in open(tap.TEXCELL, "rb").read()
 
 
 def picture(seed, size=(120, 160)):
@@ -263,7 +262,7 @@ def late_signals(place):
 
 def no_memory():
     """Ever more memory until there is enough: each time one line, exit code 3."""
-    if SANITIZED:
+    if tap.sanitized():
         tap.skip("too little memory", "the sanitizers need the address space")
         return
     place = Place("memory", 1, (200, 300), dict(PARAMETERS, maps=[{"feature": "asm", "levels": 16, "offset": [1, 0]}]))

@@ -75,6 +75,13 @@ def run(argv, timeout=600, **kw):
                           universal_newlines=True, timeout=timeout, **kw)
 
 
+def sanitized():
+    """Whether this build's programs watch themselves: they take terabytes of addresses, and more memory and time."""
+    with open(TEXCELL, "rb") as f:
+        program = f.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
 def opencl_hooks(**hooks):
     """Environment of a program that is to meet tests/hooks/opencl_hooks.c: fail, count,
     memory, call_ms, gpu, rounds, times, item_ns."""

@@ -20,8 +20,7 @@ from oracle import workunit
 FOLDER = tap.scratch()
 os.environ["POCL_CACHE_DIR"] = os.path.join(FOLDER, "pocl")
 MEMORY = 256 << 20              # address space of texcell-validate: a bomb that goes off is seen
-SANITIZED = b"__asan_init" in open(tap.TEXCELL_VALIDATE, "rb").read()   # such a program wants terabytes
-LIMITS = [] if SANITIZED else ["prlimit", "--as=%d" % MEMORY]
+LIMITS = [] if tap.sanitized() else ["prlimit", "--as=%d" % MEMORY]
 SECONDS = 20
 
 

@@ -32,12 +32,12 @@ def make(title, name, *configure_options):
     return folder if tap.ok(good, "%s: it builds" % title, tail) else None
 
 
-def check(title, folder, tests, **env):
-    """make check of some tests there; one test point a test."""
+def check(title, folder, tests, prefix=(), **env):
+    """make check of some tests there, in all one test point."""
     jobs = os.environ.get("QUALITY_JOBS", "2")
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
                                                               "TEXCELL_BUILD", "CMOCKA_MESSAGE_OUTPUT")}
-    p = subprocess.run(["make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder, stdout=subprocess.PIPE,
+    p = subprocess.run([*prefix, "make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", env=dict(clean, **env))
     points = [line for line in p.stdout.splitlines() if line.startswith(("PASS:", "FAIL:", "SKIP:", "ERROR:", "XPASS:"))]
     wrong = [line for line in points if line.startswith(("FAIL:", "ERROR:", "XPASS:"))]

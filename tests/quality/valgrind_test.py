@@ -6,7 +6,7 @@ if __name__ == "__main__":
     if not builds.have("valgrind"):
         tap.skip("valgrind", "there is none")
         tap.done()
-    if b"__asan_init" in open(tap.TEXCELL, "rb").read():
+    if tap.sanitized():
         tap.skip("valgrind", "this build has sanitizers")
         tap.done()
     small_job.run(small_job.Watched("valgrind", tap.BUILD, [
