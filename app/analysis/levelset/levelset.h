@@ -96,6 +96,8 @@ bool ls_has_converged(const ls_params *p, const ls_head *head);
  * curvature d and the upwind gradient sqrt(8d) a, so it grows from
  * 1 / (d sqrt(2d) (1 - alpha)) on. A tenth is left to spare. */
 float ls_bound(const ls_params *p, const ls_size *size);
+/* Whether the start holds a voxel. px: for a mask only. */
+bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z);
 /* The error for a phi that is not finite after an iteration. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 

@@ -6,8 +6,7 @@
 
 #include "app/analysis/selftest.h"
 
-/* pixels: for a mask only. */
-static bool starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z)
+bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z)
 {
     const double dx = x - p->centre[0], dy = y - p->centre[1];
     const double dz = p->init_has_z ? z - p->centre[2] : 0;
@@ -39,12 +38,12 @@ static tc_status check_start(const ls_params *p, const wu_item *item, const char
     bool all = true;
 
     for (unsigned i = 0; i < 8; i++)
-        all = all && starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0, i & 4 ? last[2] : 0);
+        all = all && ls_starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0, i & 4 ? last[2] : 0);
     if (all)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(1, 1));
     for (size_t i = 0; i < 3; i++)
         near[i] = !(p->centre[i] > 0) ? 0 : p->centre[i] >= last[i] ? last[i] : (uint32_t)(p->centre[i] + 0.5);
-    if (p->init == LS_INIT_BALL && !starts_inside(p, NULL, near[0], near[1], near[2]))
+    if (p->init == LS_INIT_BALL && !ls_starts_inside(p, NULL, near[0], near[1], near[2]))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, start_fault(0, 1));
     return TC_OK;
 }
@@ -188,7 +187,7 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
             if (st != TC_OK)
                 return st;
             for (uint32_t x = 0; x < px->nx; x++) {
-                const bool in = starts_inside(p, px, x, y, z);
+                const bool in = ls_starts_inside(p, px, x, y, z);
 
                 inside += in;
                 *phi++ = in ? -1.0f : 1.0f;
