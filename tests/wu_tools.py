@@ -321,17 +321,103 @@ def test_tiff_layouts():
                                         planarconfig="contig"), "2 samples")
 
 
-def packed_12(name, samples):
-    """A TIFF of 12 bits a sample, which tifffile does not write: the bits of a row one behind the other."""
-    h, w = samples.shape
-    bits = (samples[:, :, None] >> np.arange(11, -1, -1) & 1).astype(np.uint8).reshape(h, -1)
-    rows = np.packbits(bits, axis=1).tobytes()
-    tags = [(256, w), (257, h), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, h), (279, len(rows))]
-    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+def raw_tiff(name, pages, end=4):
+    """A TIFF of pages that tifffile does not write: the tags of each, and its pixels' bytes. `end`: what is left of the
+    last page's pointer to the next."""
+    body, links = b"II*\0\0\0\0\0", [4]
+    for tags, pixels in pages:
+        at = len(body)
+        tags = {273: at, 279: len(pixels), **tags}
+        more, entries = b"", []
+        body += pixels + b"\0" * (len(pixels) % 2)
+        body = body[:links[-1]] + struct.pack("<I", len(body)) + body[links[-1] + 4:]
+        behind = len(body) + 2 + 12 * len(tags) + 4
+        for tag, value in sorted(tags.items()):
+            if isinstance(value, (int, np.integer)):
+                entries.append(struct.pack("<HHII", tag, 4, 1, value))
+            else:                              # text, or shorts
+                entries.append(struct.pack("<HHII", tag, 2 if isinstance(value, bytes) else 3, len(value), behind + len(more)))
+                more += value if isinstance(value, bytes) else struct.pack("<%dH" % len(value), *value)
+                more += b"\0" * (len(more) % 2)
+        links.append(len(body) + 2 + 12 * len(tags))
+        body += struct.pack("<H", len(tags)) + b"".join(entries) + b"\0" * 4 + more
     with open(path(name), "wb") as f:
-        f.write(b"II*\0" + struct.pack("<I", 8 + len(rows) + len(rows) % 2) + rows + b"\0" * (len(rows) % 2)
-                + struct.pack("<H", len(tags)) + entries + b"\0" * 4)
+        f.write(body if end == 4 else body[:links[-1] + end])
     return path(name)
+
+
+def raw_tags(samples, bits=8, **more):
+    """Of a grey picture."""
+    h, w = samples.shape
+    return {256: w, 257: h, 258: bits, 259: 1, 262: 1, 277: 1, 278: h, **{int(tag[1:]): value for tag, value in more.items()}}
+
+
+def packed_12(name, samples):
+    """12 bits a sample: the bits of a row one behind the other."""
+    bits = (samples[:, :, None] >> np.arange(11, -1, -1) & 1).astype(np.uint8).reshape(len(samples), -1)
+    return raw_tiff(name, [(raw_tags(samples, 12), np.packbits(bits, axis=1).tobytes())])
+
+
+def test_tiff_hostile():
+    """What no program writes: refused with the reason, and what is odd but good, taken."""
+    small = GREY[:16, :16].copy()
+    pixels = small.tobytes()
+
+    def odd(why, data=pixels, bits=8, **more):
+        refused("TIFF: " + why, raw_tiff("odd.tif", [(raw_tags(small, bits, **more), data)]), why)
+
+    odd("with YCbCr colours", t262=6, t277=3)
+    odd("with a palette of 16 bits", pixels * 2, 16, t262=3, t320=[0] * (3 << 16))
+    odd("with colours other than grey, RGB or a palette", t262=5)
+    odd("of an unusual number of bits a sample", bits=7)
+    odd("of an unusual number of bits a sample", pixels[:128], 4, t339=2)
+    odd("of floating-point samples of unusual size", pixels * 2, 16, t339=3)
+    odd("of complex samples", pixels * 8, 64, t339=6)
+    odd("with volumes as pages", t32997=2)
+    odd("holds only thumbnails or masks", t254=1)
+    odd("says that it holds 5 pictures, but lists one", t270=b"ImageJ=1.53\nimages=5\nslices=5\n\0")
+    odd("damaged", pixels[:128], 4, t262=3)    # no palette
+    odd("damaged", t322=0, t323=0, t324=8, t325=256)
+    odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
+    odd("damaged", t273=1 << 30)
+    for left in (0, 1, 3):
+        f = raw_tiff("odd.tif", [(raw_tags(small), pixels)], left)
+        refused("TIFF that ends %d bytes into the pointer to the next page" % left, f, "ends in its directory")
+    thumbnail, page = (raw_tags(small, t254=1), pixels), (raw_tags(small), pixels)
+    packs_as("TIFF whose first page is a thumbnail", raw_tiff("odd.tif", [thumbnail, page]), small, "left out")
+    packs_as("and one between pages", raw_tiff("odd.tif", [page, thumbnail, page]), np.stack([small, small]), "left out")
+    for shift, kind in ((0, "of 8 bits"), (8, "of 16")):
+        ramp = [255 - i << shift for i in range(256)]
+        packs_as("TIFF with a grey palette, entries " + kind,
+                 raw_tiff("odd.tif", [(raw_tags(small, t262=3, t320=ramp * 3), pixels)]), 255 - small)
+    with open(raw_tiff("odd.tif", [page]), "rb") as f:
+        whole = f.read()
+    (first,) = struct.unpack("<I", whole[4:8])
+    with open(path("odd.tif"), "wb") as f:     # the next page is this one
+        f.write(whole[:-4] + struct.pack("<I", first))
+    refused("TIFF whose pages go in a circle", path("odd.tif"), "damaged")
+
+
+def test_jpeg_hostile():
+    f = path("odd.jpg")
+    with open(f, "wb") as out:
+        out.write(bytes.fromhex("ffd8 ffc0000e 08 0004 0004 02 011100 021100 ffda000a 02 0100 0200 003f00 0000 ffd9"))
+    refused("JPEG of two components", f, "is a JPEG of 2 components")
+    # A first scan that says it is complete may come again and again, each time a pass over the picture.
+    Image.fromarray(SMOOTH).save(f, progressive=True)
+    with open(f, "rb") as file:
+        whole = file.read()
+    scan = bytes.fromhex("ffda000801")
+    first, second = whole.index(scan), whole.index(scan, whole.index(scan) + 1)
+    tables = whole.rindex(b"\xff\xc4", 0, first)
+    block = whole[tables:first + 9] + b"\0" + whole[first + 10:whole.index(b"\xff\xc4", first)]
+    for scans, why in ((150, None), (250, "more than 200 scans")):
+        with open(f, "wb") as file:
+            file.write(whole[:tables] + block * scans + b"\xff\xd9")
+        if why:
+            refused("JPEG of %d scans" % scans, f, why)
+        else:
+            ok(pack(path("scans.zip"), f).returncode == 0 and second > first, "JPEG of %d scans is taken" % scans)
 
 
 def scaled(values, lo, hi, most):
@@ -1559,7 +1645,7 @@ def check_bad_results(arrays, unit):
 
 if not os.path.exists(TEXCELL_WU):
     note("%s is not built" % TEXCELL_WU)
-for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
+for test in (test_png, test_jpeg, test_tiff_pil, test_tiff_codecs, test_tiff_layouts, test_tiff_hostile, test_jpeg_hostile, test_scale, test_channels, test_nifti, test_sizes, test_micrometres, test_um_parameters, test_colours, test_orientation, test_not_pictures, test_damage, test_names, test_about, test_sources,
              test_bad_files, test_stacks, test_masks, test_split, test_output, test_parameters, test_usage, test_memory, test_real, test_show_export):
     test()
 done()
