@@ -104,6 +104,8 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, t
     if (st == TC_OK)
         st = unit->analysis->expect(unit->params, &unit->job->items[0], &declared, err);
     if (st == TC_OK)
+        st = wu_job_identify(unit->job, err);
+    if (st == TC_OK)
         st = wu_result_write(path, unit->job, parameters, &once, &declared, spool_read, s, err);
     wu_output_free(&once);
     wu_output_free(&declared);

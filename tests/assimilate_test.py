@@ -282,8 +282,8 @@ STORE_TRY = os.path.join(BUILD, "tests", "unit", "store_try")
 
 def write_declared(name, items, arrays):
     """A result of which only the form is right. arrays: (declaration, array)."""
-    about = {"format": "texcell-result", "version": 2, "analysis": "alchemy", "parameters": {}, "items": items,
-             "workunit": {"crc32": "00000000", "size": 1}, "arrays": [d for d, _ in arrays]}
+    about = {"format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {}, "items": items,
+             "workunit": {"crc32": "00000000", "size": 1, "sha256": "00" * 32}, "arrays": [d for d, _ in arrays]}
     with zipfile.ZipFile(path(name), "w") as z:
         z.writestr("result.json", json.dumps(about))
         for key, value in [("item_names", np.array(items))] + [(d["array"], a) for d, a in arrays]:
@@ -444,7 +444,7 @@ def bad_results():
     flipped[len(whole) // 2] ^= 4
     with open(path("flipped.npz"), "wb") as f:
         f.write(flipped)
-    crc = {"workunit": {"crc32": "0badc0de", "size": 1}}
+    of = result_json("plain")["workunit"]
     return [
         ("one NaN", "plain", rewrite("plain", "nan.npz", {"features": partly})),
         ("an impossible value", "plain", rewrite("plain", "negative.npz", {"features": negative})),
@@ -453,7 +453,8 @@ def bad_results():
         ("an array of another type", "plain", rewrite("plain", "f4.npz", {"features": features.astype(np.float32)})),
         ("a missing array", "plain", rewrite("plain", "less.npz", {"feature_names": None})),
         ("other feature names", "plain", rewrite("plain", "names.npz", {"feature_names": load("plain")["feature_names"][::-1]})),
-        ("another unit's", "plain", rewrite("plain", "crc.npz", {}, crc)),
+        ("another unit's", "plain", rewrite("plain", "crc.npz", {}, {"workunit": dict(of, crc32="0badc0de")})),
+        ("another unit's with the same CRC", "plain", rewrite("plain", "sha.npz", {}, {"workunit": dict(of, sha256="5a" * 32)})),
         ("a part of a file", "plain", path("cut.npz")),
         ("a flipped bit", "plain", path("flipped.npz")),
         ("a work unit", "plain", path("plain.zip")),
@@ -465,13 +466,16 @@ def bad_words():
     """Results whose result.json is of no work unit; without one, for the others
     a work unit says more."""
     plain = result_json("plain")
+    of = plain["workunit"]
     for what, change in (("no analysis", {"analysis": 7}), ("an unknown analysis", {"analysis": "glcn"}),
                          ("no items", {"items": []}), ("a path as item", {"items": ["../a", "b"]}),
                          ("an item twice", {"items": ["a", "a"]}), ("a number as item", {"items": [1, "b"]}),
                          ("incomplete parameters", {"parameters": {"levels": [16]}}),
                          ("no parameters", {"parameters": []}), ("a wrong parameter", {"parameters": dict(plain["parameters"], levels=[1])}),
-                         ("no work unit", {"workunit": {}}), ("a CRC in capitals", {"workunit": {"crc32": "0BADC0DE", "size": 1}}),
-                         ("a negative size", {"workunit": {"crc32": "0badc0de", "size": -1}}), ("one key more", {"more": 1}),
+                         ("no work unit", {"workunit": {}}), ("a CRC in capitals", {"workunit": dict(of, crc32="0BADC0DE")}),
+                         ("a negative size", {"workunit": dict(of, size=-1)}), ("a short SHA-256", {"workunit": dict(of, sha256="5a" * 31)}),
+                         ("no SHA-256", {"workunit": {k: v for k, v in of.items() if k != "sha256"}}), ("a SHA-256 before there was one", {"version": 2}),
+                         ("one key more", {"more": 1}),
                          ("a source too few", {"sources": ["x"]}), ("a number as source", {"sources": ["x", 1]}),
                          ("a source that drives a terminal", {"sources": ["x", "\u001b[2J"]}),
                          ("a source of 1,025 bytes", {"sources": ["x" * 1025, ""]})):
@@ -596,7 +600,7 @@ def test_log():
     q, features, sizes = Project("p_log"), load("plain")["features"], []
     n = 1000 // len(features) * len(features)
     for i in range(8):
-        about = {"items": ["l%d_%d" % (i, k) for k in range(n)], "workunit": {"crc32": "%08x" % i, "size": 1000 + i}}
+        about = {"items": ["l%d_%d" % (i, k) for k in range(n)], "workunit": {"crc32": "%08x" % i, "size": 1000 + i, "sha256": "%064x" % i}}
         rewrite("plain", "log.npz", {"features": np.tile(features, (n // len(features),) + (1,) * (features.ndim - 1)),
                                      "item_names": np.array(about["items"]), "item_spacing": None}, about)
         r = q.call(i + 1, q.upload(path("log.npz"), "l%d_0_r1_0" % i))

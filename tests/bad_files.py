@@ -268,8 +268,8 @@ def bad_json():
     yield "another format", text_job(job(format="texcell-result")), 'format: must be "texcell-workunit", not "texcell-result"'
     yield "a format that is a number", text_job(job(format=1)), "format: must be a string, not an integer"
     yield "no version", text_job(job(version=None)), "version: missing"
-    yield "a later version", text_job(job(version=3, colour="red")), "this program reads versions 1 to 2, not 3"
-    yield "version 0", text_job(job(version=0)), "this program reads versions 1 to 2, not 0"
+    yield "a later version", text_job(job(version=4, colour="red")), "this program reads versions 1 to 3, not 4"
+    yield "version 0", text_job(job(version=0)), "this program reads versions 1 to 3, not 0"
     yield "a version that is a string", text_job(job(version="1")), "version: must be an integer, not a string"
     yield "a version with a fraction", text_job(job(version=1.0)), "version: must be an integer, not a number"
     yield "an unknown key at the top", text_job(job(colour="red")), 'job.json: unknown key "colour"'

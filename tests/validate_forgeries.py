@@ -252,7 +252,7 @@ def bombs(honest):
 
 
 def broken_json(honest):
-    crc, size = honest.json["workunit"]["crc32"], honest.json["workunit"]["size"]
+    of = honest.json["workunit"]
     key = sorted(honest.json["parameters"])[0]
     yield "no result.json", archive(honest.members()[1:]), "no member \"result.json\""
     yield "no JSON", with_text(honest, b"{nothing"), "result.json: line 1"
@@ -260,15 +260,16 @@ def broken_json(honest):
     yield "a key twice", with_text(honest, json.dumps(honest.json)[:-1].encode() + b', "version": 1}'), "duplicate"
     yield "NaN in JSON", with_text(honest, b'{"version": NaN}'), "result.json: line 1"
     yield "another format", with_json(honest, format="texcell-workunit"), '"format" is not'
-    yield "format version 1", with_json(honest, version=1), '"version" is not 2'
-    yield "format version 3", with_json(honest, version=3), '"version" is not 2'
-    yield "format version 2.0", with_json(honest, version=2.0), '"version" is not 2'
-    yield "format version true", with_json(honest, version=True), '"version" is not 2'
+    for version in (1, 2, 4, 3.0, True):
+        yield "format version %s" % version, with_json(honest, version=version), '"version" is not 3'
     yield "another analysis", with_json(honest, analysis="texture"), '"analysis" is not'
-    yield "another CRC", with_json(honest, workunit={"crc32": "%08x" % (int(crc, 16) ^ 1), "size": size}), \
-        '"workunit" is not'
-    yield "the CRC in capitals", with_json(honest, workunit={"crc32": "ABCDEF01", "size": size}), '"workunit" is not'
-    yield "another size of the unit", with_json(honest, workunit={"crc32": crc, "size": size + 1}), '"workunit" is not'
+    for what, changed in (("another CRC", dict(of, crc32="%08x" % (int(of["crc32"], 16) ^ 1))),
+                          ("the CRC in capitals", dict(of, crc32="ABCDEF01")), ("another size of the unit", dict(of, size=of["size"] + 1)),
+                          ("another SHA-256", dict(of, sha256=of["sha256"][1:] + of["sha256"][0])),
+                          ("the SHA-256 in capitals", dict(of, sha256=of["sha256"].upper())),
+                          ("no SHA-256", {k: v for k, v in of.items() if k != "sha256"}),
+                          ("another digest, too", dict(of, sha512="00"))):
+        yield what, with_json(honest, workunit=changed), '"workunit" is not'
     yield "a parameter changed", with_parameters(honest, lambda p: p.update({key: "other"})), \
         '"parameters.%s" is not' % key
     yield "a parameter left out", with_parameters(honest, lambda p: p.pop(key)), '"parameters.%s" is not' % key

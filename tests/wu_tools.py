@@ -1323,9 +1323,9 @@ def test_real():
 
 def write_npz(name, arrays, workunit, about=None):
     body = open(workunit, "rb").read()
-    head = dict(format="texcell-result", version=2, analysis="alchemy", parameters={"levels": [16, 64]},
+    head = dict(format="texcell-result", version=3, analysis="alchemy", parameters={"levels": [16, 64]},
                 items=[i["name"] for i in job_of(workunit)["items"]], arrays=DECLARED,
-                workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body)})
+                workunit={"crc32": "%08x" % zlib.crc32(body), "size": len(body), "sha256": hashlib.sha256(body).hexdigest()})
     head.update(about or {})
     full = path(name)
     with zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as z:
@@ -1613,7 +1613,7 @@ def check_bad_results(arrays, unit):
                          ("an array that is not there", {"arrays": DECLARED + [declared("gone", "value", "items", "gone")]}),
                          ("a table that is a path", {"arrays": DECLARED + [declared("strange", "value", "../items", "s")]}),
                          ("keys that are not declared", {"arrays": DECLARED[:1] + DECLARED[2:]}),
-                         ("no version", {"version": None}), ("version 3", {"version": 3})):
+                         ("no version", {"version": None}), ("version 4", {"version": 4})):
         bad = write_npz("bad.npz", arrays, unit, change)
         for verb in (["show"], ["export", "-o", path("exported_bad"), "--images", unit]):
             r = wu(*verb, bad)

@@ -49,7 +49,8 @@ class Maker:
         Maker.count += 1
         names = ["u%d_%d" % (Maker.count, i) for i in range(items)]
         self.json["items"] = names
-        self.json["workunit"] = {"crc32": "%08x" % (Maker.count * 2654435761 % 2 ** 32), "size": 1000 + Maker.count}
+        self.json["workunit"] = {"crc32": "%08x" % (Maker.count * 2654435761 % 2 ** 32), "size": 1000 + Maker.count,
+                                 "sha256": "%064x" % Maker.count}
         path = os.path.join(self.folder, "u%d_0_r%d_0" % (Maker.count, Maker.count))
         with zipfile.ZipFile(path, "w") as z:
             z.writestr("result.json", json.dumps(self.json))

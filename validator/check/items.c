@@ -66,7 +66,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
             return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"format\" is not that of a result", v->path, WU_RESULT_JSON);
         if (strcmp(key, "version") == 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", v->path, WU_RESULT_JSON,
-                           WU_RESULT_FORMAT_VERSION);
+                           wu_result_version(v->unit->job));
         return strcmp(key, "parameters") == 0 ? parameters_differ(v, value, json_object_get(json, key), err)
                                               : differs(v, key, err);
     }
@@ -261,6 +261,8 @@ static tc_status open_items(val_items *v, tc_err *err)
         st = unit->analysis->constants(unit->params, &v->once, err);
     if (st == TC_OK)
         st = expect(v, 0, &v->first, err);
+    if (st == TC_OK && wu_job_identify(unit->job, err) != TC_OK)
+        st = TC_TRY_LATER;     /* the result can do nothing for it */
     if (st == TC_OK)
         st = open_file(v, err);
     if (st == TC_OK)

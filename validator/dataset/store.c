@@ -19,7 +19,7 @@ typedef struct unit {
     wu_result_file file;
     wu_tables tables;
     char workunit[128];        /* the identity: "358765c0-40960"; another unit having that, with its SHA-256 behind */
-    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose; "": it is not there */
+    char sha256[TC_SHA256_TEXT]; /* of the work unit's file, which nobody makes collide on purpose; "": unknown */
     const char *analysis;      /* of result.json */
     char *parameters;          /* JSON; jansson's */
     json_t *arrays;            /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
@@ -107,6 +107,8 @@ static tc_status read_unit(unit *u, tc_err *err)
     of = json_object_get(json, "workunit");
     snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
              json_string_value(json_object_get(of, "crc32")), json_integer_value(json_object_get(of, "size")));
+    if (u->file.version >= WU_SHA256_VERSION)
+        snprintf(u->sha256, sizeof u->sha256, "%s", json_string_value(json_object_get(of, "sha256")));
     u->analysis = json_string_value(json_object_get(json, "analysis"));
     u->parameters = wu_json_text(json_object_get(json, "parameters"), JSON_SORT_KEYS | JSON_COMPACT);
     if (u->parameters == NULL)
@@ -157,7 +159,7 @@ static tc_status check(unit *u, tc_err *err)
         if (st == TC_OK)
             st = val_check_form(&of, d->result, d->max_memory, err);
     }
-    if (st == TC_OK && of.job != NULL && strcmp(u->checked, "workunit") == 0)
+    if (st == TC_OK && of.job != NULL && of.job->version < WU_SHA256_VERSION && strcmp(u->checked, "workunit") == 0)
         st = digest_of_file(u, err);
     an_unit_free(&of);
     return st;

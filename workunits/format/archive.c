@@ -57,8 +57,8 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
     return st == TC_OK && got < n ? changed(a, err) : st;
 }
 
-/* Of bytes [from, to) of the file, and of those before. */
-static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc, tc_err *err)
+/* Of bytes [from, to) of the file, and of those before; sha256 may be NULL. */
+static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc, tc_sha256 *sha256, tc_err *err)
 {
     unsigned char *const buf = malloc(CHUNK);
     tc_status st = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
@@ -66,6 +66,8 @@ static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint3
         const size_t n = to - at < CHUNK ? (size_t)(to - at) : CHUNK;
         st = read_at(a, at, buf, n, err);
         *crc = (uint32_t)crc32(*crc, buf, (uInt)n);
+        if (st == TC_OK && sha256 != NULL)
+            tc_sha256_add(sha256, buf, n);
         st = st == TC_OK ? tc_ask(a->poll, err) : st;
     }
     free(buf);
@@ -81,11 +83,21 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->packed > INT32_MAX || m->data < at)
             continue;          /* read as what stands between the others */
-        st = crc_more(a, at, m->data, crc, err);
+        st = crc_more(a, at, m->data, crc, NULL, err);
         *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->packed);
         at = m->data + m->packed;
     }
-    return st == TC_OK ? crc_more(a, at, a->file_size, crc, err) : st;
+    return st == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : st;
+}
+
+tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_SHA256_TEXT], tc_err *err)
+{
+    tc_sha256 sum;
+    *crc = (uint32_t)crc32(0, NULL, 0);
+    tc_sha256_begin(&sum);
+    const tc_status st = crc_more(a, 0, a->file_size, crc, &sum, err);
+    tc_sha256_end(&sum, sha256);
+    return st;
 }
 
 static tc_status check_head(const wu_archive *a, tc_err *err)

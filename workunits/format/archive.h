@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "app/base/poll.h"
+#include "app/base/sha256.h"
 #include "workunits/format/json_text.h"
 
 /* Limits of every archive; FORMAT.md states them. */
@@ -74,6 +75,8 @@ const char *wu_archive_untidy(const wu_archive *archive);
 /* CRC-32 of the whole file, all of whose members have been read to their ends: what is stored is known by
  * its own, and not read again. TC_BAD_INPUT if the file is shorter than it was. */
 tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
+/* CRC-32 and SHA-256 of the whole file, for which it is read. */
+tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha256[TC_SHA256_TEXT], tc_err *err);
 
 typedef struct wu_unzip wu_unzip;
 

@@ -1,5 +1,6 @@
 #include "workunits/format/job.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -506,6 +507,7 @@ static tc_status check_format(job_reader *r, const json_t *json)
     if (r->version < 1 || r->version > WU_FORMAT_VERSION)
         return job_fail(r, "version", "this program reads versions 1 to %d, not %lld", WU_FORMAT_VERSION,
                         (long long)r->version);
+    r->job->version = (unsigned)r->version;
     return TC_OK;
 }
 
@@ -606,6 +608,29 @@ cleanup:
     else
         wu_job_destroy(&r.job);
     return st;
+}
+
+tc_status wu_job_identify(wu_job *job, tc_err *err)
+{
+    uint32_t crc = 0;
+    if (job->version < WU_SHA256_VERSION || job->file_sha256[0] != '\0')
+        return TC_OK;
+    const tc_status st = wu_archive_digest(job->archive, &crc, job->file_sha256, err);
+    if (st == TC_OK && crc == job->file_crc)
+        return TC_OK;
+    job->file_sha256[0] = '\0';
+    return st == TC_OK ? tc_fail(err, TC_BAD_INPUT, "%s: the file has changed since it was checked", job->path) : st;
+}
+
+json_t *wu_job_identity(const wu_job *job)
+{
+    char crc[9];
+    snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
+    json_t *const json = json_pack("{s:s, s:I}", "crc32", crc, "size", (json_int_t)job->file_size);
+    if (json == NULL || job->file_sha256[0] == '\0' || json_object_set_new(json, "sha256", json_string(job->file_sha256)) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
 }
 
 void wu_job_destroy(wu_job **job)

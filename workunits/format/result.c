@@ -296,17 +296,19 @@ static json_t *declared_list(const wu_output *once, const wu_output *item)
     return list;
 }
 
+int wu_result_version(const wu_job *job)
+{
+    return job->version < WU_SHA256_VERSION ? 2 : WU_RESULT_FORMAT_VERSION;
+}
+
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared)
 {
-    char crc[9];
     size_t n_sources = 0;
-    snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
     for (size_t i = 0; i < job->n_items; i++)
         n_sources += job->items[i].source != NULL;
-    json_t *const json = json_pack("{s:s, s:i, s:{s:s, s:I}, s:s, s:o*, s:o*, s:o*}",
-                                   "format", WU_RESULT_FORMAT_NAME, "version", WU_RESULT_FORMAT_VERSION,
-                                   "workunit", "crc32", crc, "size", (json_int_t)job->file_size,
-                                   "analysis", job->analysis, "parameters", json_deep_copy(parameters),
+    json_t *const json = json_pack("{s:s, s:i, s:o*, s:s, s:o*, s:o*, s:o*}",
+                                   "format", WU_RESULT_FORMAT_NAME, "version", wu_result_version(job),
+                                   "workunit", wu_job_identity(job), "analysis", job->analysis, "parameters", json_deep_copy(parameters),
                                    "items", item_list(job), "arrays", declared_list(once, declared));
     if (json_object_size(json) == RESULT_KEYS &&
         (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0) &&

@@ -9,7 +9,7 @@
 #include "workunits/format/job.h"
 
 #define WU_RESULT_FORMAT_NAME "texcell-result"
-#define WU_RESULT_FORMAT_VERSION 2
+#define WU_RESULT_FORMAT_VERSION 3     /* of work units before version 3 it is 2; 1 does not say what its arrays are */
 #define WU_RESULT_JSON "result.json"
 
 typedef enum wu_array_kind {
@@ -66,7 +66,10 @@ void wu_output_free(wu_output *out);
  * On success *out is the callee's to fill, the caller's to free. */
 typedef tc_status (*wu_output_source)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
 
-/* result.json. once: the arrays of the whole result; declared: those of an item. The
+/* The version of the format that a job's result has. */
+int wu_result_version(const wu_job *job);
+
+/* result.json, of a job that wu_job_identify has been asked of. once: the arrays of the whole result; declared: those of an item. The
  * caller's; NULL: no memory. */
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once, const wu_output *declared);
 
@@ -74,7 +77,7 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
  * item_spacing: [items, 3], z, y, x in micrometres, NaN for what is not said, and for z of a picture. */
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
-/* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the
+/* Writes the result of a job that wu_job_identify has been asked of: result.json, the WU_ONCE arrays, item_names, the
  * WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without data. Memory:
  * one item's output. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,

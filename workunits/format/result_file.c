@@ -95,11 +95,12 @@ static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err 
 static tc_status read_declared(wu_result_file *file, tc_err *err)
 {
     const json_t *const json = wu_npz_json(file->npz), *const version = json_object_get(json, "version");
+    const json_int_t number = json_integer_value(version);
     char where[TC_ERR_MAX];
-    file->version = json_integer_value(version) == 1 ? 1 : WU_RESULT_FORMAT_VERSION;
-    if (!json_is_integer(version) || json_integer_value(version) != file->version)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is neither 1 nor %d", file->path, WU_RESULT_JSON,
+    if (!json_is_integer(version) || number < 1 || number > WU_RESULT_FORMAT_VERSION)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is none of 1 to %d", file->path, WU_RESULT_JSON,
                        WU_RESULT_FORMAT_VERSION);
+    file->version = (int)number;
     if (file->version == 1)
         return TC_OK;
     snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);

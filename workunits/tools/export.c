@@ -154,14 +154,15 @@ static tc_status clear_folder(const char *folder, tc_err *err)
 
 tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **job, tc_err *err)
 {
-    const tc_status status = wu_job_read(path, job, err);
+    tc_status status = wu_job_read(path, job, err);
+    if (status == TC_OK)
+        status = wu_job_identify(*job, err);
     if (status != TC_OK)
         return status;
-    const json_t *of = json_object_get(wu_npz_json(file->npz), "workunit");
-    const char *crc = json_string_value(json_object_get(of, "crc32"));
-    char own[16];
-    snprintf(own, sizeof own, "%08" PRIx32, (*job)->file_crc);
-    if (crc == NULL || strcmp(crc, own) != 0)
+    json_t *own = wu_job_identity(*job);
+    const bool same = own != NULL && json_equal(own, json_object_get(wu_npz_json(file->npz), "workunit"));
+    json_decref(own);
+    if (!same)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)

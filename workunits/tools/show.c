@@ -169,9 +169,13 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     fputs("work unit  ", stdout);
     tc_put_plain(path, stdout);
     printf(": %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", job->file_size, job->file_crc);
+    status = wu_job_identify(job, err);
+    if (job->file_sha256[0] != '\0')
+        printf("SHA-256    %s\n", job->file_sha256);
     print_about(job->about);
     printf("analysis   %s\n", wu_quote(job->analysis).text);
-    status = print_parameters(job->parameters, err);
+    if (status == TC_OK)
+        status = print_parameters(job->parameters, err);
     if (status == TC_OK) {
         print_needs(job);
         const size_t n = all || job->n_items <= SOME_ITEMS ? job->n_items : SOME_ITEMS;
@@ -372,10 +376,14 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     if (status == TC_OK) {
         const json_t *json = wu_npz_json(file.npz);
         const char *analysis = json_string_value(json_object_get(json, "analysis"));
-        const char *crc = json_string_value(json_object_get(json_object_get(json, "workunit"), "crc32"));
+        const json_t *of = json_object_get(json, "workunit");
+        const char *crc = json_string_value(json_object_get(of, "crc32"));
+        const char *sha256 = json_string_value(json_object_get(of, "sha256"));
         fputs("result     ", stdout);
         tc_put_plain(path, stdout);
         printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
+        if (sha256 != NULL)
+            printf("SHA-256    %s\n", wu_quote(sha256).text);
         print_about(json_string_value(json_object_get(json, "about")));
         printf("analysis   %s\n", analysis != NULL ? wu_quote(analysis).text : "?");
         status = print_parameters(json_object_get(json, "parameters"), err);
