@@ -4,6 +4,7 @@
  *
  * A step takes a batch of portions: for each entry of levels one launch of
  * glcm_slide over its portions of the batch, then one of glcm_statistics over all.
+ * Where one portion is more than a launch should last, a step takes one, in several launches.
  * What comes back is the statistics of each portion, which the host adds to its
  * own copy of those of the state. Maps stay on the device until a sync, which brings
  * the two together: the caller's state never holds half of what was done.
@@ -29,7 +30,8 @@ enum {
     MAX_GROUP = 64,             /* work-items of a sliding group */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS,
     FIRST_PIXELS = 1 << 16,     /* that are counted in the first launch */
-    FIRST_MOVES = 1 << 15       /* windows that slide in it, times the pairs that come or go with a window */
+    FIRST_MOVES = 1 << 15,      /* windows that slide in it, times the pairs that come or go with a window */
+    ITEM_CELLS = 1 << 18        /* of matrices, that a work-item looks at for features beyond the 13 */
 };
 
 enum {
@@ -71,6 +73,10 @@ typedef struct cl_worker {
     unsigned char *state;       /* all but the maps: what steps add to */
     uint32_t slice;             /* whose planes are on the device; UINT32_MAX: none */
     ocl_pace pace;              /* of portions; of a whole ROI rows of them */
+    bool apart;                 /* a portion is more than a launch should be */
+    size_t fit;                 /* portions in a row that were not */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT];  /* of a portion: groups of rows, times segments */
+    ocl_pace features, maps;    /* of a portion: groups of GLCM_GROUP_WINDOWS, columns */
     uint64_t most;              /* portions that the buffers have room for */
     glcm_work *host_work;       /* [most] */
     uint32_t *host_portions;    /* [most] by level */
@@ -331,8 +337,10 @@ static size_t segment_of(const cl_worker *w, size_t level, size_t portions)
     const size_t wanted = 8 * (size_t)w->ocl.device->info.compute_units / groups;
     const size_t parts = runs_in_turn(w->ocl.device) || w->global_bins[level] || wanted < 1 ? 1 : wanted > 4 ? 4 : wanted;
     const size_t segment = (w->portion_columns + parts - 1) / parts;
+    const size_t cells = (size_t)w->params->levels[level] * (w->params->levels[level] + 1) / 2;
+    const size_t most = w->more && ITEM_CELLS / cells < GLCM_SEGMENT ? ITEM_CELLS / cells : GLCM_SEGMENT;
 
-    return segment < GLCM_SEGMENT ? segment : GLCM_SEGMENT;
+    return segment < most ? segment : most;
 }
 
 static size_t segments_of(const cl_worker *w, size_t segment)
@@ -516,6 +524,19 @@ static void describe_portion(const cl_worker *w, uint64_t index, uint64_t place,
     find_maps(w, portion, work);
 }
 
+/* Slides over portions of a level, from `listed` on in the list. */
+static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment, ocl_grid grid, tc_err *err)
+{
+    const bool global = w->global_bins[level];
+    const size_t bins = bins_of(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
+
+    return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(listed),
+                     OCL_HELD(w, PLANES), OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS),
+                     OCL_HELD(w, MARGINAL_STEPS), OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal),
+                     OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
+                     global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
+}
+
 static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
 {
     size_t rows = 0;
@@ -534,27 +555,24 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
     st = ocl_put(&w->ocl, PORTIONS, 0, w->host_portions, listed * sizeof *w->host_portions, err);
     for (size_t level = 0; st == TC_OK && level < w->params->n_levels; level++) {
-        const size_t items = w->group[level], portions = first[level + 1] - first[level];
-        const size_t bins = bins_of(w, level), bytes = items * bins * sizeof(uint16_t);
-        const bool global = w->global_bins[level];
-        const size_t segment = segment_of(w, level, portions), segments = segments_of(w, segment);
+        const size_t portions = first[level + 1] - first[level], segment = segment_of(w, level, portions);
 
-        st = OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, ocl_grid_of(items, rows, segments, portions), err,
-                       OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(first[level]), OCL_HELD(w, PLANES),
-                       OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS), OCL_HELD(w, MARGINAL_STEPS),
-                       OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
-                       global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
+        st = queue_slides(w, level, first[level], segment,
+                          ocl_grid_of(w->group[level], rows, segments_of(w, segment), portions), err);
     }
     return st;
 }
 
-static tc_status launch_statistics(cl_worker *w, uint64_t n, tc_err *err)
+/* Of n portions, `groups` of GLCM_GROUP_WINDOWS from one on. */
+static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups, tc_err *err)
 {
-    const ocl_grid grid = ocl_grid_of(GLCM_GROUP, (size_t)w->groups_per_portion * GLCM_GROUP, (size_t)n, 1);
-    const tc_status st = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS),
-                                   OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE),
-                                   OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS));
+    ocl_grid grid = ocl_grid_of(GLCM_GROUP, groups * GLCM_GROUP, (size_t)n, 1);
+    tc_status st;
 
+    grid.start[0] = from * GLCM_GROUP;
+    st = OCL_QUEUE(w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS), OCL_HELD(w, F),
+                   OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE), OCL_HELD(w, PARTIALS),
+                   OCL_HELD(w, COUNTS));
     return st == TC_OK && w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
                                               OCL_HELD(w, MORE_PARTIALS)) : st;
 }
@@ -568,24 +586,21 @@ static bool has_map(const glcm_work *work, int first, int end)
     return false;
 }
 
-/* The maps of those portions of the batch that have any. */
-static tc_status launch_maps(cl_worker *w, uint64_t n, tc_err *err)
+/* Some columns of the maps of a portion of the batch, if it has any. */
+static tc_status launch_maps(cl_worker *w, uint32_t place, size_t from, size_t columns, tc_err *err)
 {
+    const glcm_work *const work = &w->host_work[place];
+    const ocl_grid grid = { .global = { (size_t)work->rows, columns, 1 }, .start = { 0, from } };
     tc_status st = TC_OK;
 
-    for (uint32_t i = 0; st == TC_OK && i < n; i++) {
-        const glcm_work *const work = &w->host_work[i];
-        const ocl_grid grid = { .global = { (size_t)work->rows, (size_t)work->columns, 1 } };
-
-        if (has_map(work, 0, GLCM_FEATURES))
-            st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(i), OCL_HELD(w, WORDS),
-                           OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
-                           OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
-                           OCL_INT(w->g.nx));
-        if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
-            st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(i), OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
-                           OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
-    }
+    if (has_map(work, 0, GLCM_FEATURES))
+        st = OCL_QUEUE(w, MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS),
+                       OCL_HELD(w, DIVISORS), OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits),
+                       OCL_HELD(w, EXP_TABLE), OCL_HELD(w, MAPS), OCL_LONG((tc_i64)w->g.nx * w->g.ny),
+                       OCL_INT(w->g.nx));
+    if (st == TC_OK && has_map(work, GLCM_FEATURES, GLCM_ALL))
+        st = OCL_QUEUE(w, MORE_MAP, grid, err, OCL_HELD(w, WORK), OCL_UINT(place), OCL_HELD(w, WORDS), OCL_HELD(w, MAPS),
+                       OCL_LONG((tc_i64)w->g.nx * w->g.ny), OCL_INT(w->g.nx));
     return st;
 }
 
@@ -626,15 +641,101 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
+/* Ends a launch of a portion's part, and asks: what of a portion is on the device is done again after a stop. */
+static tc_status end_part(cl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, double *took, tc_err *err)
+{
+    st = ocl_end_launch(&w->ocl, st, pace, work, err);
+    *took += w->ocl.took_ms;
+    return st == TC_OK ? tc_ask(w->ocl.work->poll, err) : st;
+}
+
+/* The portion at place 0: all segments of some groups of rows in a launch, or some segments of one. */
+static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *err)
+{
+    const size_t items = w->group[level], rows = (size_t)w->host_work[0].rows, groups = (rows + items - 1) / items;
+    const size_t segment = segment_of(w, level, 1), segments = segments_of(w, segment);
+    ocl_pace *const pace = &w->slides[level];
+    const uint32_t only = 0;
+    tc_status st = ocl_put(&w->ocl, PORTIONS, 0, &only, sizeof only, err);
+
+    for (size_t group = 0, some = 1; st == TC_OK && group < groups; group += some)
+        for (size_t at = 0, n = segments; st == TC_OK && at < segments; at += n) {
+            const uint64_t now = ocl_pace_next(pace, pace->most), whole = now / segments;
+            ocl_grid grid;
+
+            some = at > 0 || whole < 1 ? 1 : (size_t)least(whole, groups - group);
+            n = (size_t)least(whole < 1 ? now : segments, segments - at);
+            grid = ocl_grid_of(items, some * items, n, 1);
+            grid.start[0] = group * items;
+            grid.start[1] = at;
+            st = queue_slides(w, level, 0, segment, grid, err);
+            /* Whole groups are as many as the pace allows: it may grow. */
+            st = end_part(w, st, pace, at == 0 && some == whole ? now : some * n, took, err);
+        }
+    return st;
+}
+
+static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
+{
+    const glcm_work *const work = &w->host_work[0];
+    const size_t columns = has_map(work, 0, GLCM_ALL) ? (size_t)work->columns : 0;
+    tc_status st = TC_OK;
+
+    for (size_t at = 0, some; st == TC_OK && at < w->groups_per_portion; at += some) {
+        some = (size_t)ocl_pace_next(&w->features, w->groups_per_portion - at);
+        st = end_part(w, launch_statistics(w, 1, at, some, err), &w->features, some, took, err);
+    }
+    for (size_t at = 0, some; st == TC_OK && at < columns; at += some) {
+        some = (size_t)ocl_pace_next(&w->maps, columns - at);
+        st = end_part(w, launch_maps(w, 0, at, some, err), &w->maps, some, took, err);
+    }
+    return st;
+}
+
+/* The next item begins as this one goes on. */
+static void set_apart(cl_worker *w, bool apart)
+{
+    w->apart = apart;
+    w->fit = 0;
+    if (w->pace.grown != NULL)
+        *w->pace.grown = apart ? 0 : (double)w->pace.now / w->pace.first;
+}
+
+static tc_status slide_apart(cl_worker *w, uint64_t first, tc_err *err)
+{
+    double took = 0;
+    glcm_portion portion;
+    tc_status st;
+
+    glcm_portion_at(&w->g, first, &portion);
+    st = slide_parts(w, portion.level, &took, err);
+    if (st == TC_OK)
+        st = feature_parts(w, &took, err);
+    /* Once one of each level would fit into a launch they are taken whole. */
+    w->fit = took <= w->pace.target_ms ? w->fit + 1 : 0;
+    if (st == TC_OK && w->fit == w->params->n_levels)
+        set_apart(w, false);
+    return st;
+}
+
+static tc_status slide_whole(cl_worker *w, uint64_t n, tc_err *err)
 {
     tc_status st = launch_slides(w, n, err);
 
     if (st == TC_OK)
-        st = launch_statistics(w, n, err);
-    if (st == TC_OK)
-        st = launch_maps(w, n, err);
+        st = launch_statistics(w, n, 0, w->groups_per_portion, err);
+    for (uint32_t i = 0; st == TC_OK && i < n; i++)
+        st = launch_maps(w, i, 0, (size_t)w->host_work[i].columns, err);
     st = ocl_end_launch(&w->ocl, st, &w->pace, n, err);
+    if (st == TC_OK && n == 1 && w->ocl.took_ms > w->pace.target_ms)
+        set_apart(w, true);
+    return st;
+}
+
+static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
+{
+    tc_status st = w->apart ? slide_apart(w, first, err) : slide_whole(w, n, err);
+
     if (st == TC_OK)
         st = read_statistics(w, n, err);
     if (st == TC_OK)
@@ -718,15 +819,24 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Portions of the first launch: as many as FIRST_MOVES allows, but one for each compute unit, as these work side by
- * side and take no longer than one portion does. */
-static double first_portions(const cl_worker *w)
+/* Portions are apart until some were seen to fit. Then there is one for each compute unit, as these work side by side
+ * and take no longer than one does. */
+static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
-    const double moves = (double)w->portion_windows * (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
-    const double few = FIRST_MOVES / moves, units = (double)w->ocl.device->info.compute_units;
+    const double moves = (double)(w->first_move[p->n_offsets] + 1) / (double)p->n_offsets;
+    const double few = FIRST_MOVES / (moves * (double)w->portion_windows), units = (double)w->ocl.device->info.compute_units;
 
-    return few > units ? few : units;
+    ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
+    w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
+    ocl_pace_begin(&w->ocl, &w->features, 1, w->groups_per_portion);
+    ocl_pace_begin(&w->ocl, &w->maps, 1, w->portion_columns);
+    for (size_t i = 0; i < p->n_levels; i++) {
+        const size_t groups = (w->portion_rows + w->group[i] - 1) / w->group[i], segment = segment_of(w, i, 1);
+
+        ocl_pace_begin(&w->ocl, &w->slides[i], FIRST_MOVES / (moves * (double)(w->group[i] * segment)),
+                       groups * segments_of(w, segment));
+    }
 }
 
 static tc_status open_parts(void *worker, const void *state, tc_err *err)
@@ -764,7 +874,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     if (whole_roi(w))
         ocl_pace_begin(&w->ocl, &w->pace, (double)FIRST_PIXELS / (double)w->portion_columns, w->most * w->portion_rows);
     else
-        ocl_pace_begin(&w->ocl, &w->pace, first_portions(w), w->most);
+        begin_paces(w);
     st = make_buffers(w, (const unsigned char *)state + maps_at, work->plan.state_bytes - maps_at, err);
     return st == TC_OK ? make_host_memory(w, err) : st;
 }
@@ -793,7 +903,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *portions_done, tc_
     if (whole_roi(w))
         n = ocl_pace_next(&w->pace, least(n, w->most) * w->portion_rows) / w->portion_rows;
     else
-        n = ocl_pace_next(&w->pace, n);
+        n = w->apart ? 1 : ocl_pace_next(&w->pace, n);
     n = n > 0 ? n : 1;
     for (uint64_t i = 0; i < n; i++)
         describe_portion(w, done + i, i, &portion);

@@ -197,7 +197,7 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
- * row; z: the portions listed in `portions`. bins: room for one group (local), or for
+ * row, of both all or some; z: the portions listed in `portions`. bins: room for one group (local), or for
  * all groups (global), of `bins` counts of 16 bits a work-item.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions, uint first_portion,
@@ -339,7 +339,7 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
 
 /*
  * Global size: x: groups of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of
- * the largest portion; y: portions. Work-items compute the features of a block of
+ * the largest portion, or some of them; y: portions. Work-items compute the features of a block of
  * windows into local memory; then each takes one feature of a part of the
  * block, whose statistics it keeps.
  * partials: [group][GLCM_FEATURES] of each portion, and the windows counted.
@@ -356,7 +356,7 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
     __local glcm_moments part[PARTS * GLCM_FEATURES];
     __global const glcm_work *const u = all + get_global_id(1);
     const int windows = u->columns * u->rows;
-    const int first = (int)get_group_id(0) * GLCM_GROUP_WINDOWS;
+    const int group_of_portion = (int)(get_global_id(0) / GLCM_GROUP), first = group_of_portion * GLCM_GROUP_WINDOWS;
     const int last = min(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0);
     const uint my_part = (me >= GLCM_FEATURES) + (me >= 2 * GLCM_FEATURES) + (me >= 3 * GLCM_FEATURES)
@@ -400,7 +400,7 @@ void glcm_statistics(__global const glcm_work *all, __global const ulong *all_wo
     block[me] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (first < windows && me < GLCM_FEATURES) {
-        const long group = u->partial + (long)get_group_id(0);
+        const long group = u->partial + (long)group_of_portion;
 
         for (uint i = 1; i < PARTS; i++) {
             const glcm_moments other = part[i * GLCM_FEATURES + me];
@@ -454,7 +454,8 @@ void glcm_more_statistics(__global const glcm_work *all, __global const ulong *a
     __local glcm_moments part[PARTS * GLCM_MORE];
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;
-    const long first = (long)get_group_id(0) * GLCM_GROUP_WINDOWS, last = min(first + GLCM_GROUP_WINDOWS, windows);
+    const long group = (long)(get_global_id(0) / GLCM_GROUP);
+    const long first = group * GLCM_GROUP_WINDOWS, last = min(first + GLCM_GROUP_WINDOWS, windows);
     const uint me = (uint)get_local_id(0), my_part = me / GLCM_MORE, my_feature = me - my_part * GLCM_MORE;
     __global const ulong *const words = all_words + u->words;
     glcm_moments mine = GLCM_NO_MOMENTS;
@@ -471,7 +472,7 @@ void glcm_more_statistics(__global const glcm_work *all, __global const ulong *a
 
             glcm_moments_merge(&mine, &other);
         }
-        partials[(u->partial + (long)get_group_id(0)) * GLCM_MORE + me] = mine;
+        partials[(u->partial + group) * GLCM_MORE + me] = mine;
     }
 }
 

@@ -50,6 +50,8 @@ def memory_jobs():
     return [
         ({"distances": [1], "roi": {"type": "disc", "r": 40}}, noise(2000, 2500)),
         ({"levels": [16], "distances": [1], "roi": {"type": "disc", "r": 20}}, noise(1500, 2000) * np.uint16(257)),
+        ({"levels": [256], "distances": [1], "features": "ibsi", "window": {"shape": "square", "radius": 60},
+          "roi": {"type": "disc", "r": 100}}, noise(400, 400)),
         ({"levels": [64], "distances": [1], "window": {"shape": "roi"}}, noise(1500, 2000)),
         ({"levels": [64], "distances": [1], "directions": "four", "window": {"shape": "disc", "radius": 8}}, noise(24, 65535)),
         ({"levels": [16], "distances": [1], "directions": "four", "window": {"shape": "square", "radius": 20}}, noise(40, 8192)),

@@ -5,9 +5,10 @@
 #include "app/analysis/glcm/glcm.h"
 #include "app/analysis/selftest.h"
 
-/* Windows of one portion, and the fewest rows of a band: preparing a band costs as
- * much as some 33 rows of it, whatever its height. */
+/* Windows of one portion at the most, and the work of it, of which one thread does some 5 in a nanosecond; the
+ * fewest rows of a band: preparing a band costs as much as some 33 rows of it, whatever its height. */
 #define PORTION_WINDOWS ((int64_t)1 << 17)
+#define PORTION_FLOPS ((double)(1 << 28))
 #define BAND_ROWS 16
 
 static bool in_window(const glcm_params *p, int x, int y)
@@ -68,9 +69,32 @@ static glcm_view transposed(const glcm_view *v)
     return (glcm_view){ .nx = v->ny, .ny = v->nx, .x0 = v->y0, .y0 = v->x0, .x1 = v->y1, .y1 = v->x1 };
 }
 
+/* For the matrix of a window: by what enters and leaves it from one window to the next. Of the features beyond
+ * the 13 some go over all cells. */
+static double window_flops(const glcm_params *p, double levels)
+{
+    const double r = p->radius;
+
+    return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
+}
+
+/* Windows of a portion: those of the level that takes longest are not to take longer than a step may. */
+static int64_t portion_windows(const glcm_params *p)
+{
+    int64_t windows = PORTION_WINDOWS;
+
+    for (size_t i = 0; i < p->n_levels; i++) {
+        const double fit = PORTION_FLOPS / window_flops(p, p->levels[i]);
+
+        windows = fit < (double)windows ? (int64_t)fit : windows;
+    }
+    return windows;
+}
+
 tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geometry *g, tc_err *err)
 {
     glcm_view *const v = &g->view[0];
+    const int64_t most = portion_windows(p);
     uint64_t window = 1;
     int64_t side, bands;
 
@@ -93,13 +117,13 @@ tc_status glcm_geometry_plan(const glcm_params *p, const wu_item *item, glcm_geo
     }
     g->view[1] = transposed(v);
     side = v->x1 - v->x0 < v->y1 - v->y0 ? v->x1 - v->x0 : v->y1 - v->y0;
-    bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + PORTION_WINDOWS - 1) / PORTION_WINDOWS;
+    bands = ((v->x1 - v->x0) * (v->y1 - v->y0) + most - 1) / most;
     if (bands > side / BAND_ROWS)
         bands = side / BAND_ROWS;
     if (bands < 1 || p->window == GLCM_WHOLE_ROI)
         bands = 1;
     g->bands = (uint32_t)bands;
-    g->strips = (uint32_t)(((v->x1 - v->x0) * (v->y1 - v->y0) / bands + PORTION_WINDOWS - 1) / PORTION_WINDOWS);
+    g->strips = (uint32_t)(((v->x1 - v->x0) * (v->y1 - v->y0) / bands + most - 1) / most);
     if (g->strips < 1 || p->window == GLCM_WHOLE_ROI)
         g->strips = 1;
     g->portions = (uint64_t)g->nz * p->n_offsets * g->bands * g->strips * p->n_levels;
@@ -262,15 +286,6 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
         most = pixels > most ? pixels : most;
     }
     return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
-}
-
-/* For the matrix of a window: by what enters and leaves it from one window to the next. Of the features beyond
- * the 13 some go over all cells. */
-static double window_flops(const glcm_params *p, double levels)
-{
-    const double r = p->radius;
-
-    return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
 /* For the matrix of a whole picture: by its pixels, and by the cells that are not 0. Of real pictures these are nearly
