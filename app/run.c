@@ -203,7 +203,8 @@ tc_status run_job(const run_options *options, tc_err *err)
         p.n_items = unit.job->n_items;
         st = do_job(options, &unit, &files, &p, err);
     }
-    job_files_close(&files, st != TC_OK && (st != TC_BAD_INPUT || files.mark.item > 0 || files.item_saved));
+    /* A client empties the slot itself: gigabytes take long to remove, and nothing can be asked meanwhile. */
+    job_files_close(&files, st == TC_OK ? bw_has_client() : st != TC_BAD_INPUT || files.mark.item > 0 || files.item_saved);
     an_unit_free(&unit);
     return st;
 }

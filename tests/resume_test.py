@@ -379,6 +379,33 @@ def at_last_calls(root, job, env, trials):
     job.options = options
 
 
+def stopped_while_packing(root):
+    """However often it is stopped while the result is packed: each time some of it is done for good."""
+    noise = np.random.default_rng(8).integers(0, 256, (2400, 2400)).astype(np.uint8)
+    job = Job(root, "packing", {"min_area": 1, "labels": True}, [item("a", [noise])], ["--threads", "1"], "cellcount")
+    notes = job.result + ".tmp.blocks"
+    had, stops, signals = 0, 0, (signal.SIGTERM, signal.SIGKILL)
+
+    def more():
+        return os.path.exists(notes) and os.path.getsize(notes) > had + 160
+
+    for i in range(60):
+        run = job.start()
+        while run.wait(0.002) is None and not more():
+            pass
+        if run.process.returncode is None:
+            run.signal(signals[i % 2])
+            run.wait()
+        if not os.path.exists(notes):
+            break
+        stops += 1
+        if os.path.getsize(notes) < had:
+            tap.ok(False, "what was packed stays", (had, os.path.getsize(notes)))
+        had = os.path.getsize(notes)
+    job.judge("stopped %d times while packing" % stops, 0 if os.path.exists(job.result) else job.start().wait())
+    tap.ok(stops > 2, "it was stopped while packing", stops)
+
+
 def main():
     tap.note("seed %d (TEXCELL_SEED repeats it), %d kills" % (SEED, KILLS))
     root = tap.scratch()
@@ -395,6 +422,7 @@ def main():
         polite(job, signal.SIGTERM)
         polite(job, signal.SIGINT)
     damaged(many, deep)
+    stopped_while_packing(root)
     env = preload(root)
     if env is not None:
         at_some_calls(root, deep, env, 16)

@@ -329,6 +329,110 @@ static void deflates_alike_in_all_threads(void **state)
     json_decref(json);
 }
 
+/* An array of 36 blocks and some, of which `part` bytes are written; NULL: all, and the file is closed. */
+static void try_to_write(const fixture *f, const int32_t *many, size_t n, const size_t *part)
+{
+    json_t *const json = json_object();
+    char name[] = "many";
+    const wu_array_info info = array_info(name, WU_I32, 0, 1, n, 0);
+    wu_npz_writer *w = NULL;
+    assert_int_equal(wu_npz_go_on(f->path, &w, &err), TC_OK);
+    wu_npz_use_threads(w, 2);
+    assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
+    assert_int_equal(wu_npz_begin(w, &info, &err), TC_OK);
+    assert_int_equal(wu_npz_write(w, many, part != NULL ? *part : n * sizeof *many, &err), TC_OK);
+    if (part == NULL) {
+        assert_int_equal(wu_npz_end(w, &err), TC_OK);
+        assert_int_equal(wu_npz_close(&w, &err), TC_OK);
+        assert_int_equal(count_files(f->folder), 1);
+    } else {
+        wu_npz_leave(&w);
+        assert_int_equal(count_files(f->folder), 2);
+    }
+    assert_null(w);
+    json_decref(json);
+}
+
+static void put_at(const char *path, long at, const void *data, size_t n)
+{
+    FILE *const file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_equal(fwrite(data, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Blocks that a try before packed are taken, but none that is not what it was: the bytes are those of one try. */
+static void goes_on_with_what_is_packed(void **state)
+{
+    enum { N = 36 * (1 << 16) + 1000, HEAD = 64, NOTE = 20 };
+    const fixture *f = *state;
+    const size_t parts[] = { (size_t)25 << 18, (size_t)31 << 18 };
+    char temporary[512], notes[512];
+    int32_t *const many = malloc(N * sizeof *many);
+    assert_non_null(many);
+    snprintf(temporary, sizeof temporary, "%s.tmp", f->path);
+    snprintf(notes, sizeof notes, "%s.tmp.blocks", f->path);
+    for (int32_t i = 0; i < N; i++)
+        many[i] = i % 1000 < 500 ? i / 7 : (int32_t)(i * INT64_C(7919) % 10007);
+    try_to_write(f, many, N, NULL);
+    const bytes whole = read_file(f->path);
+    size_t before = 0;
+    for (int how = 0; how < 5; how++) {
+        unlink(f->path);
+        for (int i = 0; i < 2; i++) {
+            try_to_write(f, many, N, &parts[i]);
+            const bytes b = read_file(notes);
+            assert_true(b.n > (i > 0 ? before : HEAD + 20 * NOTE));
+            before = b.n;
+            free(b.data);
+        }
+        const bytes b = read_file(notes), t = read_file(temporary);
+        uint32_t sizes[2], crc;
+        memcpy(sizes, b.data + HEAD + 8, 4);             /* of result.json, and of the block behind it */
+        memcpy(sizes + 1, b.data + HEAD + NOTE + 8, 4);
+        const size_t block = (30 + strlen("result.json") + sizes[0]) + 30 + strlen("many.npy");
+        const unsigned char changed = t.data[block + 100] ^ 1;
+        if (how == 1 || how == 2)                        /* other packed bytes */
+            put_at(temporary, (long)block + 100, &changed, 1);
+        if (how == 2) {                                  /* by a note that is for them: they are taken */
+            t.data[block + 100] = changed;
+            crc = (uint32_t)crc32(0, t.data + block, sizes[1]);
+            put_at(notes, HEAD + NOTE + 12, &crc, 4);
+        }
+        if (how == 3)                                    /* of another zlib */
+            put_at(notes, 30, "X", 1);
+        if (how == 4) {                                  /* cut short */
+            assert_int_equal(truncate(temporary, (off_t)block + 1000), 0);
+            assert_int_equal(truncate(notes, HEAD + 5 * NOTE + 7), 0);
+        }
+        free(b.data);
+        free(t.data);
+        try_to_write(f, many, N, NULL);
+        const bytes now = read_file(f->path);
+        assert_int_equal(now.n, whole.n);
+        assert_int_equal(now.data[block + 100] ^ whole.data[block + 100], how == 2);
+        now.data[block + 100] = whole.data[block + 100];
+        assert_memory_equal(now.data, whole.data, whole.n);
+        free(now.data);
+    }
+    /* Other data: nothing is taken. */
+    unlink(f->path);
+    try_to_write(f, many, N, &parts[0]);
+    many[5] ^= 1;
+    try_to_write(f, many, N, NULL);
+    const bytes other = read_file(f->path);
+    unlink(f->path);
+    try_to_write(f, many, N, NULL);
+    const bytes same = read_file(f->path);
+    assert_int_equal(other.n, same.n);
+    assert_memory_equal(other.data, same.data, same.n);
+    free(other.data);
+    free(same.data);
+    free(whole.data);
+    free(many);
+}
+
 static void refuses_misuse(void **state)
 {
     const fixture *f = *state;
@@ -703,6 +807,7 @@ int main(int argc, char **argv)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(deflates_alike_in_all_threads),
+        IN_FOLDER(goes_on_with_what_is_packed),
         cmocka_unit_test(knows_sizes),
         cmocka_unit_test(notices_overflow),
         cmocka_unit_test(converts_text),

@@ -216,6 +216,7 @@ static bool parse_header(const char *text, wu_array_info *info)
 
 struct wu_npz_writer {
     char *path, *temporary;
+    char *notes;             /* the file of wu_zip_go_on; NULL: none */
     int fd;                  /* of the temporary file, locked; -1: there is none */
     wu_zip_writer *zip;
     json_t *names;           /* an object used as the set of entry names */
@@ -242,39 +243,55 @@ static tc_status check_target(const wu_npz_writer *w, tc_err *err)
     return TC_OK;
 }
 
-static tc_status open_temporary(wu_npz_writer *w, tc_err *err)
+/* path and the suffix; the caller frees. NULL: no memory. */
+static char *with_suffix(const char *path, const char *suffix)
 {
-    const tc_status st = tc_open_locked(w->temporary, w->path, &w->fd, err);
-    return st == TC_OK && ftruncate(w->fd, 0) != 0 ? cannot_write(w, errno, err) : st;
+    const size_t size = strlen(path) + strlen(suffix) + 1;
+    char *name = malloc(size);
+    if (name != NULL)
+        snprintf(name, size, "%s%s", path, suffix);
+    return name;
 }
 
-tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
+static tc_status create(const char *path, bool goes_on, wu_npz_writer **out, tc_err *err)
 {
     *out = NULL;
     wu_npz_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return tc_no_memory(err, "a result");
-    const size_t size = strlen(path) + sizeof ".tmp";
     tc_status st = TC_OK;
     w->fd = -1;
     w->path = strdup(path);
-    w->temporary = malloc(size);
+    w->temporary = with_suffix(path, ".tmp");
+    w->notes = goes_on ? with_suffix(path, ".tmp.blocks") : NULL;
     w->names = json_object();
-    if (w->path == NULL || w->temporary == NULL || w->names == NULL)
+    if (w->path == NULL || w->temporary == NULL || w->names == NULL || (goes_on && w->notes == NULL))
         st = tc_no_memory(err, "a result");
-    else
-        snprintf(w->temporary, size, "%s.tmp", path);
     if (st == TC_OK)
         st = check_target(w, err);
     if (st == TC_OK)
-        st = open_temporary(w, err);
+        st = tc_open_locked(w->temporary, w->path, &w->fd, err);
+    if (st == TC_OK && !goes_on && ftruncate(w->fd, 0) != 0)
+        st = cannot_write(w, errno, err);
     if (st == TC_OK)
         st = wu_zip_create(w->fd, w->path, DEFLATE_LEVEL, &w->zip, err);
+    if (st == TC_OK && goes_on)
+        st = wu_zip_go_on(w->zip, w->notes, err);
     if (st == TC_OK)
         *out = w;
     else
         wu_npz_abort(&w);
     return st;
+}
+
+tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
+{
+    return create(path, false, out, err);
+}
+
+tc_status wu_npz_go_on(const char *path, wu_npz_writer **out, tc_err *err)
+{
+    return create(path, true, out, err);
 }
 
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
@@ -387,6 +404,12 @@ tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
     return st;
 }
 
+static void remove_notes(const wu_npz_writer *w)
+{
+    if (w->notes != NULL)
+        unlink(w->notes);
+}
+
 tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
 {
     wu_npz_writer *w = *writer;
@@ -395,6 +418,7 @@ tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
     if (st == TC_OK && !os_replace(w->temporary, w->path))
         st = cannot_write(w, errno, err);
     if (st == TC_OK) {
+        remove_notes(w);
         (void)close(w->fd);
         w->fd = -1;
     }
@@ -402,21 +426,34 @@ tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
     return st;
 }
 
-void wu_npz_abort(wu_npz_writer **writer)
+static void release(wu_npz_writer **writer, bool keep)
 {
     wu_npz_writer *w = *writer;
     if (w == NULL)
         return;
-    if (w->fd >= 0) {
+    if (w->fd >= 0 && !keep) {
         unlink(w->temporary);
-        (void)close(w->fd);
+        remove_notes(w);
     }
     wu_zip_free(&w->zip);
+    if (w->fd >= 0)
+        (void)close(w->fd);
     json_decref(w->names);
+    free(w->notes);
     free(w->temporary);
     free(w->path);
     free(w);
     *writer = NULL;
+}
+
+void wu_npz_abort(wu_npz_writer **writer)
+{
+    release(writer, false);
+}
+
+void wu_npz_leave(wu_npz_writer **writer)
+{
+    release(writer, *writer != NULL && wu_zip_is_noted((*writer)->zip));
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */

@@ -48,6 +48,9 @@ typedef struct wu_npz_writer wu_npz_writer;
  * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
  * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
+/* The same for a file that takes long and may be stopped: what an earlier try packed into PATH.tmp is taken where the data
+ * are still the same, by what PATH.tmp.blocks says of it (wu_zip_go_on). */
+tc_status wu_npz_go_on(const char *path, wu_npz_writer **out, tc_err *err);
 /* So many threads deflate: wu_zip_use_threads. */
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 /* One array: begin, any number of writes that add up to its bytes, end. */
@@ -64,6 +67,8 @@ tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
 tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
 /* Throws the file away: the temporary is removed, *w = NULL. */
 void wu_npz_abort(wu_npz_writer **w);
+/* Leaves it for a next try, where that saves time: *w = NULL. */
+void wu_npz_leave(wu_npz_writer **w);
 
 typedef struct wu_npz_reader wu_npz_reader;
 

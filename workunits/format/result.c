@@ -454,7 +454,7 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };
-    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
+    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_go_on(path, &r.npz, err);
     if (st == TC_OK) {
         wu_npz_use_threads(r.npz, job->threads);
         st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
@@ -469,6 +469,8 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
         st = write_items(&r);
     if (st == TC_OK)
         st = wu_npz_close(&r.npz, err);
+    if (st == TC_TRY_LATER)
+        wu_npz_leave(&r.npz);
     wu_npz_abort(&r.npz);
     json_decref(json);
     wu_output_free(&names);

@@ -1,10 +1,14 @@
 #include "workunits/format/zip_writer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include "app/base/array.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
@@ -16,8 +20,16 @@ enum {
     VERSION = 20, VERSION_ZIP64 = 45,
     EPOCH = 1 << 21 | 1 << 16,   /* 1980-01-01 00:00:00, the first moment ZIP knows */
     /* Data are deflated block by block, side by side, each with what stands before it as its dictionary. */
-    BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8
+    BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8,
+    NOTES_HEAD = 64, FEW_NOTES = 16   /* fewer blocks than that are packed again */
 };
+
+/* Of a block that was packed, in the file of wu_zip_go_on. */
+typedef struct note {
+    uint32_t plain, crc;     /* bytes that it had, and their CRC */
+    uint32_t packed, packed_crc;
+    uint32_t ends;           /* 1: it begins a member, 2: it ends one, 4: zlib took it for text */
+} note;
 
 /* What deflates a block. */
 typedef struct lane {
@@ -51,6 +63,12 @@ struct wu_zip_writer {
     uint64_t size;
     uint32_t crc;
     bool text;
+    /* of all members' blocks */
+    char *notes_path;        /* NULL: nothing is noted */
+    int notes_fd;            /* -1: there is no file yet */
+    note *notes;
+    size_t n_notes, notes_room, n_known, n_saved;  /* known from an earlier try; on disk */
+    size_t taken;            /* of the blocks at hand, those that are known */
     unsigned char buffer[BUFFER];
 };
 
@@ -114,7 +132,7 @@ tc_status wu_zip_create(int fd, const char *shown, int level, wu_zip_writer **ou
     wu_zip_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
         return tc_no_memory(err, shown);
-    *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level, .threads = 1 };
+    *w = (wu_zip_writer){ .fd = fd, .shown = shown, .level = level, .threads = 1, .notes_fd = -1 };
     *out = w;
     return TC_OK;
 }
@@ -134,11 +152,127 @@ void wu_zip_free(wu_zip_writer **writer)
         free(w->lanes[i].packed);
     }
     an_pool_destroy(&w->pool);
+    if (w->notes_fd >= 0)
+        close(w->notes_fd);
+    free(w->notes_path);
+    free(w->notes);
     free(w->plain);
     free(w->name);
     free(w->list);
     free(w);
     *writer = NULL;
+}
+
+/* --- what was packed before ---------------------------------------------------------------- */
+
+/* The head of the file of notes: who packs otherwise has another. */
+static void notes_head(const wu_zip_writer *w, char head[NOTES_HEAD])
+{
+    memset(head, 0, NOTES_HEAD);
+    snprintf(head, NOTES_HEAD, "texcell packed blocks 1, zlib %.20s, level %d\n", zlibVersion(), w->level);
+}
+
+/* The notes of an earlier try, if they are of this program: else there are none. */
+static tc_status read_notes(wu_zip_writer *w, uint64_t size, tc_err *err)
+{
+    char head[NOTES_HEAD], found[NOTES_HEAD];
+    const size_t n = size < NOTES_HEAD ? 0 : (size_t)((size - NOTES_HEAD) / sizeof(note));
+    size_t got = 0;
+    tc_status st = tc_read_at(w->notes_fd, w->notes_path, 0, found, sizeof found, &got, err);
+    notes_head(w, head);
+    if (st != TC_OK || n == 0 || got != sizeof found || memcmp(head, found, sizeof head) != 0)
+        return st;
+    w->notes = calloc(n, sizeof *w->notes);
+    if (w->notes == NULL)
+        return tc_no_memory(err, w->shown);
+    w->notes_room = n;
+    st = tc_read_at(w->notes_fd, w->notes_path, NOTES_HEAD, w->notes, n * sizeof *w->notes, &got, err);
+    w->n_known = st == TC_OK ? got / sizeof *w->notes : 0;
+    return st;
+}
+
+tc_status wu_zip_go_on(wu_zip_writer *w, const char *path, tc_err *err)
+{
+    struct stat info;
+    tc_status st = TC_OK;
+    w->notes_path = strdup(path);
+    if (w->notes_path == NULL)
+        return tc_no_memory(err, w->shown);
+    if (stat(path, &info) == 0) {
+        st = tc_open_locked(path, path, &w->notes_fd, err);
+        if (st == TC_OK)
+            st = read_notes(w, (uint64_t)info.st_size, err);
+        w->n_saved = w->n_known;
+    }
+    if (st == TC_OK && w->n_known == 0 && ftruncate(w->fd, 0) != 0)
+        st = cannot_write(w, err);
+    return st;
+}
+
+bool wu_zip_is_noted(const wu_zip_writer *w)
+{
+    return w->n_saved > 0;
+}
+
+/* The bytes of block i of those that wait. */
+static size_t block_size(const wu_zip_writer *w, size_t i)
+{
+    const size_t left = w->waiting - i * BLOCK;
+    return left < BLOCK ? left : BLOCK;
+}
+
+static uint32_t ends_of(const wu_zip_writer *w, size_t i)
+{
+    return (w->first && i == 0 ? 1 : 0) | (w->last && w->waiting - i * BLOCK <= BLOCK ? 2 : 0);
+}
+
+/* Whether block i is the next that is known, and its packed bytes, which begin at `at`, are there: then the lane has them. */
+static bool take_known(wu_zip_writer *w, size_t i, uint64_t at)
+{
+    lane *const l = &w->lanes[i];
+    const size_t n = block_size(w, i);
+    size_t got = 0;
+    if (w->n_notes >= w->n_known)
+        return false;
+    const note *const known = &w->notes[w->n_notes];
+    l->crc = (uint32_t)crc32(crc32(0, NULL, 0), w->plain + WINDOW + i * BLOCK, (uInt)n);
+    if (known->plain != n || known->crc != l->crc || (known->ends & 3) != ends_of(w, i) || known->packed > l->room ||
+        tc_read_at(w->fd, w->shown, at, l->packed, known->packed, &got, NULL) != TC_OK || got != known->packed ||
+        crc32(crc32(0, NULL, 0), l->packed, (uInt)got) != known->packed_crc) {
+        w->n_known = w->n_saved = w->n_notes;
+        return false;
+    }
+    l->n = got;
+    l->text = (known->ends & 4) != 0;
+    w->n_notes++;
+    return true;
+}
+
+/* Notes block i, which was packed. A note that cannot be kept costs the next try time. */
+static void add_note(wu_zip_writer *w, size_t i)
+{
+    const lane *const l = &w->lanes[i];
+    note *const grown = w->notes_path == NULL ? NULL : tc_array_grow(w->notes, w->n_notes, &w->notes_room, sizeof *grown);
+    if (grown == NULL)
+        return;
+    w->notes = grown;
+    w->notes[w->n_notes++] = (note){ (uint32_t)block_size(w, i), l->crc, (uint32_t)l->n,
+                                     (uint32_t)crc32(crc32(0, NULL, 0), l->packed, (uInt)l->n),
+                                     ends_of(w, i) | (l->text ? 4 : 0) };
+}
+
+static void save_notes(wu_zip_writer *w)
+{
+    char head[NOTES_HEAD];
+    if (w->notes_path == NULL || w->n_notes < FEW_NOTES || w->n_notes == w->n_saved)
+        return;
+    notes_head(w, head);
+    if (w->notes_fd < 0 && tc_open_locked(w->notes_path, w->notes_path, &w->notes_fd, NULL) != TC_OK)
+        return;
+    if (w->n_saved > 0 || (ftruncate(w->notes_fd, 0) == 0 && tc_write_at(w->notes_fd, 0, head, sizeof head)))
+        if (tc_write_at(w->notes_fd, NOTES_HEAD + w->n_saved * sizeof *w->notes, w->notes + w->n_saved,
+                        (w->n_notes - w->n_saved) * sizeof *w->notes))
+            w->n_saved = w->n_notes;
 }
 
 /* Lanes, and room for what a member of so many bytes lets wait. */
@@ -211,14 +345,13 @@ tc_status wu_zip_begin(wu_zip_writer *w, const char *name, bool deflated, uint64
     return st;
 }
 
-/* A part of the pool's: block i of those that wait, in its lane. */
-static void deflate_block(void *user, unsigned thread, size_t i)
+/* A part of the pool's: a block of those that wait and are not known, in its lane. */
+static void deflate_block(void *user, unsigned thread, size_t part)
 {
     wu_zip_writer *const w = user;
+    const size_t i = w->taken + part, n = block_size(w, i);
     lane *const l = &w->lanes[i];
     unsigned char *const from = w->plain + WINDOW + i * BLOCK;
-    const size_t left = w->waiting - i * BLOCK, n = left < BLOCK ? left : BLOCK;
-    const bool last = w->last && left <= BLOCK;
     (void)thread;
     l->crc = (uint32_t)crc32(crc32(0, NULL, 0), from, (uInt)n);
     (void)deflateReset(&l->z);
@@ -228,7 +361,7 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     l->z.avail_in = (uInt)n;
     l->z.next_out = l->packed;
     l->z.avail_out = (uInt)l->room;
-    (void)deflate(&l->z, last ? Z_FINISH : Z_SYNC_FLUSH);
+    (void)deflate(&l->z, ends_of(w, i) & 2 ? Z_FINISH : Z_SYNC_FLUSH);
     l->n = l->room - l->z.avail_out;
     l->text = l->z.data_type == Z_TEXT;
 }
@@ -237,12 +370,13 @@ static void deflate_block(void *user, unsigned thread, size_t i)
 static tc_status deflate_waiting(wu_zip_writer *w, bool last, tc_err *err)
 {
     const size_t blocks = w->waiting == 0 ? 1 : (w->waiting + BLOCK - 1) / BLOCK;
+    uint64_t at = position(w);
     tc_status st = TC_OK;
     w->last = last;
     for (size_t i = 0; i < blocks; i++) {
         lane *const l = &w->lanes[i];
         /* An empty block to flush besides what deflate's own bound has. */
-        const size_t left = w->waiting - i * BLOCK, room = deflateBound(&l->z, left < BLOCK ? left : BLOCK) + 16;
+        const size_t room = deflateBound(&l->z, block_size(w, i)) + 16;
         if (room > l->room) {
             free(l->packed);
             l->packed = malloc(room);
@@ -251,17 +385,21 @@ static tc_status deflate_waiting(wu_zip_writer *w, bool last, tc_err *err)
         if (l->packed == NULL)
             return tc_no_memory(err, w->shown);
     }
-    if (blocks > 1 && w->pool != NULL)
-        an_pool_run(w->pool, deflate_block, w, blocks);
+    for (w->taken = 0; w->taken < blocks && take_known(w, w->taken, at); w->taken++)
+        at += w->lanes[w->taken].n;
+    if (blocks - w->taken > 1 && w->pool != NULL)
+        an_pool_run(w->pool, deflate_block, w, blocks - w->taken);
     else
-        for (size_t i = 0; i < blocks; i++)
+        for (size_t i = 0; w->taken + i < blocks; i++)
             deflate_block(w, 0, i);
     w->text = w->first ? w->lanes[0].text : w->text;
     for (size_t i = 0; st == TC_OK && i < blocks; i++) {
-        const size_t left = w->waiting - i * BLOCK;
-        w->crc = (uint32_t)crc32_combine(w->crc, w->lanes[i].crc, (z_off_t)(left < BLOCK ? left : BLOCK));
+        w->crc = (uint32_t)crc32_combine(w->crc, w->lanes[i].crc, (z_off_t)block_size(w, i));
         st = append(w, w->lanes[i].packed, w->lanes[i].n, err);
+        if (i >= w->taken)
+            add_note(w, i);
     }
+    save_notes(w);
     if (!last)    /* all blocks are full */
         memcpy(w->plain, w->plain + w->waiting, WINDOW);
     w->first = false;
@@ -362,5 +500,8 @@ tc_status wu_zip_finish(wu_zip_writer *w, tc_err *err)
         st = append(w, record, (size_t)(p - record), err);
     if (st == TC_OK)
         st = flush(w, err);
+    /* An earlier try may have come further with what is not known any more. */
+    if (st == TC_OK && w->notes_path != NULL && ftruncate(w->fd, (off_t)w->at) != 0)
+        st = cannot_write(w, err);
     return st == TC_OK && !os_sync(w->fd) ? cannot_write(w, err) : st;
 }
