@@ -344,18 +344,22 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Tells of all inputs with a fault: they are left out, or nothing is packed. */
+/* Tells of all inputs with a fault: they are left out, or nothing is packed. Of the times of a file the same is told once. */
 static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
+    const char *last = "";
     for (size_t i = 0; i < n; i++) {
         char *const fault = sources->items[i].fault;
-        if (fault != NULL && o->skip_bad)
+        if (fault == NULL || strcmp(tc_plain(fault), last) == 0)
+            continue;
+        if (o->skip_bad)
             wu_note("left out: %s", fault);
-        else if (fault != NULL && bad == 1)
+        else if (bad == 1)
             return tc_fail(err, TC_BAD_INPUT, "%s", fault);
-        else if (fault != NULL)
-            fprintf(stderr, "texcell-wu: error: %s\n", tc_plain(fault));
+        else
+            fprintf(stderr, "texcell-wu: error: %s\n", fault);
+        last = fault;
     }
     if (bad > 0 && !o->skip_bad)
         return tc_fail(err, TC_BAD_INPUT, "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out",
