@@ -106,6 +106,54 @@ static bool repack(const wu_archive *a, const fuzz_file *out, size_t chosen, uns
     return good && zip != NULL;
 }
 
+/* --- TIFF --------------------------------------------------------------------------- */
+
+static uint32_t number(const uint8_t *p, size_t n, bool big)
+{
+    uint32_t value = 0;
+    for (size_t i = 0; i < n; i++)
+        value |= (uint32_t)p[big ? n - 1 - i : i] << 8 * i;
+    return value;
+}
+
+static void set_number(uint8_t *p, size_t n, bool big, uint32_t value)
+{
+    for (size_t i = 0; i < n; i++)
+        p[big ? n - 1 - i : i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Gives one entry of one directory another tag, type, count or value that readers know, or leads to another page.
+ * Whether it is a TIFF that has one. */
+static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
+{
+    static const uint16_t tags[] = { 254, 256, 257, 258, 259, 262, 270, 273, 274, 277, 278, 279, 282, 284, 296, 317, 320, 322, 323,
+                                     324, 325, 338, 339, 347, 530, 32997 };
+    static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32, 64, 100, 255, 256, 32773, 32946, 65535, 65536,
+                                       1u << 30, UINT32_MAX };
+    const bool big = size > 8 && memcmp(data, "MM\0*", 4) == 0;
+    if (size <= 8 || (!big && memcmp(data, "II*\0", 4) != 0))
+        return false;
+    size_t at = number(data + 4, 4, big), n = 0;
+    for (unsigned page = seed >> 4 & 3;; page--) {
+        if (at + 2 > size || (n = number(data + at, 2, big)) == 0 || at + 2 + 12 * n + 4 > size)
+            return false;
+        const size_t next = number(data + at + 2 + 12 * n, 4, big);
+        if (page == 0 || next == 0)
+            break;
+        at = next;
+    }
+    uint8_t *const entry = data + at + 2 + 12 * ((seed >> 6) % n);
+    const uint32_t value = values[(seed >> 16) % (sizeof values / sizeof values[0])];
+    switch (seed >> 13 & 7) {
+    case 0: set_number(entry, 2, big, tags[(seed >> 16) % (sizeof tags / sizeof tags[0])]); break;
+    case 1: set_number(entry + 2, 2, big, (seed >> 16) % 19); break;
+    case 2: set_number(entry + 4, 4, big, value); break;
+    case 3: set_number(data + at + 2 + 12 * n, 4, big, seed & 1 << 12 ? (uint32_t)at : value); break;
+    default: set_number(entry + 8, number(entry + 2, 2, big) == 3 ? 2 : 4, big, value);
+    }
+    return true;
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     fuzz_file in, out;
@@ -118,6 +166,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
         mend_png(data, size);
         return size;
     }
+    if (mutate_tiff(data, size, seed))
+        return size;
     fuzz_file_open(&in, data, size);
     fuzz_file_open(&out, data, 0);
     if (wu_archive_read(in.path, WU_MAX_MEMBERS, NULL, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {
