@@ -197,12 +197,14 @@ tc_status val_check_pixels(const val_verifier *v, size_t index, const wu_output 
     if (st == TC_OK && !again) {
         st = a->check_pixels(&work, claimed, &random, &why);
         again = st == TC_NO_MATCH;
-        if (again)
+        if (again) {
             printf("item \"%s\": %.500s: computing it again (--seed %" PRIu64 ")\n", item->name, why.message, v->seed);
-        else if (st != TC_OK)
+            st = TC_OK;
+        } else if (st != TC_OK) {
             tc_fail(err, st, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name, why.message, v->seed);
+        }
     }
-    if (again)
+    if (st == TC_OK && again)
         st = verify_item(v, index, &work, claimed, path, err);
     wu_pixels_free(&pixels);
     return st;
