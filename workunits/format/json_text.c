@@ -29,7 +29,7 @@ bool wu_json_starved(void)
 
 tc_status wu_json_verdict(tc_status found, tc_err *err)
 {
-    if (!wu_json_starved() || (found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
+    if (!wu_json_starved() || (found != TC_USAGE && found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
         return found;
     return tc_no_memory(err, "JSON");
 }

@@ -1,4 +1,5 @@
 /* Labels, masks and maps as TIFF, with the pixel's size as ImageJ and napari read it. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ static bool write_pages(tiff_file *f, const unsigned char *data, void *row)
     bool good = true;
     for (uint32_t z = 0; good && z < f->nz; z++) {
         set_tags(f, z);
+        good = f->message[0] == '\0';
         for (uint32_t y = 0; good && y < f->ny; y++) {
             put_row(f, data + ((size_t)z * f->ny + y) * stride, row);
             good = TIFFWriteScanline(f->tiff, row, y, 0) == 1;
@@ -109,9 +111,11 @@ static tc_status write_file(tiff_file *f, const char *path, const void *data, tc
         TIFFOpenOptionsSetErrorHandlerExtR(options, keep_message, f);
         f->tiff = TIFFOpenExt(path, (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", options);
         bool good = f->tiff != NULL && write_pages(f, data, row);
-        good = (f->tiff == NULL || TIFFFlush(f->tiff) == 1) && good;
-        if (f->tiff != NULL)
+        good = good && TIFFFlush(f->tiff) == 1;
+        if (f->tiff != NULL) {
+            TIFFSetMode(f->tiff, good ? O_RDWR : O_RDONLY);     /* nothing more is written of what is half set */
             TIFFClose(f->tiff);
+        }
         if (!good || f->message[0] != '\0') {
             status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
             remove(path);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <jpeglib.h>
+#include <jerror.h>
 
 #include "workunits/tools/picture_format.h"
 
@@ -18,6 +19,7 @@ typedef struct jpeg_state {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
+    bool no_memory;              /* is why */
     char message[JMSG_LENGTH_MAX];
     bool created;
 } jpeg_state;
@@ -26,6 +28,7 @@ static void on_error(j_common_ptr common)
 {
     jpeg_state *state = common->client_data;
     common->err->format_message(common, state->message);
+    state->no_memory = common->err->msg_code == JERR_OUT_OF_MEMORY;
     longjmp(state->jump, 1);
 }
 
@@ -49,6 +52,8 @@ static void on_progress(j_common_ptr common)
 static tc_status fail_jpeg(const wu_picture *picture, tc_err *err)
 {
     const jpeg_state *state = picture->state;
+    if (state->no_memory)
+        return tc_no_memory(err, picture->path);
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged JPEG: %s", picture->path, state->message);
 }
 

@@ -1,4 +1,5 @@
 /* TIFF through libtiff. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,14 +31,17 @@ typedef struct tiff_state {
     uint64_t page;               /* its number, thumbnails aside */
     bool decoding;               /* warnings are damage from here on */
     bool damaged;
+    bool no_memory;              /* is why */
     char message[300];
 } tiff_state;
 
 /* The first message counts: later ones are its consequences. */
 static void keep_message(tiff_state *state, const char *format, va_list args)
 {
-    if (!state->damaged)
+    if (!state->damaged) {
+        state->no_memory = errno == ENOMEM;
         vsnprintf(state->message, sizeof state->message, format, args);
+    }
     state->damaged = true;
 }
 
@@ -64,6 +68,8 @@ static int on_warning(TIFF *tiff, void *user, const char *module, const char *fo
 static tc_status fail_tiff(const wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
+    if (state->no_memory)
+        return tc_no_memory(err, picture->path);
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: %s", picture->path,
                    state->damaged ? state->message : "a page cannot be read");
 }
@@ -371,6 +377,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, state);
     TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, state);
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, MAX_BLOCK);
+    errno = 0;
     /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. */
     state->tiff = TIFFOpenExt(picture->path, "rm", options);
     TIFFOpenOptionsFree(options);
