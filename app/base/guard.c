@@ -24,6 +24,7 @@ static struct {
     bool watching;
     pthread_mutex_t lock;
     pthread_cond_t over;
+    clockid_t clock;                 /* by which `over` is waited for */
     bool stop;                       /* the watcher's work; under lock */
     bool registered;                 /* on_exit_call */
     bool leaving;                    /* tc_guard_exit, with this code */
@@ -83,13 +84,23 @@ static void on_exit_call(void)
         trip(" ended the program", 0);
 }
 
+/* Somebody may set the clock of the day, by hours: where there is another one the watcher waits by that. */
+static void choose_clock(void)
+{
+    pthread_condattr_t by;
+    const bool steady = pthread_condattr_init(&by) == 0 && pthread_condattr_setclock(&by, CLOCK_MONOTONIC) == 0;
+
+    guard.clock = steady ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+    pthread_cond_init(&guard.over, steady ? &by : NULL);
+}
+
 /* Waits for the next tick, or until the watcher is to stop. */
 static void wait_a_tick(void)
 {
     const long second = 1000000000;
     struct timespec until;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(guard.clock, &until);
     until.tv_nsec += TC_GUARD_TICK_MS * (second / 1000);
     until.tv_sec += until.tv_nsec / second;
     until.tv_nsec %= second;
@@ -137,7 +148,7 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
     guard.registered = true;
     if (!guard.watching) {
         guard.stop = false;
-        pthread_cond_init(&guard.over, NULL);
+        choose_clock();
         guard.watching = os_thread(&guard.watcher, watch, NULL);
     }
     if (!guard.watching)

@@ -131,6 +131,14 @@ static tc_status remove_listed(const char *folder, char *line, tc_err *err)
     return status;
 }
 
+/* The title, or as much of it as a full disk took: there are no more lines then. */
+static bool begins_list(char *line, size_t size, FILE *list)
+{
+    if (fgets(line, (int)size, list) == NULL)
+        return feof(list) != 0;
+    return strncmp(list_title, line, strlen(line)) == 0 && (strcmp(list_title, line) == 0 || feof(list) != 0);
+}
+
 /* Removes what an earlier export wrote, and begins a new list. */
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
@@ -143,7 +151,7 @@ static tc_status clear_folder(const char *folder, tc_err *err)
     free(path);
     if (list == NULL && errno != ENOENT)
         return tc_fail(err, TC_IO, "%s/" LIST ": cannot be read: %s", folder, strerror(errno));
-    if (list != NULL && (fgets(line, sizeof line, list) == NULL || strcmp(line, list_title) != 0))
+    if (list != NULL && !begins_list(line, sizeof line, list))
         status = tc_fail(err, TC_BAD_INPUT, "%s/" LIST ": is not the list of an export; give another folder", folder);
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, err);

@@ -477,16 +477,14 @@ static tc_status check_written(const char *path, const char *temporary, const wu
 
 static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_err *err)
 {
-    const size_t size = strlen(out->paths[index]) + 32;
+    const size_t size = strlen(out->paths[index]) + 48;
     char *temporary = malloc(size);
+    unsigned k = 0;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    snprintf(temporary, size, "%s.%ld.tmp", out->paths[index], (long)getpid());
-    if (access(temporary, F_OK) == 0) {
-        const tc_status status = tc_fail(err, TC_IO, "%s: is in the way", temporary);
-        free(temporary);
-        return status;
-    }
+    do      /* a process of the same number may have been killed before, or be on another computer */
+        snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
+    while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
     const tc_status status = wu_unit_write(temporary, unit, err);
     return status == TC_OK ? check_written(out->paths[index], temporary, unit, err) : status;
