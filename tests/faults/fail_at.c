@@ -1,9 +1,10 @@
 /*
  * Preloaded into a program, makes some of its calls fail. FAIL_WHAT names the
- * kind: memory (malloc, calloc, realloc, strdup, strndup), open, read, write
+ * kind: memory (malloc, calloc, realloc, aligned_alloc, strdup, strndup), open, read, write
  * (also fsync, ftruncate and rename) or lock. FAIL_AT=n: the n-th such call of a process,
  * counted from 1, fails; with FAIL_ON all from there on. FAIL_ERRNO: why,
  * by number. FAIL_COUNT=FILE: each process appends how many there were.
+ * FAIL_OWN: of memory only what the program itself asks for, no library.
  *
  * The processes that a program forks count on from where they began.
  */
@@ -11,8 +12,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +24,24 @@
 
 static atomic_long calls;
 static long at;
-static int from_there, error_number, is_ready, counts = -1;
+static int from_there, error_number, is_ready, own_only, counts = -1;
 static const char *what;
+static uintptr_t program_from, program_to;       /* the program's code and data */
+
+/* The first object is the program. */
+static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    for (int i = 0; i < of->dlpi_phnum; i++) {
+        const uintptr_t end = of->dlpi_addr + of->dlpi_phdr[i].p_vaddr + of->dlpi_phdr[i].p_memsz;
+
+        if (of->dlpi_phdr[i].p_type == PT_LOAD && end > program_to)
+            program_to = end;
+    }
+    program_from = of->dlpi_addr;
+    return 1;
+}
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -34,6 +53,8 @@ __attribute__((constructor)) static void begin(void)
     error_number = number == NULL ? ENOMEM : atoi(number);
     if (getenv("FAIL_COUNT") != NULL)      /* the program may give up the right to, later */
         counts = open(getenv("FAIL_COUNT"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    own_only = getenv("FAIL_OWN") != NULL;
+    dl_iterate_phdr(find_program, NULL);
     is_ready = what != NULL;
 }
 
@@ -58,47 +79,32 @@ __attribute__((destructor)) static void end(void)
         dprintf(counts, "%ld\n", atomic_load(&calls));
 }
 
-/* glibc's own allocator stands behind these, too: dlsym may allocate. */
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-void *malloc(size_t n)
-{
-    return fails("memory") ? NULL : __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return fails("memory") ? NULL : __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-    return fails("memory") ? NULL : __libc_realloc(p, n);
-}
-
-char *strndup(const char *text, size_t n)
-{
-    const size_t length = strnlen(text, n);
-    char *const copy = malloc(length + 1);
-
-    if (copy != NULL) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-    }
-    return copy;
-}
-
-char *strdup(const char *text)
-{
-    return strndup(text, strlen(text));
-}
-
+/* The next allocator is glibc's, or a sanitizer's. */
 #define NEXT(type, name, ...) \
     static type (*next)(__VA_ARGS__); \
     if (next == NULL) \
         *(void **)&next = dlsym(RTLD_NEXT, name)
+
+/* Memory fails for who calls from there. */
+static int memory_fails(const void *caller)
+{
+    const uintptr_t at = (uintptr_t)caller;
+
+    return !(own_only && (at < program_from || at >= program_to)) && fails("memory");
+}
+#define MEMORY(type, name, parameters, types, ...) \
+    type name parameters \
+    { \
+        NEXT(type, #name, types); \
+        return memory_fails(__builtin_return_address(0)) ? NULL : next(__VA_ARGS__); \
+    }
+#define TYPES(...) __VA_ARGS__
+MEMORY(void *, malloc, (size_t n), size_t, n)
+MEMORY(void *, calloc, (size_t n, size_t size), TYPES(size_t, size_t), n, size)
+MEMORY(void *, realloc, (void *p, size_t n), TYPES(void *, size_t), p, n)
+MEMORY(void *, aligned_alloc, (size_t of, size_t n), TYPES(size_t, size_t), of, n)
+MEMORY(char *, strdup, (const char *text), const char *, text)
+MEMORY(char *, strndup, (const char *text, size_t n), TYPES(const char *, size_t), text, n)
 
 #define OPEN(name) \
     int name(const char *path, int flags, ...) \
@@ -120,7 +126,6 @@ OPEN(open64)
         NEXT(type, #name, types); \
         return fails(kind) ? failed : next(__VA_ARGS__); \
     }
-#define TYPES(...) __VA_ARGS__
 CALL("open", FILE *, NULL, fopen, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
 CALL("open", FILE *, NULL, fopen64, (const char *path, const char *how), TYPES(const char *, const char *), path, how)
 CALL("open", void *, NULL, opendir, (const char *path), TYPES(const char *), path)

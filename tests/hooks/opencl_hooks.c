@@ -7,9 +7,12 @@
  *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
  *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
  *                              had been lost
+ *   TEXCELL_TEST_CL_FAIL=CALL:N[+]  of that call the N-th
+ *   TEXCELL_TEST_CL_ERROR=N    with the error -N, not the one below
  *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, and how many objects were made
  *                              but not released; written anew at each call, since how the
  *                              process ends is its own business
+ *   TEXCELL_TEST_CL_NAMES=FILE at exit: a line "CALL times" for each that can fail
  *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
  *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms besides
  *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
@@ -43,6 +46,8 @@ static struct {
     cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
                                 cl_uint, const cl_event *, cl_event *);
     bool forever;              /* "N+" */
+    char fail_name[64];        /* empty: whatever the call */
+    cl_int error;              /* 0: as it suits */
     unsigned long long fail_at;            /* 0: never */
     unsigned long long memory;             /* 0: as it is */
     unsigned long long call_ms;            /* 0: none */
@@ -69,9 +74,15 @@ static void *find(void *library, const char *name)
     return function;
 }
 
-static unsigned long long number(const char *name, bool *plus)
+/* A call's counter. */
+#define COUNTER_STATUS(name, parameters, arguments) atomic_ullong name;
+#define COUNTER_OBJECT(type, name, parameters, arguments) atomic_ullong name;
+static struct {
+    OCL_CALLS(COUNTER_STATUS, COUNTER_STATUS, COUNTER_OBJECT, COUNTER_STATUS)
+} times_of;
+
+static unsigned long long number_in(const char *name, const char *text, bool *plus)
 {
-    const char *const text = getenv(name);
     char *end;
     unsigned long long n;
 
@@ -82,6 +93,22 @@ static unsigned long long number(const char *name, bool *plus)
     if (n == 0 || end[*plus] != '\0')
         give_up(name);
     return n;
+}
+
+static unsigned long long number(const char *name, bool *plus)
+{
+    return number_in(name, getenv(name), plus);
+}
+
+/* Of [CALL:]N[+] the call. Answers what is behind it. */
+static const char *take_name(const char *text)
+{
+    const char *const colon = text == NULL ? NULL : strchr(text, ':');
+
+    if (colon == NULL || (size_t)(colon - text) >= sizeof hooks.fail_name)
+        return text;
+    memcpy(hooks.fail_name, text, (size_t)(colon - text));
+    return colon + 1;
 }
 
 static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, size_t size, void *value, size_t *length)
@@ -152,7 +179,8 @@ __attribute__((constructor)) static void begin(void)
     hooks.launch = hooks.real.clEnqueueNDRangeKernel;
     hooks.real.clEnqueueNDRangeKernel = launch;
     hooks.item_ns = number("TEXCELL_TEST_CL_ITEM_NS", &ignored);
-    hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
+    hooks.fail_at = number_in("TEXCELL_TEST_CL_FAIL", take_name(getenv("TEXCELL_TEST_CL_FAIL")), &hooks.forever);
+    hooks.error = -(cl_int)number("TEXCELL_TEST_CL_ERROR", &ignored);
     hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
     hooks.call_ms = number("TEXCELL_TEST_CL_CALL_MS", &ignored);
     hooks.count_file = count == NULL ? -1 : open(count, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -171,9 +199,10 @@ static void write_count(void)
 }
 
 /* Counts one call; true if it is to fail. */
-static bool strike(void)
+static bool strike(const char *name, atomic_ullong *times)
 {
-    const unsigned long long call = ++hooks.calls;
+    const unsigned long long all = ++hooks.calls, own = ++*times;
+    const unsigned long long call = hooks.fail_name[0] == '\0' ? all : strcmp(hooks.fail_name, name) == 0 ? own : 0;
 
     write_count();
     if (hooks.call_ms != 0)
@@ -189,6 +218,8 @@ static void count_object(int more)
 
 static cl_int error_for(const char *name)
 {
+    if (hooks.error != 0)
+        return hooks.error;
     if (strcmp(name, "clCreateBuffer") == 0)
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (strcmp(name, "clBuildProgram") == 0)
@@ -199,14 +230,14 @@ static cl_int error_for(const char *name)
 #define HOOK_STATUS(name, parameters, arguments)                                      \
     cl_int CL_API_CALL name parameters                                                \
     {                                                                                 \
-        if (strike())                                                                 \
+        if (strike(#name, &times_of.name))                                                                 \
             return error_for(#name);                                                  \
         return hooks.real.name arguments;                                             \
     }
 #define HOOK_ENQUEUE(name, parameters, arguments)                                     \
     cl_int CL_API_CALL name parameters                                                \
     {                                                                                 \
-        if (strike())                                                                 \
+        if (strike(#name, &times_of.name))                                                                 \
             return error_for(#name);                                                  \
         const cl_int code = hooks.real.name arguments;                                \
         if (code == CL_SUCCESS && event != NULL)                                      \
@@ -216,7 +247,7 @@ static cl_int error_for(const char *name)
 #define HOOK_OBJECT(type, name, parameters, arguments)                                \
     type CL_API_CALL name parameters                                                  \
     {                                                                                 \
-        if (strike()) {                                                               \
+        if (strike(#name, &times_of.name)) {                                                               \
             if (status != NULL)                                                       \
                 *status = error_for(#name);                                           \
             return NULL;                                                              \
@@ -233,3 +264,17 @@ static cl_int error_for(const char *name)
         return hooks.real.name arguments;                                             \
     }
 OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *const path = getenv("TEXCELL_TEST_CL_NAMES");
+    FILE *const file = path != NULL ? fopen(path, "w") : NULL;
+
+    if (file == NULL)
+        return;
+#define TELL_STATUS(name, parameters, arguments) fprintf(file, #name " %llu\n", (unsigned long long)times_of.name);
+#define TELL_OBJECT(type, name, parameters, arguments) TELL_STATUS(name, , )
+#define TELL_NOTHING(name, parameters, arguments)
+    OCL_CALLS(TELL_STATUS, TELL_STATUS, TELL_OBJECT, TELL_NOTHING)
+    fclose(file);
+}

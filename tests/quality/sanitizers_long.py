@@ -1,5 +1,6 @@
 """make check-long: clang's sanitizers, each in a build of its own that runs all tests of make check which start its
-programs; valgrind over tests of the server's programs. A report anywhere is a fault, also where a test does not look."""
+programs; gcc's where allocations fail; valgrind over tests of the server's programs. A report anywhere is a fault, also where a
+test does not look."""
 import glob
 import os
 import stat
@@ -82,7 +83,15 @@ def memory():
     no_reports("valgrind", reports)
 
 
+def allocations():
+    folder = builds.make("allocations", "asan-gcc", "--enable-sanitizers", "CC=gcc", "CXX=g++")
+    if folder is not None:
+        builds.check("allocations", folder, "tests/faults_test.py", FAULTS="100", **sanitizers.ENV)
+
+
 if __name__ == "__main__":
+    if builds.have("gcc", "g++"):
+        allocations()
     if builds.have("clang", "clang++"):
         addresses()
         threads()

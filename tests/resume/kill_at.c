@@ -2,7 +2,7 @@
  * Preloaded into a program, ends it by SIGKILL at a chosen one of its calls
  * that change files: KILL_AT=n is the n-th such call, counted from 1. The call
  * is not made; a write is made for its first half. With KILL_SIGNAL=s the
- * program gets that signal instead, and the call is made. KILL_COUNT=FILE
+ * program gets that signal instead, and the call is made; with KILL_TIMES=t at each of t calls from the n-th on. KILL_COUNT=FILE
  * writes the number of such calls into FILE when the program exits.
  */
 #define _GNU_SOURCE
@@ -21,9 +21,10 @@ static atomic_long calls;
 /* Counts a call; true when it is the one. */
 static int is_it(void)
 {
-    const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL");
+    const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL"), *const times = getenv("KILL_TIMES");
+    const long call = atomic_fetch_add(&calls, 1) + 1, first = at == NULL ? 0 : atol(at);
 
-    if (atomic_fetch_add(&calls, 1) + 1 != (at == NULL ? 0 : atol(at)))
+    if (first == 0 || call < first || call >= first + (times == NULL ? 1 : atol(times)))
         return 0;
     if (number == NULL)
         return 1;

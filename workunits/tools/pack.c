@@ -495,9 +495,8 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
 static tc_status publish(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
-        struct stat st = { 0 };
-        stat(out->temporaries[i], &st);
-        if (!os_replace(out->temporaries[i], out->paths[i]))
+        struct stat st;
+        if (stat(out->temporaries[i], &st) != 0 || !os_replace(out->temporaries[i], out->paths[i]))
             return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->paths[i], strerror(errno));
         free(out->temporaries[i]);
         out->temporaries[i] = NULL;

@@ -1,0 +1,196 @@
+"""What a system does to a process: limits of memory, file size, open files and processor time, a signal at each call
+that changes files, twice, and while it stops for one; a clock of the day that is set by days; the number of a
+process that was killed. Every program and analysis: exit code 0 with all done, or a reason, no half file, and the same command then
+does it, from the checkpoint on.
+
+LIMITS=N tries up to N values of each limit, and calls; without it, of the trials of LIMITS=4 each eleventh. LIMITS_ONLY: a
+regular expression of cases."""
+import os
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+import analyses
+import calls_test
+import driver_faults
+import tap
+
+FOLDER = calls_test.FOLDER
+WANTED = os.environ.get("LIMITS", "")
+MOST = int(WANTED or 4)
+ONLY = re.compile(os.environ.get("LIMITS_ONLY", ""))
+LANES = 2
+MIB = 1 << 20
+path = calls_test.path
+# A signal whose default action is to end the process ends all but texcell itself, which stops for it.
+STOPS = (signal.SIGTERM, signal.SIGXCPU, signal.SIGHUP, signal.SIGINT)
+
+
+def library(name, *source):
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", path(name + ".so"),
+                    os.path.join(tap.SRC, "tests", *source), "-ldl"])
+    if not tap.ok(made.returncode == 0, source[-1] + " compiles", made.stderr):
+        tap.done()
+    return path(name + ".so")
+
+
+def spread(low, high):
+    """Up to MOST values from low to high, each as many times the one before."""
+    return sorted({round(low * (high / low) ** (i / max(1, MOST - 1))) for i in range(MOST)})
+
+
+def side_by_side(title, jobs, trial):
+    """trial(lane, job) tells what is wrong, or None."""
+    jobs = jobs if WANTED else jobs[len(title) % 11::11]
+    bad, lock = [], threading.Lock()
+
+    def work(lane):
+        for job in jobs[lane::LANES]:
+            wrong = trial(lane, job)
+            if wrong:
+                with lock:
+                    bad.append("%s: %s" % (job, wrong[-700:]))
+    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    if jobs:
+        tap.ok(not bad, "%s: %d" % (title, len(jobs)), "\n".join(bad[:12]))
+
+
+def ends_well(case, lane, by_signal=(), **how):
+    """What is wrong with a run under `how`, or with the same command afterwards. by_signal: signals that may end it."""
+    out = path("out", "%s_%d" % (case.name, lane))
+    run = case.run(out, **how)
+    ended = -run.returncode in by_signal
+    if ended:
+        run.returncode, run.stderr = case.good[0], "signal"
+    # The list in an export's folder has the file that it was about to write: the next one removes it.
+    bad = None if ended and "export" in case.name else case.wrong(run, out)
+    if not bad and run.returncode != 0:
+        bad = case.wrong(case.run(out, fresh=False), out, again=True)
+        bad = bad and "the same again: " + bad
+    return bad
+
+
+def limits(case):
+    largest = max(map(len, case.expected.values()), default=1000)
+    jobs = [("memory", resource.RLIMIT_AS, n * MIB) for n in spread(12, 200)]
+    jobs += [("file size", resource.RLIMIT_FSIZE, n) for n in [0] + spread(64, 2 * largest + 128)]
+    jobs += [("open files", resource.RLIMIT_NOFILE, n) for n in range(3, 3 + 3 * MOST, 3)]
+    # Before its first instruction a process may be killed for want of memory.
+    side_by_side(case.name + ": limits of memory, file size and open files", jobs, lambda lane, job: ends_well(
+        case, lane, (signal.SIGKILL, signal.SIGSEGV) if job[2] < 16 * MIB and job[0] == "memory" else (), limits=[(job[1], job[2], job[2])]))
+
+
+def signals(case, kill_at):
+    """At each call that changes files; the second time the process is to end at once."""
+    count = path("count")
+    out = path("out", case.name)
+    case.run(out, LD_PRELOAD=kill_at, KILL_COUNT=count)
+    calls = int(calls_test.content(count)) if os.path.exists(count) else 0
+    step = max(1, calls // MOST)
+    jobs = [(n, sig, times) for n in range(1, calls + 1, step) for sig, times in
+            ((signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGTERM, 1000), (signal.SIGXCPU, 2), (signal.SIGXFSZ, 1000))]
+    side_by_side("%s: signals at %d calls" % (case.name, calls), jobs, lambda lane, job: ends_well(
+        case, lane, () if job[1] == signal.SIGXFSZ else STOPS, LD_PRELOAD=kill_at, KILL_AT=str(job[0]),
+        KILL_SIGNAL=str(int(job[1])), KILL_TIMES=str(job[2])))
+
+
+def clocks(case, clock):
+    """All is done, whatever the clock of the day says."""
+    def trial(lane, job):
+        out = path("out", "%s_%d" % (case.name, lane))
+        run = case.run(out, LD_PRELOAD=clock, **job)
+        return case.wrong(run, out, again=True) or ("exit %d: %s" % (run.returncode, run.stderr) if run.returncode else None)
+    side_by_side(case.name + ": a clock that is set by days", [{}, {"CLOCK_BACK": "1"}] * (1 if WANTED else 6), trial)
+
+
+def processor_time():
+    """SIGXCPU at the soft limit of a second: each run goes on from the checkpoint until it is done."""
+    for name, of in analyses.each()[0 if WANTED else -1:]:
+        parameters, *planes = of.ESTIMATES[-1]
+        slices, labels = ([list(a) if a.ndim == 3 else [a] for a in planes] + [None])[:2]
+        unit, result = path("long_%s.zip" % name), path("long.npz")
+        # As many items as take some seconds.
+        items = [calls_test.workunit.item("i%d" % i, slices, labels=labels) for i in range(12)]
+        calls_test.workunit.write(unit, name, analyses.parameters_of(parameters), items)
+        argv = [tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"]
+        tap.run(argv)
+        expected = calls_test.content(result)
+        os.remove(result)
+        codes, said = [], set()
+        while not os.path.exists(result) and len(codes) < 60:
+            run = tap.run(argv, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 20)))
+            codes.append(run.returncode)
+            said.add(run.stderr.strip())
+        good = codes[-1] == 0 and set(codes[:-1]) <= {3} and said <= {"", "texcell: interrupted by signal 24; the same command goes on from here"}
+        tap.ok(good and os.path.exists(result) and calls_test.content(result) == expected,
+               "%s: a second of processor time a run: done in %d runs" % (name, len(codes)), "%s %s" % (codes, said))
+        if os.path.exists(result):
+            os.remove(result)
+
+
+def process_number():
+    """What a process of the same number left when it was killed is in nobody's way."""
+    for name, last, argv in (("pack", "w.zip", [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip", path("pictures", "a.png")]),
+                             ("report", "page.html", [tap.TEXCELL_ASSIMILATE, "report", "--db", path("base", "d.sqlite"), "-o", "page.html"])):
+        if not os.path.exists(argv[0]):
+            continue
+        folder = path("number_" + name)
+        os.mkdir(folder)
+        left = "for more in '' -0; do echo half > %s.$$$more.tmp; done; exec \"$@\"" % last
+        run = tap.run(["sh", "-c", left, "sh"] + argv, cwd=folder)
+        made = calls_test.content(os.path.join(folder, last)) if os.path.exists(os.path.join(folder, last)) else b""
+        again = tap.run(argv, cwd=folder)
+        tap.ok(run.returncode == 0 and again.returncode == 0 and len(made) > 100, "%s: the number of a process that was killed" % name, run.stderr)
+
+
+def driver_and_clock(unit, clock):
+    """A driver hangs, the clock is set forward and the process is to end: it is seen by the steady clock."""
+    if not driver_faults.make_library():
+        return
+    for back in ({}, {"CLOCK_BACK": "1"}):
+        env = dict(os.environ, POCL_CACHE_DIR=path("pocl"), TEXCELL_OPENCL_LIBRARY=driver_faults.LIBRARY,
+                   FALSE_DRIVER="clBuildProgram:1:hang", LD_PRELOAD=clock, **back)
+        p = subprocess.Popen([tap.TEXCELL, "run", unit, "-o", path("hang.npz"), "--device", "opencl", "--threads", "1"],
+                             stderr=subprocess.PIPE, universal_newlines=True, env=env)
+        time.sleep(2)
+        start = time.monotonic()
+        p.send_signal(signal.SIGTERM)
+        try:
+            p.wait(30)
+        except subprocess.TimeoutExpired:
+            p.kill()
+        said = p.communicate()[1]
+        tap.ok(p.returncode == 3 and "interrupted by signal 15" in said, "a driver hangs, the clock is set %s: it ends %.2f s after SIGTERM" %
+               ("back" if back else "forward", time.monotonic() - start), "%d %s" % (p.returncode, said))
+
+
+def main():
+    if tap.sanitized():
+        tap.skip("limits and signals", "this build has sanitizers")
+        tap.done()
+    kill_at, clock = library("kill_at", "resume", "kill_at.c"), library("clock", "faults", "clock.c")
+    made = calls_test.files()
+    for case in calls_test.cases(made):
+        if not ONLY.match(case.name) or (case.device and not WANTED) or not case.learn():
+            continue
+        if case.device is None:
+            limits(case)
+            signals(case, kill_at)
+        clocks(case, clock)
+    if ONLY.match("process"):
+        processor_time()
+        process_number()
+        if "cellcount" in made and re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
+            driver_and_clock(made["cellcount"][0], clock)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

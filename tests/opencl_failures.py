@@ -1,0 +1,125 @@
+"""Each OpenCL call of every analysis answers an error: at its first time, its hundredth, in the midst, its last, once and from
+there on, with several codes. The result is the CPU's, byte for byte, or there is none and the same command makes
+it; of what was made on the device nothing is left. With --device auto, on what says that it is a GPU, there always is one.
+
+OPENCL_FAILURES=all tries every job of each analysis, one the last (check-long); without it each twenty-third failure of the last is
+tried. OPENCL_FAILURES_ONLY: a regular
+expression of analyses."""
+import collections
+import os
+import re
+import threading
+
+import analyses
+import tap
+from oracle import workunit
+
+FOLDER = tap.scratch()
+WANTED = os.environ.get("OPENCL_FAILURES", "")
+ONLY = re.compile(os.environ.get("OPENCL_FAILURES_ONLY", ""))
+LANES = 2
+# What a busy machine makes of a driver now and then: the process begins anew, without it.
+HUNG = "the OpenCL driver failed"
+# CL_DEVICE_NOT_AVAILABLE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_COMMAND_QUEUE, one of a vendor's own.
+ERRORS = (2, 6, 36, 9999)
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def content(file):
+    with open(file, "rb") as f:
+        return f.read()
+
+
+class Job:
+    """A work unit and its result; each lane has a folder."""
+
+    def __init__(self, name, job, parameters, items):
+        self.name = "%s, %s" % (name, job)
+        self.unit = workunit.write(path("%s_%s.zip" % (name, job)), name, parameters, items)
+        code, self.expected, _ = self.run(0, "cpu")
+        tap.ok(code == 0, self.name + ": the CPU's result")
+
+    def run(self, lane, device, **hooks):
+        """Exit code, result or None, what was said."""
+        out, env = path("r%d.npz" % lane), dict(os.environ, POCL_CACHE_DIR=path("pocl"))
+        if hooks:
+            env.update(tap.opencl_hooks(count=path("count%d" % lane), **hooks))
+        p = tap.run([tap.TEXCELL, "run", self.unit, "-o", out, "--device", device, "--threads", "2", "--checkpoint-every", "0.001"],
+                    env=env, timeout=300)
+        result = content(out) if os.path.exists(out) else None
+        if result is not None:
+            os.remove(out)
+        return p.returncode, result, p.stderr
+
+    def calls(self, device, **hooks):
+        """{call: times} of an undisturbed run."""
+        for _ in range(3):
+            code, result, said = self.run(0, device, names=path("names"), **hooks)
+            if HUNG not in said:
+                break
+        made, left = content(path("count0")).split()
+        tap.ok(code == 0 and result == self.expected and int(left) == 0 and int(made) > 40,
+               "%s, %s: %d calls, the CPU's bytes, every object released" % (self.name, device, int(made)), "%s left\n%s" % (left, said))
+        return {call: int(times) for call, times in (line.split() for line in content(path("names")).decode().splitlines()) if times != "0"}
+
+    def fails(self, lane, device, **hooks):
+        """What is wrong after a failure, or None."""
+        code, result, said = self.run(lane, device, **hooks)
+        left = 0 if HUNG in said else int(content(path("count%d" % lane)).split()[1])
+        if left != 0:
+            return code, "%d objects left" % left
+        if code == 0:
+            return code, None if result == self.expected else "other bytes: " + said
+        if device == "auto" or code != 3 or result is not None or "texcell: error: " not in said:
+            return code, "exit %d: %s" % (code, said)
+        again, result, said = self.run(lane, device)
+        return code, None if again == 0 and result == self.expected else "the same again: exit %d: %s" % (again, said)
+
+
+def sweep(job, device, **hooks):
+    jobs = []
+    for call, times in sorted(job.calls(device, **hooks).items()):
+        for n in sorted({1, 100, times // 2, times}):
+            if 1 <= n <= times:
+                jobs += [(call, n, "%s:%d%s" % (call, n, more)) for more in ("", "+")]
+    jobs = jobs if WANTED else jobs[len(job.name) % 23::23]
+    bad, codes, lock = [], collections.Counter(), threading.Lock()
+
+    def work(lane):
+        for i, (call, n, where) in enumerate(jobs[lane::LANES]):
+            code, wrong = job.fails(lane, device, fail=where, error=ERRORS[(i + n) % len(ERRORS)], **hooks)
+            with lock:
+                codes[code] += 1
+                if wrong:
+                    bad.append("%s: %s" % (where, wrong[-700:]))
+    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    tap.ok(not bad, "%s, %s: %d failures of %d calls: %s" % (job.name, device, len(jobs), len({c for c, _, _ in jobs}), dict(codes)),
+           "\n".join(bad[:12]))
+
+
+def main():
+    if tap.sanitized():
+        tap.skip("OpenCL calls that fail", "this build has sanitizers, which report what drivers do")
+        tap.done()
+    if not re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
+        tap.skip("OpenCL calls that fail", "no OpenCL device")
+        tap.done()
+    for name, of in analyses.each():
+        if not analyses.has_opencl(name) or not ONLY.match(name):
+            continue
+        for title, (parameters, items) in list(of.JOBS.items())[0 if WANTED == "all" else -1:]:
+            job = Job(name, title, parameters, items)
+            sweep(job, "opencl")
+            sweep(job, "auto", gpu=1)
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
