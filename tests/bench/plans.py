@@ -76,23 +76,31 @@ def seconds(argv):
     return best
 
 
+def pack(folder, shown, analysis, parameters, kind, times):
+    """The work unit of a job; shown: pictures()."""
+    path, unit = os.path.join(folder, "p.tif"), os.path.join(folder, "u.zip")
+    tile = (1,) * (shown[kind].ndim - 2) + (times, times)
+    tifffile.imwrite(path, np.tile(shown[kind], tile))
+    words = [w for p in parameters for w in ("--param", p)]
+    if kind == "labels":
+        cells = np.tile(shown["cells"], tile)
+        cells[cells > 0] += (np.arange(cells.shape[0])[:, None] // 480 * 1000 + np.arange(cells.shape[1]) // 640 * 10000
+                             ).astype(np.uint32)[cells > 0]
+        tifffile.imwrite(path + "f", cells)
+        words += ["--labels", path + "f"]
+    if os.path.exists(unit):
+        os.unlink(unit)
+    subprocess.check_call([TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit, path], stdout=subprocess.DEVNULL)
+    return unit
+
+
 def main():
     shown, rates = pictures(), []
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
-        path, unit, result = (os.path.join(folder, n) for n in ("p.tif", "u.zip", "r.npz"))
-        for analysis, parameters, kind, times in JOBS:
-            tile = (1,) * (shown[kind].ndim - 2) + (times, times)
-            tifffile.imwrite(path, np.tile(shown[kind], tile))
-            words = [w for p in parameters for w in ("--param", p)]
-            if kind == "labels":
-                cells = np.tile(shown["cells"], tile)
-                cells[cells > 0] += (np.arange(cells.shape[0])[:, None] // 480 * 1000 + np.arange(cells.shape[1]) // 640 * 10000
-                                     ).astype(np.uint32)[cells > 0]
-                tifffile.imwrite(path + "f", cells)
-                words += ["--labels", path + "f"]
-            if os.path.exists(unit):
-                os.unlink(unit)
-            subprocess.check_call([TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit, path], stdout=subprocess.DEVNULL)
+        result = os.path.join(folder, "r.npz")
+        for job in JOBS:
+            analysis, parameters = job[:2]
+            unit = pack(folder, shown, *job)
             needs = json.loads(subprocess.check_output([TEXCELL_WU, "show", "--needs", unit]))
             spent = seconds([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1", "--quiet"])
             rates.append((needs["operations"] / max(spent - 0.004, 1e-3), spent, analysis, " ".join(parameters)))
@@ -101,4 +109,5 @@ def main():
         print("%-10s %-62s %6.2f s %8.2e operations a second, %.2f of the mean" % (analysis, parameters, spent, rate, rate / middle))
 
 
-main()
+if __name__ == "__main__":
+    main()
