@@ -45,7 +45,7 @@ def lies(slices, others):
 
 def costly_looks():
     """Where a look costs much, few items are looked at: one that is forged is seen by chance, all are always."""
-    parameters, items = {"levels": [8], "window": {"shape": "roi"}}, []
+    parameters, items = {"levels": [8], "distances": [1], "window": {"shape": "roi"}}, []
     for i in range(20):
         picture = np.random.default_rng(i).integers(0, 256, (30, 30)).astype(np.uint8)
         items.append(workunit.item("i%d" % i, [picture]))

@@ -175,6 +175,8 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
 
 double glcm_pixels_share(const void *params, const wu_item *item)
 {
+    const glcm_params *const p = params;
+
     (void)item;
-    return ((const glcm_params *)params)->window == GLCM_WHOLE_ROI ? 0.26 : 0.021;
+    return p->window == GLCM_WHOLE_ROI ? 0.8 / (double)(p->n_levels * p->n_distances) : 0.021;
 }

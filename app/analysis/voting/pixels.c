@@ -13,6 +13,8 @@
  * scores, of the last round, when the votes have come together, are so many times them. */
 static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
 enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
+/* Where even the least costs much, so many that all agree are enough, and for each that does not so many more. */
+enum { AGREEING = 10, FOR_EACH_OTHER = 6 };
 /* So many operations of the plan make room for a pixel that a look takes in: a sixtieth. */
 static const double SHARE = 16000;
 
@@ -162,18 +164,24 @@ static void move_away(const voting_scheme *s, uint32_t place[3], uint64_t *rando
 
 /* What the looks at some points found. */
 typedef struct evidence {
-    size_t more;               /* how often a point has more votes than the place beside it */
+    size_t looks, more;        /* how often a point has more votes than the place beside it */
     double votes, scores;      /* of the points */
 } evidence;
 
-static tc_status look_at_points(const an_work *work, const voting_scheme *s, const wu_output *out, size_t looks,
+static bool scores_suit(const evidence *e)
+{
+    return e->scores >= SCORE_LEAST * e->votes && e->scores <= SCORE_MOST * e->votes;
+}
+
+/* early: stops where few points say enough. */
+static tc_status look_at_points(const an_work *work, const voting_scheme *s, const wu_output *out, size_t looks, bool early,
                                 uint64_t *random, evidence *e, tc_err *err)
 {
     const uint64_t n = wu_output_find(out, "point_item")->info.shape[0];
     const int64_t *const score = wu_output_data(out, "score");
     tc_status st = TC_OK;
 
-    for (size_t k = 0; st == TC_OK && k < looks; k++) {
+    for (bool enough = false; st == TC_OK && e->looks < looks && !enough;) {
         const size_t point = (size_t)tc_random_below(n, random);
         uint32_t place[3];
         double votes = 0, beside = 0;
@@ -186,6 +194,8 @@ static tc_status look_at_points(const an_work *work, const voting_scheme *s, con
         e->more += votes > beside;
         e->votes += votes;
         e->scores += (double)score[point];
+        e->looks++;
+        enough = early && e->looks >= AGREEING + FOR_EACH_OTHER * (e->looks - e->more) && scores_suit(e);
     }
     return st;
 }
@@ -211,7 +221,7 @@ static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, siz
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const bool none = wu_output_find(out, "point_item")->info.shape[0] == 0;
-    evidence e = { 0, 0, 0 };
+    evidence e = { .looks = 0 };
     voting_scheme s;
     size_t box = 1, looks;
     double wanted;
@@ -226,14 +236,15 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
         box *= 2 * (size_t)(s.shape.reach[k] + s.shape.taps[k]) + 3;
     wanted = work->plan.flops / (SHARE * (double)box);
     looks = wanted < LEAST_LOOKS ? LEAST_LOOKS : wanted > MOST_LOOKS ? MOST_LOOKS : (size_t)wanted;
-    st = none ? look_elsewhere(work, &s, looks, random, &any, err) : look_at_points(work, &s, out, looks, random, &e, err);
+    st = none ? look_elsewhere(work, &s, looks, random, &any, err)
+              : look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
     if (st != TC_OK)
         return st;
     if (none && any)
         return tc_fail(err, TC_NO_MATCH, "no points, but votes");
-    if (!none && ((double)e.more < MORE * (double)looks || e.scores < SCORE_LEAST * e.votes || e.scores > SCORE_MOST * e.votes))
+    if (!none && ((double)e.more < MORE * (double)e.looks || !scores_suit(&e)))
         return tc_fail(err, TC_NO_MATCH, "%zu of %zu points have more votes than what is beside them, and scores %.2f times "
-                       "as high", e.more, looks, e.scores / (e.votes + 1));
+                       "as high", e.more, e.looks, e.scores / (e.votes + 1));
     return TC_OK;
 }
 
