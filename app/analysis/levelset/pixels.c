@@ -282,29 +282,34 @@ static double likeness(const coarse *c)
     return dice(both, c->inside, found);
 }
 
+/* Pixels at about one distance from the start. */
+typedef struct ring {
+    uint32_t all, claimed;
+} ring;
+
 /* How alike the claimed mask and the start are when that has grown or shrunk as much as is best: what
  * a blank picture gives. phi: the distance from the start. */
 static tc_status blankness(const coarse *c, double *alike, tc_err *err)
 {
-    uint32_t (*const classes)[2] = calloc(CLASSES, sizeof *classes);
+    ring *const rings = calloc(CLASSES, sizeof *rings);
     uint64_t found = 0, both = 0;
 
     *alike = 0;
-    if (classes == NULL)
+    if (rings == NULL)
         return tc_no_memory(err, "levelset");
     for (size_t i = 0; i < c->size.voxels; i++) {
         const float at = c->phi[i] * PER_PIXEL + MIDDLE;
-        uint32_t *const class = classes[at < 0 ? 0 : at < CLASSES ? (size_t)at : CLASSES - 1];
+        ring *const r = &rings[at < 0 ? 0 : at < CLASSES ? (size_t)at : CLASSES - 1];
 
-        class[0]++;
-        class[1] += c->claimed[i];
+        r->all++;
+        r->claimed += c->claimed[i];
     }
     for (size_t k = 0; k < CLASSES; k++) {
-        found += classes[k][0];
-        both += classes[k][1];
+        found += rings[k].all;
+        both += rings[k].claimed;
         *alike = fmax(*alike, dice(both, c->inside, found));
     }
-    free(classes);
+    free(rings);
     return TC_OK;
 }
 
