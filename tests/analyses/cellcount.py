@@ -13,10 +13,11 @@ JOBS = {
     "uneven": ({"smooth": 0.8, "background": {"method": "mean", "radius": 9, "by": "ratio"}, "polarity": "bright",
                 "split": "intensity", "h": 4, "labels": True}, pictures()),
     "inner": ({"threshold": 90, "polarity": "bright", "exclude_border": True, "labels": True}, pictures()),
+    "parts": ({"threshold": 90, "polarity": "bright", "split": "intensity", "h": 2}, pictures()),
 }
 
 
-KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner": "87160589"}
+KNOWN = {"labels": "b33df8de", "plain": "357d1fef", "uneven": "ca56863c", "inner": "87160589", "parts": "c01a0e07"}
 
 
 def random_job(rng):
@@ -190,6 +191,9 @@ def forgeries():
     yield ("no region at all", "plain", lambda a: a.update(
         {n: a[n][:0] for n in a if n.startswith("region_")}, count=a["count"] * 0), None)
     yield ("another mean", "labels", other_mean, None)
+    yield ("other means of all parts", "parts", lambda a: set_at(
+        a["region_mean"], slice(None), (np.round(a["region_mean"] * a["region_area"]) + a["region_area"]) / a["region_area"]),
+           "regions: one of those around|the picture has no such region")
     yield ("counts of two items exchanged", "plain", exchange_items, None)
 
 

@@ -190,6 +190,9 @@ void cc_measure_drop(cc_measure *m);
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions, cc_region **owned,
                      tc_err *err);
 
+/* Whether a maximum is a cell of its own beside a higher one; a ws_map's rule. */
+bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
+
 /* Whether regions are left out, and whether this one is not. */
 bool cc_filters(const cc_params *p);
 bool cc_kept(const cc_params *p, int64_t area, bool border);

@@ -51,7 +51,7 @@ static bool apart_by_distance(const void *rule, uint32_t maximum, uint32_t saddl
     return cc_apart(maximum, saddle);
 }
 
-static bool apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
+bool cc_apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     const cc_params *const p = rule;
 
@@ -303,7 +303,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
     w->map = (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
                        .plateaus = w->params->split == CC_INTENSITY, .rule = w->params,
-                       .apart = w->params->split == CC_INTENSITY ? apart_by_intensity : apart_by_distance };
+                       .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity : apart_by_distance };
     st = an_pool_create(work->threads, &w->pool, err);
     if (st == TC_OK && (!make_planes(w) || !make_scratch(w)))
         st = tc_no_memory(err, "cellcount");

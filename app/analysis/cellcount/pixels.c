@@ -7,13 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/cellcount/core.h"
+#include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/bits.h"
 #include "app/analysis/common/follow.h"
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
 enum { LOOKS = 32, LABELS = 256 };
+/* Of a split by intensity without labels so many regions must be known. */
+enum { LEAST_KNOWN = 8 };
 /* Tiles: their side at least, and at most for the sake of a region's box; how many; and of so many pixels one is
  * prepared, if there are enough. */
 enum { LEAST_TILE = 48, MOST_BOX = 128, TRIES = 16, LEAST_TILES = 3, MOST_TILES = 16, TILE_SHARE = 80 };
@@ -46,6 +49,7 @@ typedef struct part {
     uint32_t y, x, nx;         /* nx: of the whole picture */
     uint32_t y0, x0, y1, x1;   /* the core, within the part */
     size_t *rows, n_rows;      /* owned; of a part that is all, NULL */
+    size_t known;              /* regions of a split by intensity that are as the table says */
 } part;
 
 /* A pixel of the core chosen by chance. */
@@ -267,6 +271,107 @@ static tc_status check_components(const cc_params *p, part *q, const table *t, u
     return TC_OK;
 }
 
+/* --- a split by intensity ---------------------------------------------------------------- */
+
+/* The row of the table that a component's part is; n_rows: there is none. */
+static size_t row_of_part(const part *q, const table *t, const cc_region *c)
+{
+    const double n = c->area;
+    size_t first = 0, end = q->n_rows;
+
+    /* Rows are in the order of their first lines. */
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+
+        if (region_of(q, t, middle).y0 < c->y0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (; first < q->n_rows; first++) {
+        const region r = region_of(q, t, first);
+
+        if (r.y0 != c->y0)
+            break;
+        if (r.x0 == c->x0 && r.y1 == c->y1 && r.x1 == c->x1 && t->area[r.row] == (int64_t)c->area &&
+            (t->prepared || t->mean[r.row] == (double)c->sum_grey / n) &&
+            t->centroid[2 * r.row] == (double)(c->sum_y + (uint64_t)c->area * q->y) / n &&
+            t->centroid[2 * r.row + 1] == (double)(c->sum_x + (uint64_t)c->area * q->x) / n)
+            return first;
+    }
+    return q->n_rows;
+}
+
+/* A row of the part that is looked for in components, and pixels that may be followed yet. */
+typedef struct sought {
+    size_t row, left;
+    bool found, unknown;       /* unknown: a component reaches out of the core, or is too large */
+} sought;
+
+/* The component of pixel i, if that is known and small: its parts are in the table. */
+static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s, tc_err *err)
+{
+    const cc_params *const p = work->params;
+    an_component c;
+    cc_region *parts = NULL;
+    size_t n = 0;
+    tc_status st = TC_OK;
+
+    an_follow_component(&q->f, i, &c);
+    s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 || c.hi[1] > q->y1 || c.hi[2] > q->x1 ||
+                 (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
+    s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
+    if (!s->unknown)
+        st = cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err);
+    for (size_t k = 0; st == TC_OK && k < n; k++) {
+        const cc_region *const r = &parts[k];
+        const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1, work->item->nx, work->item->ny);
+        const size_t found = row_of_part(q, t, r);
+
+        s->found = s->found || (found < q->n_rows && found == s->row);
+        q->known += found < q->n_rows;
+        if (found == q->n_rows && cc_kept(p, r->area, border))
+            st = tc_fail(err, TC_BAD_INPUT, "regions: one of those around pixel %zu is missing", in_picture(q, i));
+    }
+    free(parts);
+    return st;
+}
+
+/* A row of the table is of a component that has a pixel in the first row of its box. */
+static tc_status check_row(const an_work *work, part *q, const table *t, sought *s, tc_err *err)
+{
+    const region r = region_of(q, t, s->row);
+    const size_t at = (size_t)r.y0 * q->f.px->nx;
+    tc_status st = TC_OK;
+
+    for (uint32_t x = r.x0; st == TC_OK && !s->unknown && !s->found && x < r.x1; x++)
+        if (an_follow_takes(&q->f, at + x) && (x == r.x0 || !an_follow_takes(&q->f, at + x - 1)))
+            st = check_component(work, q, t, at + x, s, err);
+    if (st == TC_OK && !s->unknown && !s->found)
+        st = tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
+    return st;
+}
+
+/* Some components, of pixels and of rows that are chosen by chance: their parts are computed, and in the table. */
+static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random, tc_err *err)
+{
+    size_t left = 4 * q->f.room;
+    tc_status st = TC_OK;
+
+    for (int k = 0; st == TC_OK && left > 0 && k < LOOKS; k++) {
+        const bool of_row = k % 2 == 0 && q->n_rows > 0;
+        const size_t i = pixel_of(q, random);
+        sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows, .left = left };
+
+        if (of_row)
+            st = check_row(work, q, t, &s, err);
+        else if (an_follow_takes(&q->f, i))
+            st = check_component(work, q, t, i, &s, err);
+        left = s.left;
+    }
+    return st;
+}
+
 /* Whether cells are more frequent in the boxes than in the picture: at some pixels of each of
  * some regions. */
 static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random, tc_err *err)
@@ -292,15 +397,26 @@ static bool says_nothing(uint64_t cells, const table *t, uint64_t pixels)
     return t->n == 0 ? cells > 0 : t->n == 1 && (uint64_t)t->area[0] == pixels && cells < pixels;
 }
 
-/* What is looked at of a part, whichever it is. */
-static tc_status check_part(const cc_params *p, part *q, const table *t, uint64_t *random, tc_err *err)
+/* Without labels nothing else tells of a split by intensity. */
+static tc_status judge_known(const cc_params *p, size_t known, tc_err *err)
 {
-    tc_status st = an_follow_begin(&q->f, (size_t)q->f.px->nx * q->f.px->ny / 1024 + 64, err);
+    return p->split != CC_INTENSITY || p->labels || known >= LEAST_KNOWN ? TC_OK
+        : tc_fail(err, TC_NO_MATCH, "of a split by intensity without labels %zu regions are known", known);
+}
+
+/* What is looked at of a part, whichever it is. */
+static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random, tc_err *err)
+{
+    const cc_params *const p = work->params;
+    const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
+    tc_status st = an_follow_begin(&q->f, n / (p->split == CC_INTENSITY ? 256 : 1024) + 64, err);
 
     if (st == TC_OK && t->labels != NULL)
         st = check_labels(p, q, t, random, err);
     if (st == TC_OK && t->labels != NULL && p->split == CC_INTENSITY)
         st = check_ways(q, t, random, err);
+    if (st == TC_OK && p->split == CC_INTENSITY && !p->fill_holes)
+        st = check_parts(work, q, t, random, err);
     return st == TC_OK ? check_regions(p, q, t, random, err) : st;
 }
 
@@ -373,9 +489,11 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     if (st == TC_OK)
         st = check_totals(p, cells, t, err);
     if (st == TC_OK)
-        st = check_part(p, &q, t, random, err);
+        st = check_part(work, &q, t, random, err);
     if (st == TC_OK && p->split)
         st = check_boxes(&q, cells, t, random, err);
+    if (st == TC_OK)
+        st = judge_known(p, q.known, err);
     if (st == TC_OK && says_nothing(cells, t, (uint64_t)px->nx * px->ny))
         st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
     an_follow_end(&q.f);
@@ -410,6 +528,7 @@ static size_t count_tiles(const cc_params *p, const wu_item *item)
 /* What was found in all tiles. */
 typedef struct found {
     uint64_t pixels, cells, claimed, both;     /* claimed: with a label, or without labels in a box */
+    size_t known;
     uint64_t *histogram;       /* Otsu's; else NULL */
 } found;
 
@@ -542,11 +661,12 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (st == TC_OK)
         st = take_rows(&q, t, err);
     if (st == TC_OK)
-        st = check_part(p, &q, t, random, err);
+        st = check_part(work, &q, t, random, err);
     if (st == TC_OK)
         st = check_components(p, &q, t, px->ny, random, err);
     if (st == TC_OK)
         st = count_core(&q, t, all, err);
+    all->known += q.known;
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
@@ -580,6 +700,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         st = judge_otsu(all.histogram, size, threshold, err);
     if (st == TC_OK)
         st = judge_tiles(&all, t->labels == NULL, err);
+    if (st == TC_OK)
+        st = judge_known(p, all.known, err);
     if (st == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.pixels)))
         st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
     free(all.histogram);
@@ -597,8 +719,6 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
 
     if (claimed != threshold)
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed, (unsigned long)threshold);
-    if (p->split == CC_INTENSITY && !p->labels)
-        return tc_fail(err, TC_NO_MATCH, "a split by intensity without labels");
     return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err) : check_whole(work, &t, threshold, random, err);
 }
 

@@ -34,7 +34,7 @@ bool an_follow_takes(const an_follow *f, size_t pixel);
 /* A pixel chosen by chance that is on this side, or the first one behind it within `most`
  * pixels (the last is followed by the first). False: there is none. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
-/* The component of a pixel on this side. */
+/* The component of a pixel on this side; its pixels are then the first of the queue. */
 void an_follow_component(an_follow *f, size_t pixel, an_component *out);
 
 #endif
