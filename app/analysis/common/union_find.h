@@ -98,8 +98,9 @@ TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 /* Joins the sets of a and b. Over a whole picture trees must stay low, so a root
  * gets a root as its parent. Only the larger node climbs: two that have the same root
  * meet there and don't read it, as all work-items would. Each round goes on with a
- * smaller node, so it ends, however threads take turns. */
-TC_INLINE void uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
+ * smaller node, so it ends, however threads take turns. Returns the root that there was and is no
+ * more, 0 (which always is one) if there is none. */
+TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     while (a != b) {
         const tc_i32 larger = a > b ? a : b;
@@ -109,18 +110,18 @@ TC_INLINE void uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
             smaller = uf_find_shared(nodes, smaller);
             parent = UF_LINK(uf_lower(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
             if (parent == larger)
-                return;
+                return larger;
         }
         a = parent;
         b = smaller;
     }
+    return 0;
 }
 
 /* uf_union_shared for numbers many of which have the same parent already. */
-TC_INLINE void uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
+TC_INLINE tc_i32 uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
-    if (a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]))
-        uf_union_shared(nodes, a, b);
+    return a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]) ? uf_union_shared(nodes, a, b) : 0;
 }
 
 #endif

@@ -63,23 +63,19 @@ static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* The roots of a row, in s->labels. Returns their number. */
-static size_t roots_of_row(const vol_worker *w, size_t row, const vol_scratch *s)
+/* After a device the roots are not known yet. */
+static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
 {
-    size_t runs, n = 0;
-    bool border;
+    const size_t runs = vol_runs(&w->stack, row, s->edges);
+    const bool border = vol_border_row(&w->stack, row);
 
-    if (w->stack.roots[row] == 0)
-        return 0;
-    runs = vol_runs(&w->stack, row, s->edges);
-    border = vol_border_row(&w->stack, row);
     for (size_t k = 0; k < runs; k++) {
-        const int32_t node = vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]);
+        const uint32_t a = s->edges[2 * k];
+        const int32_t node = vol_node(&w->stack, row, border, a, s->edges[2 * k + 1]);
 
         if (node > 0 && w->stack.nodes[node] == ~node)
-            s->labels[n++] = node;
+            w->stack.roots[row * w->stack.stride + a / 64] |= (uint64_t)1 << a % 64;
     }
-    return n;
 }
 
 static void count_band(vol_worker *w, size_t band, vol_scratch *s)
@@ -87,8 +83,10 @@ static void count_band(vol_worker *w, size_t band, vol_scratch *s)
     const vol_range r = vol_band(w, band);
 
     w->first[band + 1] = 0;
-    for (size_t row = r.from; row < r.to; row++)
-        w->first[band + 1] += (int32_t)roots_of_row(w, row, s);
+    for (size_t row = r.from; w->slab_rows > 0 && row < r.to; row++)
+        find_roots(w, row, s);
+    for (size_t i = r.from * w->stack.stride; i < r.to * w->stack.stride; i++)
+        w->first[band + 1] += __builtin_popcountll(w->stack.roots[i]);
 }
 
 static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
@@ -106,13 +104,13 @@ static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     int32_t label = w->first[band];
     const vol_range r = vol_band(w, band);
+    const uint64_t *roots = w->stack.roots + r.from * w->stack.stride;
 
-    for (size_t row = r.from; row < r.to && label < w->first[band + 1]; row++) {
-        const size_t n = roots_of_row(w, row, s);
-
-        for (size_t i = 0; i < n; i++)
-            w->stack.nodes[s->labels[i]] = ++label;
-    }
+    (void)s;
+    for (size_t row = r.from; row < r.to; row++)
+        for (size_t x = 0; x < w->nx; x += 64)
+            for (uint64_t left = *roots++; left != 0; left &= left - 1)
+                w->stack.nodes[1 + row * w->nx + x + (size_t)__builtin_ctzll(left)] = ++label;
 }
 
 /* Label 0 for the outside: from here on node 0 is none of the nodes. */
@@ -126,11 +124,12 @@ static tc_status end_number(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ----------------------------------------------------------------------------- */
 
-/* Nodes that are painted have their label, as roots have, or ~0; others a parent. Others
- * paint at the same time. */
+/* Nodes that are painted have their label, as roots have, or ~0; others a parent, which mostly is
+ * painted already. Others paint at the same time. (Which nodes are roots cannot be predicted: no branch.) */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
-    int32_t v = ~node;
+    const int32_t link = uf_load(&w->stack.nodes[node]), at = -(link < 0) & (~link ^ node);
+    int32_t v = uf_load(&w->stack.nodes[at ^ node]);
 
     while (v < 0)
         v = uf_load(&w->stack.nodes[~v]);
@@ -139,6 +138,14 @@ static int32_t label_of(const vol_worker *w, int32_t node)
 
 static void fill(int32_t *row, size_t a, size_t b, int32_t label)
 {
+    /* Where lengths cannot be predicted they are mostly below 5. */
+    uf_store(&row[a], label);
+    uf_store(&row[a + 1 < b ? a + 1 : a], label);
+    uf_store(&row[a + 2 < b ? a + 2 : a], label);
+    uf_store(&row[b - 1], label);
+    if (b - a <= 4)
+        return;
+    a += 3;
 #ifdef __SSE2__
     const __m128i four = _mm_set1_epi32(label);
 
@@ -159,26 +166,27 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
     const vol_range r = vol_band(w, band);
     const bool all = !w->zeros;
     const int32_t outside = w->params->repair ? -1 : 0;
+    uint64_t empty = 0, without = 0;
 
     for (size_t row = r.from; row < r.to; row++) {
         int32_t *const line = w->stack.nodes + 1 + row * w->nx;
         const size_t runs = vol_runs(&w->stack, row, s->edges);
         const bool border = vol_border_row(&w->stack, row);
 
-        for (size_t k = 0; k < runs; k++)
-            s->labels[k] = label_of(w, vol_node(&w->stack, row, border, s->edges[2 * k], s->edges[2 * k + 1]));
         for (size_t k = 0; k < runs; k++) {
             const uint32_t a = s->edges[2 * k], b = s->edges[2 * k + 1];
-            const int32_t node = vol_node(&w->stack, row, border, a, b), label = s->labels[k];
+            const int32_t node = vol_node(&w->stack, row, border, a, b), label = label_of(w, node);
 
-            s->empty += b - a;
-            s->outside += label == 0 ? b - a : 0;
-            if (node > 0 || all)
-                uf_store(&line[a], label == 0 ? outside : label);
-            if (label != 0 || all)
-                fill(line, a + 1, b, label == 0 ? outside : label);
+            empty += b - a;
+            without += label == 0 ? b - a : 0;
+            if (label != 0 || all || (node > 0 && b - a <= 4))
+                fill(line, a, b, label == 0 ? outside : label);
+            else if (node > 0)
+                uf_store(&line[a], 0);
         }
     }
+    s->empty += empty;
+    s->outside += without;
 }
 
 static tc_status end_paint(vol_worker *w, vol_state *state, tc_err *err)
@@ -475,7 +483,6 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     for (unsigned t = 0; w->scratch != NULL && t < w->work->threads; t++) {
         free(w->scratch[t].edges);
-        free(w->scratch[t].labels);
         free(w->scratch[t].label);
         free(w->scratch[t].blur);
         free(w->scratch[t].histogram);
@@ -496,7 +503,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
     bool good;
 
     w->first = calloc(w->bands + 1, sizeof *w->first);
-    w->stack.roots = calloc(w->rows, sizeof *w->stack.roots);
+    w->stack.roots = calloc(w->rows * w->stack.stride, sizeof *w->stack.roots);
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->found = calloc(w->work->threads, sizeof *w->found);
     if (w->params->watershed)
@@ -507,12 +514,11 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
         vol_scratch *const s = &w->scratch[t];
 
         s->edges = malloc((w->nx + 2) * sizeof *s->edges);
-        s->labels = malloc((w->nx / 2 + 1) * sizeof *s->labels);
         s->label = malloc(vol_label_scratch(&w->stack));
         s->blur = malloc(vol_blurs(w->params) ? vol_blur_scratch(&w->blur) * sizeof *s->blur : 1);
         s->histogram = calloc(w->params->otsu ? (size_t)1 << w->work->pixels->bits : 1, sizeof *s->histogram);
         s->found = &w->found[t];
-        good = s->edges != NULL && s->labels != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
+        good = s->edges != NULL && s->label != NULL && s->blur != NULL && s->histogram != NULL;
     }
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
@@ -620,7 +626,6 @@ tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t
     if (next == VOL_SEAMS) {
         w->stack.row = row_of_plane;
         w->slab_rows = slab_rows;
-        memset(w->stack.roots, 1, w->rows * sizeof *w->stack.roots);
     }
     go_to(w, state, next);
     return st;

@@ -11,7 +11,6 @@
 
 typedef struct vol_scratch {
     uint32_t *edges;           /* [nx + 2]: runs of a row */
-    int32_t *labels;           /* [nx / 2 + 1]: of runs; nodes of roots */
     uint64_t *label;           /* vol_label_scratch */
     uint32_t *blur;            /* vol_blur_scratch */
     uint64_t *histogram;       /* for Otsu */

@@ -20,17 +20,15 @@ enum { NOW, ABOVE, ACROSS, CORNER, LINES };
 
 size_t vol_label_scratch(const vol_stack *s)
 {
-    return (LINES + 1) * s->stride * sizeof(uint64_t);
+    return LINES * s->stride * sizeof(uint64_t);
 }
 
-/* Lines without a voxel. Returns the rest of the scratch memory: a word for each
- * word of a line. */
-static uint64_t *lay_out(const vol_stack *s, uint64_t *scratch, line lines[LINES])
+/* Lines without a voxel. */
+static void lay_out(const vol_stack *s, uint64_t *scratch, line lines[LINES])
 {
     memset(scratch, 0, vol_label_scratch(s));
     for (size_t i = 0; i < LINES; i++)
         lines[i] = (line){ .words = scratch + i * s->stride, .last = s->nx };
-    return scratch + LINES * s->stride;
 }
 
 static void swap_lines(line *a, line *b)
@@ -78,124 +76,184 @@ static inline int32_t node_of(const line *l, size_t start)
     return l->border || start == 0 || start == l->last ? 0 : (int32_t)(l->nodes + start);
 }
 
-/* A tree for each run that is not at the border. */
-static void plant(const vol_stack *s, const line *l)
+/* --- runs of a word --------------------------------------------------------------- */
+
+/* Of a word of NOW: its runs' first voxels, and the runs that have all of their voxels in it and none at the border. */
+typedef struct runs {
+    uint64_t starts, whole;
+} runs;
+
+static runs runs_of(const vol_stack *s, const line *now, size_t i)
 {
-    uint64_t before = 1;       /* a run that begins with the row is at the border */
-    uint16_t trees = 0;
+    const uint64_t word = now->words[i], before = i > 0 ? now->words[i - 1] >> 63 : 1;
+    const uint64_t last = (uint64_t)1 << (i + 1 < s->stride ? 63 : (s->nx - 1) % 64);
+    const bool goes_on = (word & last) != 0 && (i + 1 == s->stride || (now->words[i + 1] & 1) != 0);
+    runs r = { vol_starts(word, before), word };
 
-    for (size_t i = 0; !l->border && i < s->stride; i++) {
-        const uint64_t word = l->words[i];
+    if (r.starts == 0 || now->border)
+        return (runs){ 0, 0 };
+    if (before != 0)
+        r.whole &= r.whole + 1;        /* without the run at bit 0 */
+    if (goes_on) {
+        const uint64_t gaps = ~word & (last - 1);
 
-        for (uint64_t starts = vol_starts(word, before); starts != 0; starts &= starts - 1) {
-            const size_t start = 64 * i + (size_t)__builtin_ctzll(starts);
-
-            if (start == l->last)
-                continue;
-            s->nodes[l->nodes + start] = ~(int32_t)(l->nodes + start);
-            trees++;
-        }
-        before = word >> 63;
+        r.whole &= gaps == 0 ? 0 : ~(uint64_t)0 >> __builtin_clzll(gaps);
     }
-    s->roots[l->row] = trees;
+    if (i == now->last / 64)
+        r.starts &= ~((uint64_t)1 << now->last % 64);
+    return r;
 }
 
-/* The first voxels of the segments in which two rows overlap. */
-static void overlaps(const vol_stack *s, const line *a, const line *b, uint64_t *at)
+/* The first voxel of each of the runs that is in `other`, too: one is added to a run's beginning, and carries to it. */
+static uint64_t first_in(const runs *r, uint64_t other)
 {
-    uint64_t before = 0;
+    const uint64_t both = r->whole & other, rest = r->whole & ~other, begin = r->starts & r->whole;
 
-    for (size_t i = 0; i < s->stride; i++) {
-        const uint64_t both = a->words[i] & b->words[i];
-
-        at[i] = vol_starts(both, before);
-        before = both >> 63;
-    }
+    return both & (begin | (rest + (begin & rest)));
 }
 
-/* The last voxels of the segments in which NOW and ACROSS overlap, by words. Not of those
- * that ABOVE and CORNER have a voxel of, too: there the way through those is a connection
- * already. Adding that voxel carries to the end of its segment. */
-static void overlaps_across(const vol_stack *s, const line lines[LINES], uint64_t *at)
-{
-    for (size_t i = 0; i < s->stride; i++) {
-        const uint64_t both = lines[NOW].words[i] & lines[ACROSS].words[i];
-        const uint64_t all = both & lines[ABOVE].words[i] & lines[CORNER].words[i], sum = both + all;
-        const uint64_t open_end = sum < both ? 0 : both & (uint64_t)1 << 63;
-
-        at[i] = (both << 1 & ~both & ~sum) >> 1 | open_end;
-    }
-}
+/* --- trees --------------------------------------------------------------------------- */
 
 /* Joins two trees. Returns the root that there was and is no more, 0 if there is none. */
 static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
 {
-    int32_t kept;
+    int32_t of_a, of_b, kept;
 
-    /* Many have the same parent already. */
-    if (nodes[a] == nodes[b])
+    /* Many have the same already. */
+    if (nodes[~nodes[a]] == nodes[~nodes[b]])
         return 0;
-    a = uf_find(nodes, a);
-    b = uf_find(nodes, b);
-    if (a == b)
+    of_a = uf_find(nodes, a);
+    of_b = uf_find(nodes, b);
+    if (of_a == of_b)
         return 0;
-    kept = uf_link(nodes, a, b);
-    return kept == a ? b : a;
+    kept = uf_link(nodes, of_a, of_b);
+    nodes[a] = nodes[b] = ~kept;
+    return kept == of_a ? of_b : of_a;
 }
 
-/* A node that is a root no more, 0 for none: most often of the row that is done just
- * now. */
-static inline void uproot(const vol_stack *s, const line *l, int32_t node)
+/* A node that is a root no more, 0 for none. */
+static inline void uproot(const vol_stack *s, int32_t node, bool shared)
 {
-    if ((size_t)node >= l->nodes)
-        s->roots[l->row]--;
-    else if (node > 0)
-        s->roots[((size_t)node - 1) / s->nx]--;
-}
+    const uint32_t voxel = (uint32_t)node - 1, row = voxel / s->nx, x = voxel % s->nx;
 
-/* Joins runs of two rows that have the voxels in `at` in common. shared: other threads may
- * join others, and roots are not counted. */
-static void join_lines(const vol_stack *s, const line *a, const line *b, const uint64_t *at, bool shared)
-{
-    size_t open_a = 0, open_b = 0;
-
-    if (a->border && b->border)
+    if (node == 0)
         return;
+    if (shared)
+        __atomic_fetch_and(&s->roots[row * s->stride + x / 64], ~((uint64_t)1 << x % 64), __ATOMIC_RELAXED);
+    else
+        s->roots[row * s->stride + x / 64] &= ~((uint64_t)1 << x % 64);
+}
+
+/* NOW and another line, at one of their words: where the runs begin that have the voxel before it. */
+typedef struct pair {
+    const line *now, *other;
+    size_t i, open_now, open_other;
+} pair;
+
+static inline int32_t node_at(const line *l, size_t i, size_t open, uint64_t below)
+{
+    return node_of(l, start_of(l->words[i], below, i, open));
+}
+
+static inline void next_word(pair *p)
+{
+    p->open_now = start_of(p->now->words[p->i], ~(uint64_t)0, p->i, p->open_now);
+    p->open_other = start_of(p->other->words[p->i], ~(uint64_t)0, p->i, p->open_other);
+    p->i++;
+}
+
+/* A tree for each run. */
+static void plant(const vol_stack *s, const line *now, size_t i, uint64_t starts)
+{
+    for (; starts != 0; starts &= starts - 1) {
+        const size_t node = now->nodes + 64 * i + (size_t)__builtin_ctzll(starts);
+
+        s->nodes[node] = ~(int32_t)node;
+    }
+}
+
+/* Trees of one run get what the other line's runs at the voxels `at` belong to. Returns the first voxels of these
+ * trees. */
+static uint64_t adopt(const vol_stack *s, const pair *p, uint64_t at)
+{
+    uint64_t starts = 0;
+
+    for (; at != 0; at &= at - 1) {
+        const uint64_t below = (at & -at) - 1;
+        const size_t start = start_of(p->now->words[p->i], below, p->i, p->open_now);
+
+        s->nodes[p->now->nodes + start] = s->nodes[~s->nodes[node_at(p->other, p->i, p->open_other, below)]];
+        starts |= (uint64_t)1 << start % 64;
+    }
+    return starts;
+}
+
+/* Joins runs of the two lines that have the voxels `at`. */
+static void join_at(const vol_stack *s, const pair *p, uint64_t at, bool shared)
+{
+    for (; at != 0; at &= at - 1) {
+        const uint64_t below = (at & -at) - 1;
+        const int32_t a = node_at(p->now, p->i, p->open_now, below);
+        const int32_t b = node_at(p->other, p->i, p->open_other, below);
+
+        uproot(s, shared ? uf_join_shared(s->nodes, a, b) : join(s->nodes, a, b), shared);
+    }
+}
+
+/* The last voxels of the segments of a word that have none of `done`: adding that voxel carries to the end of its
+ * segment. */
+static uint64_t ends_without(uint64_t segments, uint64_t done)
+{
+    const uint64_t sum = segments + (segments & done);
+    const uint64_t open_end = sum < segments ? 0 : segments & (uint64_t)1 << 63;
+
+    return (segments << 1 & ~segments & ~sum) >> 1 | open_end;
+}
+
+/* Joins the runs of NOW with those of ABOVE (above: else they are joined already) and ACROSS. fresh: makes nodes of
+ * them first, of which most go to the tree of the first run that they touch: few are ever trees of their own, which
+ * in noise are what costs. Otherwise other threads may join others. Where ABOVE and CORNER have a voxel beside a segment of NOW and ACROSS,
+ * the way through those is a connection already. */
+static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, bool above)
+{
+    const line *const now = &lines[NOW];
+    pair up = { now, &lines[ABOVE], 0, 0, 0 }, back = { now, &lines[ACROSS], 0, 0, 0 };
+    uint64_t before = 0;
+
     for (size_t i = 0; i < s->stride; i++) {
-        const uint64_t in_a = a->words[i], in_b = b->words[i];
+        const uint64_t both = now->words[i] & lines[ABOVE].words[i], through = now->words[i] & lines[ACROSS].words[i];
+        uint64_t first = 0, done;
 
-        for (uint64_t left = at[i]; left != 0; left &= left - 1) {
-            const uint64_t below = (left & -left) - 1;
-            const int32_t p = node_of(a, start_of(in_a, below, i, open_a));
-            const int32_t q = node_of(b, start_of(in_b, below, i, open_b));
+        if (fresh) {
+            const runs r = runs_of(s, now, i);
 
-            if (shared)
-                uf_join_shared(s->nodes, p, q);
-            else
-                uproot(s, a, join(s->nodes, p, q));
+            first = first_in(&r, both | through);
+            plant(s, now, i, r.starts);
+            s->roots[now->row * s->stride + i] =
+                r.starts & ~(adopt(s, &up, first & both) | adopt(s, &back, first & ~both));
         }
-        open_a = start_of(in_a, ~(uint64_t)0, i, open_a);
-        open_b = start_of(in_b, ~(uint64_t)0, i, open_b);
+        if (above)
+            join_at(s, &up, vol_starts(both, before) & ~first, !fresh);
+        done = (lines[ABOVE].words[i] & lines[CORNER].words[i]) | (first & ~both);
+        join_at(s, &back, ends_without(through, done), !fresh);
+        before = both >> 63;
+        next_word(&up);
+        next_word(&back);
     }
 }
 
 void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch)
 {
     line lines[LINES];
-    uint64_t *const at = lay_out(s, scratch, lines);
 
+    lay_out(s, scratch, lines);
     for (size_t row = row0; row < row1; row++) {
         if (row % s->ny == 0)
             memset(lines[ABOVE].words, 0, s->stride * sizeof(uint64_t));
         read_line(s, row, &lines[NOW]);
-        plant(s, &lines[NOW]);
-        overlaps(s, &lines[NOW], &lines[ABOVE], at);
-        join_lines(s, &lines[NOW], &lines[ABOVE], at, false);
-        if (s->through && row >= row0 + s->ny) {
+        if (s->through && row >= row0 + s->ny)
             read_line(s, row - s->ny, &lines[ACROSS]);
-            overlaps_across(s, lines, at);
-            join_lines(s, &lines[NOW], &lines[ACROSS], at, false);
-        }
+        join_line(s, lines, true, true);
         swap_lines(&lines[NOW], &lines[ABOVE]);
         swap_lines(&lines[ACROSS], &lines[CORNER]);
     }
@@ -204,22 +262,17 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch)
 {
     line lines[LINES];
-    uint64_t *const at = lay_out(s, scratch, lines);
 
+    lay_out(s, scratch, lines);
     for (size_t row = row0; row < row1 && row < row0 + (s->through ? s->ny : 1); row++) {
         read_line(s, row, &lines[NOW]);
-        if (row % s->ny == 0) {
+        if (row % s->ny == 0)
             memset(lines[ABOVE].words, 0, s->stride * sizeof(uint64_t));
-        } else if (row == row0) {
+        else if (row == row0)
             read_line(s, row - 1, &lines[ABOVE]);
-            overlaps(s, &lines[NOW], &lines[ABOVE], at);
-            join_lines(s, &lines[NOW], &lines[ABOVE], at, true);
-        }
-        if (s->through && row >= s->ny) {
+        if (s->through && row >= s->ny)
             read_line(s, row - s->ny, &lines[ACROSS]);
-            overlaps_across(s, lines, at);
-            join_lines(s, &lines[NOW], &lines[ACROSS], at, true);
-        }
+        join_line(s, lines, false, row == row0);
         swap_lines(&lines[NOW], &lines[ABOVE]);
         swap_lines(&lines[ACROSS], &lines[CORNER]);
     }

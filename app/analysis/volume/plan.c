@@ -43,8 +43,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = offsetof(vol_state, nodes) + ((size_t)n + 1) * sizeof(int32_t);
     /* Labels that are returned are the state's. The table of cells comes on top: usual
      * stacks have few. */
-    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * sizeof(uint16_t) + ((uint64_t)32 << 20);
-    out->thread_bytes = 8 * (uint64_t)item->nx + 5 * lab_stride(item->nx) * 8 + PLAN_THREAD;
+    out->memory_bytes = n * (item->bits / 8) + out->state_bytes + rows * lab_stride(item->nx) * sizeof(uint64_t) + ((uint64_t)32 << 20);
+    out->thread_bytes = 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD;
     if (vol_blurs(p)) {
         const wu_pixels pixels = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
         const vol_blur blur = vol_blur_of(p, &pixels);

@@ -146,7 +146,7 @@ typedef struct vol_stack {
     void (*row)(const void *source, size_t row, uint64_t *words);
     const void *source;
     int32_t *nodes;            /* the state's */
-    uint16_t *roots;           /* [nz*ny]: of a row, not less than there are; 0 means that there is none */
+    uint64_t *roots;           /* [nz*ny][stride]: the first voxels of runs that are roots */
 } vol_stack;
 
 /* Bytes. */
