@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every command in README and docs, verbatim: the blocks fenced as sh are run, page by page, in
+"""Every command in README, docs and the other pages, verbatim: the blocks fenced as sh are run, page by page, in
 a folder with the files that they name. A word behind `sh` says why a block cannot be; each of
 those is listed. A command in no such block is a fault."""
 import glob
@@ -16,7 +16,9 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 INPUTS = os.path.join(FOLDER, "inputs")
-PAGES = ["README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(os.path.join(tap.SRC, "docs", "**", "*.md"), recursive=True))
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "workunits/FORMAT.md", "workunits/templates/README.md",
+         "tests/fuzz/README.md"] + sorted(os.path.relpath(p, tap.SRC) for p in glob.glob(os.path.join(tap.SRC, "docs", "**", "*.md"),
+                                                                                recursive=True))
 # What a block needs that a test cannot give it.
 NEEDS = {"build": "builds, or runs all tests", "root": "needs root", "server": "needs a BOINC server", "client": "needs a BOINC client",
          "file": "is the content of a file", "synopsis": "is a form, not a command"}
