@@ -1,6 +1,6 @@
 """make check-long: clang's sanitizers, each in a build of its own that runs all tests of make check which start its
-programs; gcc's where allocations fail; valgrind over tests of the server's programs. A report anywhere is a fault, also where a
-test does not look."""
+programs; gcc's where allocations fail; valgrind over tests of texcell-wu. A report anywhere is a fault, also where a test does
+not look."""
 import glob
 import os
 import stat
@@ -14,7 +14,7 @@ OTHERS = ["windows_test", "release_test", "arm64_test", "new_analysis", "estimat
 # Skipped by what they look at themselves: hardened, confine_test, faults_test, calls_test, memory_test, at_once.
 WHOLE = "$(filter-out %s, $(UNIT_TESTS) $(PY_TESTS) $(OWN_TESTS) tests/strips.py tests/wu_tools.py tests/run_faults.py)" % \
     " ".join("tests/%s.py" % name for name in OTHERS)
-VALGRIND = ["assimilate_test", "export_formats", "notes_test"]
+VALGRIND = ["export_formats", "notes_test"]
 MEMCHECK = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible", "--fair-sched=yes"]
 
