@@ -496,8 +496,8 @@ def test_channels():
     items = job_of(out)["items"] if r.returncode == 0 else []
     ok(r.stderr == "" and [i["name"] for i in items] == ["film.ome_t%02d" % (i + 1) for i in range(12)] and "image" in items[0] and items[3]["source"].endswith("film.ome.tif")
        and all(np.array_equal(item_samples(out, t), times[t]) for t in range(12)), "each of 12 times a picture", r.stderr)
-    for skip in ([], ["--skip-bad"]):
-        r = pack(out, *ROI, *skip, path("film.ome.tif"))
+    for option in ([], ["--skip-bad"]):
+        r = pack(out, *ROI, *option, path("film.ome.tif"))
         ok(r.returncode == 2 and r.stderr.count("has no mask") == 1, "what is the matter with all times is told once", r.stderr)
     save_all("film_masks", {"film.ome_t%02d.png" % (i + 1): (times[i] > 9 * i).astype(np.uint8) for i in range(12)})
     r = pack(out, *ROI, "--mask", path("film_masks"), path("film.ome.tif"))
