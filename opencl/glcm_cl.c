@@ -23,6 +23,7 @@
 extern const ocl_source ocl_source_glcm;
 
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
+_Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "any lens has room");
 _Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE, "every feature has its place in glcm_work");
 
 enum {
@@ -35,7 +36,7 @@ enum {
 };
 
 enum {
-    CELL_STEPS, MARGINAL_STEPS, DIFFERENCE, STEPS, DIVISORS, F, F60, EXP_TABLE, MOVES,
+    FINE_STEPS, STEPS, IDM, DIVISORS, F, F60, EXP_TABLE, MOVES,
     PLANES, ROI, WORK, PORTIONS, WORDS, BINS, PARTIALS, MORE_PARTIALS, COUNTS, MAPS, MATRICES
 };
 
@@ -286,8 +287,9 @@ static size_t bins_of(const cl_worker *w, size_t level)
 static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
-    /* A driver may need some local memory of its own. */
-    const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10) - 256;
+    /* Moves take some of the local memory, and a driver may need some of its own. */
+    const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10)
+                       - 2 * GLCM_ROWS * sizeof(cl_int) - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
@@ -419,14 +421,11 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1, groups = n * w->groups_per_portion;
     const uint64_t planes = 2 * w->params->n_levels * w->crop_pixels * sizeof(uint16_t);
     glcm_move *const moves = make_moves(w);
-    uint64_t difference[GLCM_MAX_LEVELS][2], bins = 1;
+    uint64_t *const fine = malloc((size_t)steps * sizeof *fine), bins = 1;
+    tc_status st = moves == NULL || fine == NULL ? tc_no_memory(err, "the offsets") : TC_OK;
 
-    if (moves == NULL)
-        return tc_no_memory(err, "the offsets");
-    for (uint64_t d = 0; d < GLCM_MAX_LEVELS; d++) {
-        difference[d][0] = GLCM_PACK(d);
-        difference[d][1] = t->idm[d] | (uint64_t)1 << GLCM_N_SHIFT;
-    }
+    for (uint64_t k = 0; st == TC_OK && k < steps; k++)
+        fine[k] = GLCM_FIRST(t->marginal_step[k]);
     for (size_t i = 0; i < w->params->n_levels; i++)
         if (w->global_bins[i]) {
             const uint64_t bytes = global_bin_items(w, i) * n * bins_of(w, i) * 2;
@@ -446,17 +445,17 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps", map_bytes > 0 ? maps : NULL },
         { MOVES, n_moves * sizeof *moves, "the offsets", moves },
-        { CELL_STEPS, sliding * t->cells * sizeof *t->cell_step, "tables", t->cell_step },
-        { MARGINAL_STEPS, sliding * steps * sizeof *t->marginal_step, "tables", t->marginal_step },
+        { FINE_STEPS, sliding * steps * sizeof *fine, "tables", fine },
         { STEPS, sliding * steps * sizeof *t->step, "tables", t->step },
-        { DIFFERENCE, sliding * sizeof difference, "tables", difference },
+        { IDM, sliding * sizeof t->idm, "tables", t->idm },
         { DIVISORS, sliding * ((uint64_t)t->max_pairs + 1) * sizeof *t->divisors, "tables", t->divisors },
         { F, sliding * steps * sizeof *t->f, "tables", t->f },
         { F60, sliding * steps * sizeof *t->f60, "tables", t->f60 },
         { EXP_TABLE, sliding * GLCM_EXP_SIZE * sizeof *t->exp_table, "tables", t->exp_table }
     };
-    const tc_status st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
-
+    if (st == TC_OK)
+        st = ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
+    free(fine);
     free(moves);
     return st;
 }
@@ -531,9 +530,8 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
     const size_t bins = bins_of(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
 
     return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PORTIONS), OCL_UINT(listed),
-                     OCL_HELD(w, PLANES), OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, CELL_STEPS),
-                     OCL_HELD(w, MARGINAL_STEPS), OCL_HELD(w, DIFFERENCE), OCL_HELD(w, STEPS), OCL_UINT(w->tables.diagonal),
-                     OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
+                     OCL_HELD(w, PLANES), OCL_HELD(w, ROI), OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS),
+                     OCL_HELD(w, STEPS), OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
                      global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
 }
 

@@ -76,7 +76,7 @@ def jobs():
     yield "the largest window", {
         "levels": [64], "distances": [40], "directions": "four", "window": {"shape": "square", "radius": 63},
         "roi": {"type": "disc", "r": 5},
-    }, [workunit.item("a", [picture(150, 140, 5)])]
+    }, [workunit.item("a", [picture(150, 140, 5)]), workunit.item("grey", [np.full((150, 140), 9, np.uint8)])]
     yield "no pair fits", {"levels": [8], "distances": [30], "window": {"shape": "disc", "radius": 3}}, \
         [workunit.item("a", [grey])]
     yield "rows of many segments", {"levels": [32], "distances": [2], "directions": "four",

@@ -30,18 +30,16 @@
 #include "app/analysis/glcm/more_core.h"
 #endif
 
+/* AHEAD: moves whose pixels are on their way while those before are counted. The histograms leave room for few windows
+ * at once, and from each a pixel takes as long as twenty counts. */
 #ifdef GLCM_SINGLE
 #define APART(items) 1
 #define PLACE(u, x, y) ((long)(y) * (u)->columns + (x))
-#define UNROLL
+#define AHEAD 1
 #else
 #define APART(items) (items)
 #define PLACE(u, x, y) ((long)(x) * (u)->rows + (y))
-#ifdef __NV_CL_C_VERSION
-#define UNROLL _Pragma("unroll 4")
-#else
-#define UNROLL          /* others say that they would rather not */
-#endif
+#define AHEAD 4
 #endif
 
 /*
@@ -49,7 +47,7 @@
  * `levels`) and of a+b (at 2 levels), and the cells behind them. Local memory is what the number of
  * windows under way hangs on, and most of it is cells. GLCM_NARROW: these have 8 bits, for windows
  * of less than 1024 pairs, of which at most three times 256 are in cells: `full` has those cells,
- * as often as 256 are in them. A cell on the diagonal counts from `diagonal` in the table of steps.
+ * as often as 256 are in them.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -60,7 +58,7 @@ typedef ushort cell_count;
 typedef struct histograms {
     GLCM_BINS ushort *bins;
     GLCM_BINS cell_count *cells;
-    uint items, levels, diagonal;
+    uint items, levels;
 #ifdef GLCM_NARROW
     uint full[3];
 #endif
@@ -97,26 +95,63 @@ static inline void recount(histograms *h, uint cell, uint count, const int sign)
 #endif
 }
 
+/* What the sums change by when a bin's count goes from k to k+1, by k: fine (f in 2^-60, below 16), of the
+ * marginal and of cells, and other (in 2^-fbits), of a+b and |a-b|. */
+typedef struct slide_steps {
+    __global const ulong *fine, *other, *idm;
+} slide_steps;
+
+/*
+ * The sums of a window that slides: the same as in glcm_sums, from less that is read. As logarithms are additive,
+ * f(2k) = 2 f(k) + 2k: cells are kept as the sum of f of their counts, to be doubled, and of what a cell on the
+ * diagonal has beyond that 2 is left for each pair, counted in the bin of |a-b| = 0. The upper bits of the fine steps are
+ * summed apart, each rounded down to 2^-12: within 2^15 of the exact sum, which glcm_join bears.
+ */
+typedef struct slide_sums {
+    ulong cell, marginal, fs, fd, idm;
+    uint cell12, marginal12, e2, s1, ss, d1, d2, n;
+} slide_sums;
+
+/* A step of f in 2^-12. Those of counts above 24,000, which only the marginal of a wide window has, are 16 and
+ * more: they have begun anew at 0, where there is no other but that of the first. */
+static inline uint coarse(ulong step, uint k)
+{
+    uint of = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
+
+#ifndef GLCM_NARROW
+    of += k > 0 && step >> GLCM_F_BITS == 0 ? 16 << GLCM_COARSE_BITS : 0;
+#endif
+    return of;
+}
+
 /* The pair of levels p and q enters the window (sign 1) or leaves it (-1). All counts are read before any is
  * written, or each would wait for the one before. */
-static inline void pair_moves(histograms *h, uint p, uint q, const glcm_steps *t, glcm_sums *s, const int sign)
+static inline void pair_moves(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s, const int sign)
 {
 #define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
-    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0;
-    const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + (a + b)) - lower;
-    const uint kd = BIN(h, h->levels + (b - a)) - lower, ka = BIN(h, a) - lower;
+    const uint a = min(p, q), b = max(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0, sum = a + b, gap = b - a;
+    const uint kc = count_of(h, cell) - lower, ks = BIN(h, 2 * h->levels + sum) - lower;
+    const uint kd = BIN(h, h->levels + gap) - lower, ka = BIN(h, a) - lower;
     const uint kb = a == b ? ka + sign : BIN(h, b) - lower;
+    const ulong of_cell = t->fine[kc], of_a = t->fine[ka], of_b = t->fine[kb];
 
-    STEP(s->cell, t->cell[kc + (a == b ? h->diagonal : 0)]);
-    STEP(s->marginal, t->marginal[ka] + t->marginal[kb]);
-    STEP(s->difference, t->difference[b - a]);
+    STEP(s->cell, of_cell);
+    STEP(s->cell12, coarse(of_cell, kc));
+    STEP(s->e2, (2 * kc + 1) << (a == b));
+    STEP(s->marginal, of_a + of_b);
+    STEP(s->marginal12, coarse(of_a, ka) + coarse(of_b, kb));
     STEP(s->fs, t->other[ks]);
     STEP(s->fd, t->other[kd]);
-    STEP(s->sum, GLCM_PACK(a + b));
+    STEP(s->idm, t->idm[gap]);
+    STEP(s->s1, sum);
+    STEP(s->ss, sum * sum);
+    STEP(s->d1, gap);
+    STEP(s->d2, gap * gap);
+    STEP(s->n, 1);
     BIN(h, a) = (ushort)(ka + (sign > 0));
     BIN(h, b) = (ushort)(kb + (sign > 0));
-    BIN(h, h->levels + (b - a)) = (ushort)(kd + (sign > 0));
-    BIN(h, 2 * h->levels + (a + b)) = (ushort)(ks + (sign > 0));
+    BIN(h, h->levels + gap) = (ushort)(kd + (sign > 0));
+    BIN(h, 2 * h->levels + sum) = (ushort)(ks + (sign > 0));
     recount(h, cell, kc + (sign > 0), sign);
 #undef STEP
 }
@@ -131,6 +166,21 @@ static inline void clear_bins(histograms *h)
     for (int i = 0; i < 3; i++)
         h->full[i] = NOWHERE;
 #endif
+}
+
+/* A window's sums as glcm_sums has them. */
+static inline glcm_sums sums_of(const slide_sums *s, const histograms *h)
+{
+    const ulong diagonal = BIN(h, h->levels), cell12 = 2 * (s->cell12 + (diagonal << GLCM_COARSE_BITS));
+
+    return (glcm_sums){
+        .sum = s->s1 | (ulong)s->ss << GLCM_PACK_SHIFT,
+        .cell = (ulong2)(2 * (s->cell + (diagonal << GLCM_F_BITS)), s->e2 | cell12 << GLCM_E2_BITS),
+        .fs = s->fs,
+        .marginal = (ulong2)(s->marginal, s->marginal12),
+        .fd = s->fd,
+        .difference = (ulong2)(s->d1 | (ulong)s->d2 << GLCM_PACK_SHIFT, s->idm | (ulong)s->n << GLCM_N_SHIFT)
+    };
 }
 
 static inline void store_sums(__global ulong *words, long windows, const glcm_sums *s)
@@ -195,6 +245,20 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
+/* The pixels of AHEAD moves from i on, or of the last again: of each the pair that leaves and the one that enters. */
+static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner, int i,
+                         uint pixels[4 * AHEAD])
+{
+    for (int j = 0; j < AHEAD; j++) {
+        const int at = 2 * min(i + j, n - 1), leave = moves[at], enter = moves[at + 1];
+
+        pixels[4 * j] = p[leave];
+        pixels[4 * j + 1] = p[leave + partner];
+        pixels[4 * j + 2] = p[enter];
+        pixels[4 * j + 3] = p[enter + partner];
+    }
+}
+
 /*
  * Global size: x: rows of windows, rounded up to the group; y: segments of a
  * row, of both all or some; z: the portions listed in `portions`. bins: room for one group (local), or for
@@ -202,13 +266,12 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *portions, uint first_portion,
                          __global const ushort *planes, __global const uchar *roi_planes,
-                         __global const glcm_move *all_moves, __global const ulong2 *cell_steps,
-                         __global const ulong2 *marginal_steps, __global const ulong2 *difference,
-                         __global const ulong *steps, uint diagonal, __global ulong *all_words,
-                         int segment, uint bins, GLCM_BINS ushort *all_bins)
+                         __global const glcm_move *all_moves, __global const ulong *fine, __global const ulong *other,
+                         __global const ulong *idm, __global ulong *all_words, int segment, uint bins,
+                         GLCM_BINS ushort *all_bins)
 {
     __global const glcm_work *const u = all + portions[first_portion + get_global_id(2)];
-    const glcm_steps t = { cell_steps, marginal_steps, steps, difference };
+    const slide_steps t = { fine, other, idm };
     const int y = (int)get_global_id(0);
     int x0 = (int)get_global_id(1) * segment, x1 = min(x0 + segment, u->columns);
     const uint items = (uint)get_local_size(0), levels = u->levels;
@@ -220,6 +283,12 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
+    __local int near[2 * GLCM_ROWS];    /* where pairs leave, and enter */
+
+    for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
+        near[2 * i] = moves[i].leave;
+        near[2 * i + 1] = moves[i].enter;
+    }
 
     /* Windows before the first and after the last of the ROI have no pairs. A group's slide in step, so that
      * neighbours read what lies side by side. */
@@ -262,55 +331,66 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *por
     GLCM_BINS ushort *const of_group = all_bins;
 #endif
     histograms h;
-    glcm_sums s = { 0 };
+    slide_sums s = { 0 };
+    /* Work-items whose counts of 16 bits share a word are half a group apart, so in different warps where it has two. */
+    const uint me = (uint)get_local_id(0), slot = items % 2 > 0 ? me : 2 * me < items ? 2 * me : 2 * me - items + 1;
+    uint pixels[4 * AHEAD];
 
-    h.bins = of_group + get_local_id(0);
-    h.cells = (GLCM_BINS cell_count *)(of_group + 4 * levels * items) + get_local_id(0);
+    h.bins = of_group + slot;
+    h.cells = (GLCM_BINS cell_count *)(of_group + 4 * levels * items) + slot;
     h.items = items;
     h.levels = levels;
-    h.diagonal = diagonal;
     clear_bins(&h);
     for (int i = 0; i < n_moves; i++) {
-        for (int j = 0; j < moves[i].count; j++) {
-            const int at = moves[i].leave + j * stride;
-            const uint a = p[at], b = p[at + partner];
+        const int count = moves[i].count;
 
-            if (((a | b) & GLCM_OUTSIDE) == 0)
-                pair_moves(&h, a, b, &t, &s, 1);
+        for (int j = 0; j < count; j += AHEAD) {
+            for (int k = 0; k < AHEAD; k++) {
+                const int at = moves[i].leave + min(j + k, count - 1) * stride;
+
+                pixels[2 * k] = p[at];
+                pixels[2 * k + 1] = p[at + partner];
+            }
+            for (int k = 0; k < AHEAD; k++)
+                if (j + k < count && ((pixels[2 * k] | pixels[2 * k + 1]) & GLCM_OUTSIDE) == 0)
+                    pair_moves(&h, pixels[2 * k], pixels[2 * k + 1], &t, &s, 1);
         }
     }
     for (int x = x0; ; x++) {
         if (*roi) {
-            store_sums(words + PLACE(u, x, y), windows, &s);
+            const glcm_sums sums = sums_of(&s, &h);
+
+            store_sums(words + PLACE(u, x, y), windows, &sums);
 #ifdef GLCM_WANTED
-            store_more(words + PLACE(u, x, y), windows, &h, &s);
+            store_more(words + PLACE(u, x, y), windows, &h, &sums);
 #endif
         } else {
             words[2 * windows + PLACE(u, x, y)] = 0;
         }
         if (x + 1 >= x1)
             break;
-        if (u->interior) {
-            /* Nothing to ask about a pair: the next ones' pixels are on their way while one is
-             * counted. */
-            uint a = p[moves[0].leave], b = p[moves[0].leave + partner];
-            uint c = p[moves[0].enter], d = p[moves[0].enter + partner];
+        if (u->interior && n_moves > 0) {
+            /* Nothing to ask about a pair. After the last moves of a window come the first of the next. */
+            const int ahead = x + 2 < x1 ? stride : 0;
 
-            UNROLL
-            for (int i = 0; i < n_moves; i++) {
-                const int next = min(i + 1, n_moves - 1), leave = moves[next].leave, enter = moves[next].enter;
-                const uint a_next = p[leave], b_next = p[leave + partner], c_next = p[enter], d_next = p[enter + partner];
+            if (x == x0)
+                fetch(p, near, n_moves, partner, 0, pixels);
+            for (int i = 0; i < n_moves; i += AHEAD) {
+                const bool last = i + AHEAD >= n_moves;
+                uint next[4 * AHEAD];
 
-                pair_moves(&h, a, b, &t, &s, -1);
-                pair_moves(&h, c, d, &t, &s, 1);
-                a = a_next;
-                b = b_next;
-                c = c_next;
-                d = d_next;
+                fetch(last ? p + ahead : p, near, n_moves, partner, last ? 0 : i + AHEAD, next);
+                for (int j = 0; j < AHEAD; j++)
+                    if (i + j < n_moves) {
+                        pair_moves(&h, pixels[4 * j], pixels[4 * j + 1], &t, &s, -1);
+                        pair_moves(&h, pixels[4 * j + 2], pixels[4 * j + 3], &t, &s, 1);
+                    }
+                for (int j = 0; j < 4 * AHEAD; j++)
+                    pixels[j] = next[j];
             }
         } else {
             for (int i = 0; i < n_moves; i++) {
-                const int leave = moves[i].leave, enter = moves[i].enter;
+                const int leave = near[2 * i], enter = near[2 * i + 1];
                 const uint a = p[leave], b = p[leave + partner];
                 const uint c = p[enter], d = p[enter + partner];
 

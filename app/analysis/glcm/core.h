@@ -90,20 +90,13 @@ typedef struct glcm_bins {
     glcm_pair64 of_difference[256];
     tc_u64 of_sum[512];
 } glcm_bins;
-#endif
 
-/* What the sums change by when a bin's count goes from k to k+1, by k, and what a pair
- * has of the others: difference by |a-b|, sum (GLCM_PACK, which a device computes faster
- * than it reads it) by a+b. */
+/* What the sums change by when a bin's count goes from k to k+1, by k. */
 typedef struct glcm_steps {
-    TC_GLOBAL const glcm_pair64 *cell, *marginal;
-    TC_GLOBAL const tc_u64 *other;             /* fs, fd */
-#ifdef __OPENCL_VERSION__
-    TC_GLOBAL const glcm_pair64 *difference;
-#endif
+    const glcm_pair64 *cell, *marginal;
+    const tc_u64 *other;        /* fs, fd */
 } glcm_steps;
 
-#ifndef __OPENCL_VERSION__
 #define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
 /* The entry for a doubled count. */
 TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
@@ -175,7 +168,8 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
 }
 
 /* A sum in 2^-fbits from what is kept of it: modulo 2^64 in 2^-60, and in 2^-12
- * within 2^14 of those (tables are rounded; there are fewer than 2^14 cells). */
+ * within 2^15 of those (tables are rounded: on a CPU for each of less than 2^14 cells, on a device for each of less than
+ * 2^15 ordered pairs). */
 TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;

@@ -25,6 +25,9 @@
 /* Windows that one work-item slides over before it starts anew, at the most. */
 #define GLCM_SEGMENT 256
 
+/* Rows of a lens of pairs, at the most. */
+#define GLCM_ROWS 127
+
 /* Work-items of a group of the feature kernel, and windows a group takes. */
 #define GLCM_GROUP 64
 #define GLCM_GROUP_WINDOWS 2048
