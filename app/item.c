@@ -15,6 +15,8 @@ typedef struct item_run {
     const an_backend *backend;
     void *worker;
     const item_work *how;
+    wu_output output;          /* of an item that the backend finished */
+    bool finished;
     bool saved_last;           /* the final state, which is on disk only where finishing it takes long */
 } item_run;
 
@@ -143,6 +145,19 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
         view_write(w->view, w->unit->analysis, &it->work, it->state, fraction, w->index, w->unit->job);
 }
 
+/* All portions are done: the result, or a state that it can be made from. */
+static tc_status complete(const item_work *w, item_run *it, tc_err *err)
+{
+    if (it->backend->finish == NULL)
+        return it->backend->sync(it->worker, it->state, err);
+    const tc_status st = it->backend->finish(it->worker, it->state, w->index, &it->output, err);
+
+    it->finished = st == TC_OK;
+    if (!it->finished)
+        wu_output_free(&it->output);
+    return st;
+}
+
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status st = TC_MORE;
@@ -154,7 +169,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
         if (st == TC_OK)
             st = it->backend->step(it->worker, it->state, &portions, err);
         if (st == TC_OK)
-            st = it->backend->sync(it->worker, it->state, err);
+            st = complete(w, it, err);
         if (st == TC_OK || st == TC_MORE)
             draw(w, it, portions);
         if (st == TC_MORE) {
@@ -234,19 +249,18 @@ static tc_status end(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
-    wu_output output = { .n = 0 };
     char text[TC_ERR_MAX];
-    tc_status st;
+    tc_status st = TC_OK;
 
     it->work.poll = &poll;
-    st = analysis->finish(&it->work, w->index, it->state, &output, err);
+    if (!it->finished)
+        st = analysis->finish(&it->work, w->index, it->state, &it->output, err);
     it->work.poll = &w->files->poll;
     if (st == TC_OK)
-        st = spool_append(w->files->spool, &output, err);
+        st = spool_append(w->files->spool, &it->output, err);
     if (st == TC_OK && analysis->note_result != NULL &&
-        analysis->note_result(it->work.params, it->work.item, &output, text, sizeof text))
+        analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
         progress_note(w->progress, "%s: note: %s", it->work.item->name, text);
-    wu_output_free(&output);
     return st;
 }
 
@@ -282,6 +296,7 @@ tc_status item_do(const item_work *w, tc_err *err)
                       tc_seconds() - start);
     if (it.worker != NULL)
         it.backend->close(&it.worker);
+    wu_output_free(&it.output);
     wu_pixels_free(&it.pixels);
     free(it.state);
     if (st == TC_BAD_INPUT && !begins_with_file(err->message, job->path)) {

@@ -18,14 +18,15 @@
 
 extern const ocl_source ocl_source_voting;
 
-enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, KERNELS };
+enum { BLUR_Z, BLUR_Y, BLUR_X, VOTERS, VOTE, TURN, PEAKS, LINES, KERNELS };
 static const char *const kernel_names[KERNELS] = {
-    "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn"
+    "voting_blur_z", "voting_blur_y", "voting_blur_x", "voting_voters", "voting_vote", "voting_turn", "voting_peaks",
+    "voting_lines_around"
 };
 
 enum {
     B_SHAPE,
-    B_COLUMNS, B_LINES,         /* a slice of the blur between its passes */
+    B_COLUMNS, B_LINES,         /* a slice of the blur between its passes; in the end peaks, and what is around them */
     B_CODES, B_OFFSETS, B_SPANS, B_ROWS,
     B_PIXELS, B_VOTES, B_VOTERS,    /* of an item that fits */
     B_IN, B_OUT                 /* of a slab */
@@ -36,6 +37,9 @@ enum {
     ALONG = 32,                 /* work-items side by side along x: see voting.cl */
     SEGMENT = 256
 };
+
+/* The phases, and behind them the peaks, in rows, and what is around them, in peaks. */
+enum { FIND = VOTING_REBLUR + 1, AROUND, PACES };
 
 /* Some rows of a plane, counted through all slices. */
 typedef struct rows {
@@ -53,7 +57,7 @@ typedef struct cl_worker {
     uint32_t *copy;                     /* rows from the device, on their way to the state */
     int round;                          /* of the device's tables; -1: none */
     size_t group, tile_rows;
-    ocl_pace pace[VOTING_REBLUR + 1];   /* by phase, in rows */
+    ocl_pace pace[PACES];               /* by phase, in rows */
     uint64_t done;
 } cl_worker;
 
@@ -232,9 +236,9 @@ static void set_paces(cl_worker *w)
     const double few = 1 << 15;
     const uint64_t cone = voting_offset_rows(&w->s);
     const uint64_t taps = 2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
-    const uint64_t cost[VOTING_REBLUR + 1] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps };
+    const uint64_t cost[PACES] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1), taps, 32, cone };
 
-    for (int i = 0; i <= VOTING_REBLUR; i++)
+    for (int i = 0; i < PACES; i++)
         ocl_pace_begin(&w->ocl, &w->pace[i], few / (double)(cost[i] * w->s.nx), all_rows(&w->s));
 }
 
@@ -521,6 +525,137 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return st;
 }
 
+/* --- points ------------------------------------------------------------------------------------- */
+
+/* A peak as the kernels list it. */
+typedef struct listed {
+    cl_uint score, z, y, x;
+} listed;
+
+/* Peaks that fit where they are listed; 0 where not even one's lines do. */
+static uint64_t room_for_peaks(const cl_worker *w)
+{
+    const uint64_t bytes = w->ocl.buffer[B_COLUMNS].bytes;
+
+    return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed);
+}
+
+/* All peaks, in no order. *n: how many there are; more than fit are not listed. */
+static tc_status find_peaks(cl_worker *w, voting_peaks *found, uint64_t *n, tc_err *err)
+{
+    const uint64_t room = room_for_peaks(w);
+    const voting_scheme *const s = &w->s;
+    cl_uint count = 0;
+    tc_status st = ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+
+    for (uint64_t row = 0, some; st == TC_OK && row < all_rows(s); row += some) {
+        some = ocl_pace_next(&w->pace[FIND], all_rows(s) - row);
+        st = OCL_QUEUE(w, PEAKS, row_grid(w, some), err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
+                       OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room));
+        st = ocl_end_launch(&w->ocl, st, &w->pace[FIND], some, err);
+        if (st == TC_OK)
+            st = tc_ask(w->ocl.work->poll, err);
+    }
+    if (st == TC_OK)
+        st = ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err);
+    *n = count;
+    if (st != TC_OK || count > room)
+        return st;
+    listed *const list = malloc((count + (size_t)1) * sizeof *list);
+    found->list = calloc(count + (size_t)1, sizeof *found->list);
+    st = list == NULL || found->list == NULL ? tc_no_memory(err, "the peaks")
+                                             : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err);
+    for (; st == TC_OK && found->n < count; found->n++) {
+        const listed *const l = &list[found->n];
+
+        found->list[found->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
+    }
+    free(list);
+    return st;
+}
+
+/* The lines around some peaks: as many as the buffers hold. */
+static tc_status some_lines(cl_worker *w, const voting_peak *peaks, uint64_t n, listed *list, cl_long *sums, tc_err *err)
+{
+    const voting_scheme *const s = &w->s;
+    tc_status st;
+
+    for (uint64_t i = 0; i < n; i++)
+        list[i] = (listed){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
+    st = ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err);
+    for (uint64_t i = 0, some; st == TC_OK && i < n; i += some) {
+        some = ocl_pace_next(&w->pace[AROUND], n - i);
+        st = OCL_QUEUE(w, LINES, ocl_grid_of(VOTING_LINE_GROUP, some * VOTING_LINE_GROUP, 1, 1), err, OCL_HELD(w, B_SHAPE),
+                       OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS), OCL_HELD(w, B_LINES), OCL_UINT(i),
+                       OCL_INT(s->scale[0]), OCL_INT(s->scale[1]), OCL_INT(s->scale[2]), OCL_LONG(s->radius64));
+        st = ocl_end_launch(&w->ocl, st, &w->pace[AROUND], some, err);
+        if (st == TC_OK)
+            st = tc_ask(w->ocl.work->poll, err);
+    }
+    return st == TC_OK ? ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err) : st;
+}
+
+static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
+{
+    const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
+    listed *const list = malloc((size_t)most * sizeof *list);
+    cl_long *const sums = malloc((size_t)most * VOTING_LINE_SUMS * sizeof *sums);
+    tc_status st = list == NULL || sums == NULL ? tc_no_memory(err, "the peaks") : TC_OK;
+
+    for (uint64_t at = 0, n; st == TC_OK && at < p->n; at += n) {
+        n = p->n - at < most ? p->n - at : most;
+        st = some_lines(w, p->list + at, n, list, sums, err);
+        for (uint64_t i = 0; st == TC_OK && i < n; i++) {
+            const cl_long *const from = sums + i * VOTING_LINE_SUMS;
+
+            lines[at + i] = (voting_lines){ { { from[0] }, { from[1], from[2] }, { from[3], from[4], from[5] } },
+                                            { from[6], from[7], from[8] } };
+        }
+    }
+    free(list);
+    free(sums);
+    return st;
+}
+
+/* As voting_finish, from the planes on the device. */
+static tc_status points(cl_worker *w, voting_peaks *found, size_t item_index, wu_output *out, tc_err *err)
+{
+    const an_work *const work = w->ocl.work;
+    const voting_params *const p = work->params;
+    voting_lines *lines = NULL;
+    tc_status st = voting_suppress(&w->s, found, work->poll, err);
+
+    if (st == TC_OK)
+        voting_apply_threshold(p, found);
+    if (st == TC_OK && p->refine) {
+        lines = malloc((found->n + 1) * sizeof *lines);
+        st = lines == NULL ? tc_no_memory(err, "the peaks") : lines_around(w, found, lines, err);
+        if (st == TC_OK)
+            st = voting_refine(&w->s, NULL, lines, w->pool, found, work->poll, err);
+        free(lines);
+    }
+    return st == TC_OK ? voting_add_points(work, item_index, found, out, err) : st;
+}
+
+/* Noise may have more peaks than there is room for, and of a slab the planes are in the state. */
+static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err)
+{
+    cl_worker *const w = worker;
+    voting_peaks found = { 0, 0, NULL };
+    uint64_t n = 0;
+    tc_status st = w->slab_bands == 0 ? find_peaks(w, &found, &n, err) : TC_OK;
+
+    if (st == TC_OK && (w->slab_bands > 0 || n > room_for_peaks(w))) {
+        st = cl_sync(worker, state, err);
+        if (st == TC_OK)
+            st = voting_finish(w->ocl.work, item_index, state, out, err);
+    } else if (st == TC_OK) {
+        st = points(w, &found, item_index, out, err);
+    }
+    free(found.list);
+    return st;
+}
+
 static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_parts };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
@@ -533,5 +668,6 @@ const an_backend ocl_voting = {
     .open = cl_open,
     .step = cl_step,
     .sync = cl_sync,
-    .close = ocl_worker_close
+    .close = ocl_worker_close,
+    .finish = cl_finish
 };

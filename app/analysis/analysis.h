@@ -75,6 +75,9 @@ typedef struct an_backend {
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
+    /* Makes the result from what the worker has once all portions are done, as the analysis' finish from the state, which
+     * needs no sync then and stays what it was, or is synced. NULL: it cannot. */
+    tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 
 /* What whoever packs an item knows of its pixels afterwards. */

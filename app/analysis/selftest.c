@@ -90,6 +90,42 @@ wu_item an_selftest_item(const an_selftest *t, const wu_pixels *pixels)
                       .spacing = { 1, 1, 1 }, .nx = t->nx, .ny = t->ny, .nz = t->nz, .bits = t->bits, .channels = 1 };
 }
 
+static bool same_output(const wu_output *a, const wu_output *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; same && i < a->n; i++) {
+        int ok = 1;
+        const wu_out_array *const x = &a->arrays[i], *const y = &b->arrays[i];
+        const uint64_t bytes = wu_array_bytes(&x->info, &ok);
+
+        same = strcmp(x->info.name, y->info.name) == 0 && bytes == wu_array_bytes(&y->info, &ok) && ok &&
+               (bytes == 0 || memcmp(x->data, y->data, (size_t)bytes) == 0);
+    }
+    return same;
+}
+
+/* Whether a backend makes the result of a state that the analysis makes. */
+static tc_status check_finish(const an_analysis *a, const an_backend *backend, const an_work *work, void *state,
+                              tc_err *err)
+{
+    wu_output theirs = { .n = 0 }, ours = { .n = 0 };
+    void *worker = NULL;
+    tc_status st = backend->open(work, state, &worker, err);
+
+    if (st == TC_OK)
+        st = backend->finish(worker, state, 0, &theirs, err);
+    if (st == TC_OK)
+        st = a->finish(work, 0, state, &ours, err);
+    if (st == TC_OK && !same_output(&ours, &theirs))
+        st = tc_fail(err, TC_DEVICE, "%s: self-test: this device makes another result of the same work", a->name);
+    if (worker != NULL)
+        backend->close(&worker);
+    wu_output_free(&theirs);
+    wu_output_free(&ours);
+    return st;
+}
+
 static tc_status run_work(const an_analysis *a, const an_backend *backend, const an_work *work, uint32_t *crc,
                           tc_err *err)
 {
@@ -100,6 +136,8 @@ static tc_status run_work(const an_analysis *a, const an_backend *backend, const
         return tc_no_memory(err, "the self-test");
     st = an_work_run(a, backend, work, state, 0, err);
     *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
+    if (st == TC_OK && backend->finish != NULL)
+        st = check_finish(a, backend, work, state, err);
     free(state);
     return st;
 }

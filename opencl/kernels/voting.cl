@@ -216,3 +216,96 @@ __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *vot
     voters[i] = voting_turned(s, voters[i], z, y, x, votes + (size_t)(row - in_first) * nx + x, spans, rows,
                               dir_of_offset);
 }
+
+/* --- points: of a whole item ------------------------------------------------------------------ */
+
+/* Whether the pixel i stands before all its neighbours: a larger sum, or an equal one and earlier. */
+static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *votes, size_t i, int z, int y, int x)
+{
+    const int z1 = min(z + 1, s->n[0] - 1), y1 = min(y + 1, s->n[1] - 1), x1 = min(x + 1, s->n[2] - 1);
+    const tc_u32 here = votes[i];
+
+    VOTING_ONE_BY_ONE
+    for (int nz = max(z - 1, 0); nz <= z1; nz++)
+        VOTING_ONE_BY_ONE
+        for (int ny = max(y - 1, 0); ny <= y1; ny++)
+            VOTING_ONE_BY_ONE
+            for (int nx = max(x - 1, 0); nx <= x1; nx++) {
+                const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
+
+                if (votes[j] > here || (votes[j] == here && j < i))
+                    return false;
+            }
+    return true;
+}
+
+/* Rows from `first` on. list: sums and places (z, y, x) of peaks, as far as there is room; count: of all. */
+__kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes, __global tc_u32 *list,
+                           volatile __global tc_u32 *count, tc_u32 first, tc_u32 room)
+{
+    const int x = (int)get_global_id(0), row = (int)(first + get_global_id(1));
+    const int nx = s->n[2], ny = s->n[1], z = row / ny, y = row - z * ny;
+    const size_t i = (size_t)row * nx + x;
+
+    if (x >= nx || votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
+        (x + 1 < nx && votes[i + 1] > votes[i]))
+        return;
+    if (is_peak(s, votes, i, z, y, x)) {
+        const tc_u32 place = atomic_inc(count);
+
+        if (place < room) {
+            list[4 * place] = votes[i];
+            list[4 * place + 1] = (tc_u32)z;
+            list[4 * place + 2] = (tc_u32)y;
+            list[4 * place + 3] = (tc_u32)x;
+        }
+    }
+}
+
+/* The gradients within 5/4 of the radius around each peak of a list of pixels, a group for each: voting_lines. peaks: as above. */
+__kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1)))
+void voting_lines_around(__constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
+                         __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)
+{
+    __local long part[VOTING_LINE_SUMS * VOTING_LINE_GROUP];
+    const int scale[3] = { scale_z, scale_y, scale_x };
+    const uint me = (uint)get_local_id(0);
+    const size_t which = first + get_group_id(0);
+    const int at[3] = { (int)peaks[4 * which + 1], (int)peaks[4 * which + 2], (int)peaks[4 * which + 3] };
+    voting_lines l = { { { 0 } }, { 0 } };
+    int from[3], to[3];
+
+    for (int a = 0; a < 3; a++) {
+        const int reach = s->n[a] > 1 ? (int)(5 * radius64 / (4 * scale[a])) : 0;
+
+        from[a] = max(at[a] - reach, 0);
+        to[a] = min(at[a] + reach, s->n[a] - 1);
+    }
+    VOTING_ONE_BY_ONE
+    for (int z = from[0]; z <= to[0]; z++)
+        VOTING_ONE_BY_ONE
+        for (int y = from[1]; y <= to[1]; y++)
+            VOTING_ONE_BY_ONE
+            for (int x = from[2] + (int)me; x <= to[2]; x += VOTING_LINE_GROUP) {
+                const tc_i64 d[3] = { 4 * (tc_i64)(z - at[0]) * scale[0], 4 * (tc_i64)(y - at[1]) * scale[1],
+                                      4 * (tc_i64)(x - at[2]) * scale[2] };
+                tc_i64 g[3];
+
+                if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * radius64 * radius64)
+                    continue;
+                voting_gradient(s, blurred + ((size_t)z * s->n[1] + y) * s->n[2] + x, z, y, x, g);
+                voting_add_line(s, d, g, &l);
+            }
+    const long mine[VOTING_LINE_SUMS] = { l.m[0][0], l.m[1][0], l.m[1][1], l.m[2][0], l.m[2][1], l.m[2][2],
+                                          l.v[0], l.v[1], l.v[2] };
+    for (int k = 0; k < VOTING_LINE_SUMS; k++)
+        part[k * VOTING_LINE_GROUP + me] = mine[k];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint k = me; k < VOTING_LINE_SUMS; k += VOTING_LINE_GROUP) {
+        long sum = 0;
+
+        for (uint i = 0; i < VOTING_LINE_GROUP; i++)
+            sum += part[k * VOTING_LINE_GROUP + i];
+        sums[which * VOTING_LINE_SUMS + k] = sum;
+    }
+}

@@ -3,7 +3,7 @@
  *   gpu_voting DEVICE THREADS NX NY NZ RADIUS [SLICE_MS]   made-up 16-bit balls, closely packed
  *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
  * DEVICE as for texcell. Three times: what the host does (open, with the build and the
- * transfers; sync; finish), the kernels of each phase, and the CRC of the state.
+ * transfers; points; sync, and points by the host), the kernels of each phase, and the CRC of the state.
  * THREADS below 0: the CPU with as many threads as well, the ratio, and whether the
  * state is the same, bit for bit; the host's part has that many threads either way.
  */
@@ -32,7 +32,7 @@ typedef struct bench {
 } bench;
 
 typedef struct spent {
-    double open, steps, sync, finish;   /* wall clock, ms */
+    double open, steps, there, sync, finish;    /* wall clock, ms; there: the points by the backend, without a sync */
     double phase[PHASES];               /* wall clock of the steps */
     double kernels[PHASES];             /* the device's clock */
 } spent;
@@ -102,26 +102,31 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
 {
     wu_output output = { .n = 0 };
     void *worker = NULL;
-    double at[5] = { ocl_clock_ms() };
+    double at[6] = { ocl_clock_ms() };
     tc_status st = backend->open(&b->work, state, &worker, err);
 
     at[1] = ocl_clock_ms();
     if (st == TC_OK)
         st = do_steps(b, backend, worker, state, t, err);
     at[2] = ocl_clock_ms();
-    if (st == TC_OK)
-        st = backend->sync(worker, state, err);
+    if (st == TC_OK && backend->finish != NULL)
+        st = backend->finish(worker, state, 0, &output, err);
+    wu_output_free(&output);
     at[3] = ocl_clock_ms();
     if (st == TC_OK)
-        st = an_voting.finish(&b->work, 0, state, &output, err);
+        st = backend->sync(worker, state, err);
     at[4] = ocl_clock_ms();
+    if (st == TC_OK)
+        st = an_voting.finish(&b->work, 0, state, &output, err);
+    at[5] = ocl_clock_ms();
     wu_output_free(&output);
     if (worker != NULL)
         backend->close(&worker);
     t->open = at[1] - at[0];
     t->steps = at[2] - at[1];
-    t->sync = at[3] - at[2];
-    t->finish = at[4] - at[3];
+    t->there = at[3] - at[2];
+    t->sync = at[4] - at[3];
+    t->finish = at[5] - at[4];
     return st;
 }
 
@@ -134,9 +139,10 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
 
     if (st == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, b->work.plan.state_bytes);
-        *ms = t.open + t.steps + t.sync + t.finish;
-        printf("  open %.0f, steps %.0f, sync %.0f, finish %.0f, in all %.0f ms; crc %08lx\n   ", t.open, t.steps, t.sync,
-               t.finish, *ms, *crc);
+        *ms = t.open + t.steps + (backend->finish != NULL ? t.there : t.sync + t.finish);
+        printf("  open %.0f, steps %.0f, points by the device %.0f, in all %.0f ms; sync %.0f, "
+               "points by the host %.0f; crc %08lx\n   ",
+               t.open, t.steps, t.there, *ms, t.sync, t.finish, *crc);
         for (int i = 0; i < PHASES; i++)
             printf(b->work.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,", phase_names[i], t.phase[i],
                    t.kernels[i]);

@@ -98,6 +98,47 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
                         dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->n[0] == 1)]);
 }
 
+/* --- points ----------------------------------------------------------------------- */
+
+/* Sums of weight * (|u|^2 I - u u^T) / |u|^2 over the gradients around a peak, coordinates relative to it in 1/256 of the
+ * finest pixel. Of m the lower half is kept. */
+typedef struct voting_lines {
+    tc_i64 m[3][3], v[3];
+} voting_lines;
+
+/* A gradient g at d (from the peak). It counts if it is a voter's and looks to the peak, within 22.5 degrees;
+ * u is its direction in a cube of half side 64.
+ * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
+ * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. */
+TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d[3], const tc_i64 g[3], voting_lines *l)
+{
+    const tc_i64 cos2 = 874;
+    const tc_u64 most = voting_most(g[0], g[1], g[2]);
+    tc_i64 u[3];
+
+    if (most == 0)
+        return;
+    for (int a = 0; a < 3; a++)
+        u[a] = voting_component(g[a], most, 64);
+    const tc_i64 d2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+    const tc_i64 u2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
+    const tc_i64 dot = -(u[0] * d[0] + u[1] * d[1] + u[2] * d[2]);
+
+    if (dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
+        return;
+    const tc_u64 length = voting_length(g[0], g[1], g[2]);
+
+    if (length < s->floor)
+        return;
+    const tc_i64 t = (voting_weight(length, s->root) << 12) / (tc_u32)u2;
+    for (int a = 0; a < 3; a++) {
+        l->v[a] += t * (u2 * d[a] + u[a] * dot);
+        for (int b = 0; b < a; b++)
+            l->m[a][b] -= t * u[a] * u[b];
+        l->m[a][a] += t * (u2 - u[a] * u[a]);
+    }
+}
+
 /* --- cones ------------------------------------------------------------------------ */
 
 /* Where the rows of a direction's cone in a layer (slice dz around the voter) stand in

@@ -31,6 +31,11 @@ typedef struct voting_span {
 #define VOTING_HI(span) ((tc_i32)(span).hi)
 #endif
 
+/* Longs that a device gives for each peak: the lower half of m and v of voting_lines. */
+#define VOTING_LINE_SUMS 9
+/* Work-items of a group that takes a peak. */
+#define VOTING_LINE_GROUP 32
+
 /* What follows from parameters, item and pixels; axes are z, y, x. */
 #define VOTING_MAX_HALF 57      /* of a blur kernel: 3.5 sigma and one */
 typedef struct voting_shape {

@@ -209,7 +209,7 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
 /* "auto": at least 3/10 of the score at which the best peaks make up half of
  * the sum of all scores. Many weak peaks, noise, hardly move it, and it does not
  * matter how many cells there are. */
-static void apply_threshold(const voting_params *params, voting_peaks *p)
+void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 {
     uint64_t sum = 0, part = 0;
     size_t middle = 0, n = 0;
@@ -241,7 +241,7 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
 }
 
-static tc_status add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
+tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err)
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
     tc_status st = voting_expect(work->params, work->item, out, err);
@@ -277,11 +277,11 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
     if (st == TC_OK)
         st = voting_suppress(&s, &found, work->poll, err);
     if (st == TC_OK)
-        apply_threshold(p, &found);
+        voting_apply_threshold(p, &found);
     if (st == TC_OK && p->refine)
-        st = voting_refine(&s, votes + s.n, pool, &found, work->poll, err);
+        st = voting_refine(&s, votes + s.n, NULL, pool, &found, work->poll, err);
     if (st == TC_OK)
-        st = add_points(work, item_index, &found, out, err);
+        st = voting_add_points(work, item_index, &found, out, err);
     an_pool_destroy(&pool);
     free(found.list);
     return st;

@@ -1,22 +1,17 @@
 /*
- * voting: points moved from the peaks to where the gradients around them meet.
+ * voting: points moved from the peaks to where the gradients around them meet: the
+ * point nearest to the lines along the gradients of the voters around a
+ * peak, in the sense of least squares (R. Parthasarathy, Rapid, accurate
+ * particle tracking by calculation of radial symmetry centers, 2012).
  */
 #include "app/analysis/voting/voting.h"
 
 #include <string.h>
 
-/* The point nearest to the lines along the gradients of the voters around a
- * peak, in the sense of least squares (R. Parthasarathy, Rapid, accurate
- * particle tracking by calculation of radial symmetry centers, 2012).
- * Sums of weight * (|u|^2 I - u u^T) / |u|^2, coordinates relative to the peak
- * in 1/256 of the finest pixel. */
-typedef struct lines {
-    int64_t m[3][3], v[3];
-} lines;
-
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
+    const voting_lines *lines;  /* of each peak; NULL: none are known */
     voting_peaks *found;
 } refiner;
 
@@ -61,39 +56,6 @@ static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_
     return (any[0] | any[1]) != 0;
 }
 
-/* A gradient at d (from the peak, in 1/256). It counts if it is a voter's and looks to the peak, within 22.5 degrees;
- * u is its direction in a cube of half side 64.
- * |d| < 2^16 and |u|^2 < 2^14: dot^2 * 2^10 < 2^57. A term of the sums is less
- * than 2^12 * 2^12 * 2^16, and there are less than 2^20 of them. Of m the lower half is kept. */
-static void add_line(const refiner *r, const int64_t d[3], const int64_t g[3], lines *l)
-{
-    const int64_t cos2 = 874;
-    const uint64_t most = voting_most(g[0], g[1], g[2]);
-    int64_t u[3];
-
-    if (most == 0)
-        return;
-    for (int a = 0; a < 3; a++)
-        u[a] = voting_component(g[a], most, 64);
-    const int64_t d2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-    const int64_t u2 = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
-    const int64_t dot = -(u[0] * d[0] + u[1] * d[1] + u[2] * d[2]);
-
-    if (dot <= 0 || dot * dot * 1024 < cos2 * u2 * d2)
-        return;
-    const uint64_t length = voting_length(g[0], g[1], g[2]);
-
-    if (length < r->s->shape.floor)
-        return;
-    const int64_t t = (voting_weight(length, r->s->shape.root) << 12) / (uint32_t)u2;
-    for (int a = 0; a < 3; a++) {
-        l->v[a] += t * (u2 * d[a] + u[a] * dot);
-        for (int b = 0; b < a; b++)
-            l->m[a][b] -= t * u[a] * u[b];
-        l->m[a][a] += t * (u2 - u[a] * u[a]);
-    }
-}
-
 typedef __int128 i128;
 
 /* a/b rounded, b > 0. */
@@ -111,7 +73,7 @@ static i128 det3(const int64_t m[3][3])
 
 /* Makes entries of m less than 2^34 and of v (at most 2^17 times those) less
  * than 2^52. In an image z has a line of its own, which keeps the point in it. */
-static void shorten(lines *l, bool flat)
+static void shorten(voting_lines *l, bool flat)
 {
     int shift = 0;
 
@@ -136,7 +98,7 @@ static void shorten(lines *l, bool flat)
  * cap), so m's smallest more than 1/40 (1/96) of tr(m) = 2 tr(N): then 40 m - tr(m) I
  * is positive definite, which its leading minors tell. Lines from around a place
  * cross; those from one side, outside a bent edge, hardly do. Entries < 2^41. */
-static bool lines_cross(const lines *l, bool flat)
+static bool lines_cross(const voting_lines *l, bool flat)
 {
     const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
     int64_t b[3][3];
@@ -149,7 +111,7 @@ static bool lines_cross(const lines *l, bool flat)
 
 /* Solves m c = v by Cramer's rule; no product passes 2^123. det > 0, since the
  * lines cross. False if the point is far outside. */
-static bool solve(const lines *l, int64_t c[3])
+static bool solve(const voting_lines *l, int64_t c[3])
 {
     const i128 det = det3(l->m);
 
@@ -168,17 +130,17 @@ static bool solve(const lines *l, int64_t c[3])
 }
 
 /* What is at a pixel of a row, dx from the peak. */
-static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx, lines *l)
+static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx, voting_lines *l)
 {
     const int64_t d[3] = { row->dz, row->dy, dx };
     int64_t g[3];
 
     voting_gradient(&r->s->shape, row->here + x, row->z, row->y, x, g);
-    add_line(r, d, g, l);
+    voting_add_line(&r->s->shape, d, g, l);
 }
 
 /* Pixels [x, to] of a row. */
-static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to, lines *l)
+static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to, voting_lines *l)
 {
     const int64_t step = 4 * (int64_t)r->s->scale[2];
     const int32_t nx = (int32_t)r->s->nx;
@@ -213,12 +175,12 @@ static row_around row_at(const refiner *r, const voting_peak *p, int64_t z, int6
 }
 
 /* All within 5/4 of the radius. */
-static lines lines_around(const refiner *r, const voting_peak *p)
+static voting_lines lines_around(const refiner *r, const voting_peak *p)
 {
     const voting_scheme *const s = r->s;
     const int64_t at[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
     int64_t reach[3], from[3], to[3];
-    lines l;
+    voting_lines l;
 
     memset(&l, 0, sizeof l);
     for (int a = 0; a < 3; a++) {
@@ -238,9 +200,6 @@ static lines lines_around(const refiner *r, const voting_peak *p)
                 add_row(r, &row, (int32_t)p->x, (int32_t)(p->x > k ? p->x - k : 0),
                         (int32_t)(p->x + k <= to[2] ? p->x + k : to[2]), &l);
         }
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < a; b++)
-            l.m[b][a] = l.m[a][b];
     return l;
 }
 
@@ -263,12 +222,15 @@ static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p
 }
 
 /* A peak where lines do not cross gets the score 0: it is no cell. */
-static void refine_peak(const refiner *r, voting_peak *p)
+static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak *p)
 {
     const bool flat = r->s->nz == 1;
-    lines l = lines_around(r, p);
+    voting_lines l = lines != NULL ? *lines : lines_around(r, p);
     int64_t c[3];
 
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < a; b++)
+            l.m[b][a] = l.m[a][b];
     shorten(&l, flat);
     if (!lines_cross(&l, flat))
         p->score = 0;
@@ -286,13 +248,13 @@ static void refine_some(void *user, unsigned thread, size_t part)
 
     (void)thread;
     for (size_t i = part * PEAKS_OF_PART; i < end && i < r->found->n; i++)
-        refine_peak(r, &r->found->list[i]);
+        refine_peak(r, r->lines != NULL ? &r->lines[i] : NULL, &r->found->list[i]);
 }
 
-tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p,
-                        const tc_poll *poll, tc_err *err)
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines, an_pool *pool,
+                        voting_peaks *p, const tc_poll *poll, tc_err *err)
 {
-    refiner r = { s, blurred, p };
+    refiner r = { s, blurred, lines, p };
     size_t kept = 0;
 
     const tc_status st = an_pool_run_polled(pool, refine_some, &r, p->n / PEAKS_OF_PART + 1, poll, err);

@@ -135,10 +135,14 @@ typedef struct voting_peaks {
 int voting_by_order(const void *a, const void *b);
 /* Best first; a peak nearer than the radius to a kept one goes. */
 tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err);
-/* voting_refine.c. blurred: the picture, as in the state after REBLUR. Leaves out the
- * peaks at which the gradients do not meet. */
-tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, an_pool *pool, voting_peaks *p,
-                        const tc_poll *poll, tc_err *err);
+/* Leaves out the peaks, best first, below the threshold. */
+void voting_apply_threshold(const voting_params *params, voting_peaks *p);
+/* voting_refine.c. blurred: the picture, as in the state after REBLUR; or the lines around each peak, made from it
+ * elsewhere, where these are not NULL. Leaves out the peaks at which the gradients do not meet. */
+tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines, an_pool *pool,
+                        voting_peaks *p, const tc_poll *poll, tc_err *err);
+/* The peaks as the item's result. */
+tc_status voting_add_points(const an_work *work, size_t item_index, const voting_peaks *p, wu_output *out, tc_err *err);
 
 /* params.c */
 extern const an_param voting_parameters[];
