@@ -68,13 +68,13 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
 #if defined __x86_64__
 
 /* Four rounds with the words w[0], and of the 16 words in w[0] to w[3] the four that follow, in place of w[0]. */
-#define FOUR(from, w0, w1, w2, w3, goes_on)                                                                        \
-    do {                                                                                                           \
-        const __m128i k = _mm_add_epi32(w0, _mm_loadu_si128((const __m128i *)(const void *)(constants + (from)))); \
-        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);                                                               \
-        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_srli_si128(k, 8));                                            \
-        if (goes_on)                                                                                               \
-            w0 = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
+#define FOUR(from, w0, w1, w2, w3, goes_on)                                                                          \
+    do {                                                                                                             \
+        const __m128i k = _mm_add_epi32(w0, _mm_loadu_si128((const __m128i *)(const void *)(constants + (from))));   \
+        cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);                                                                 \
+        abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_srli_si128(k, 8));                                              \
+        if (goes_on)                                                                                                 \
+            (w0) = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8(w3, w2, 4)), w3); \
     } while (0)
 
 /* By the instructions for it: Intel's manual, volume 2, has SHA256RNDS2, SHA256MSG1 and SHA256MSG2. */
@@ -90,7 +90,7 @@ static void add_by_instructions(uint32_t state[8], const unsigned char *blocks, 
         const __m128i abef_before = abef, cdgh_before = cdgh;
         __m128i w[4];
 
-        for (int i = 0; i < 4; i++)
+        for (size_t i = 0; i < 4; i++)
             w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i)), turned_words);
         for (int i = 0; i < 64; i += 16) {
             FOUR(i, w[0], w[1], w[2], w[3], i < 48);

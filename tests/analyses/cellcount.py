@@ -193,7 +193,7 @@ def forgeries():
     yield ("another mean", "labels", other_mean, None)
     yield ("other means of all parts", "parts", lambda a: set_at(
         a["region_mean"], slice(None), (np.round(a["region_mean"] * a["region_area"]) + a["region_area"]) / a["region_area"]),
-           "regions: one of those around|the picture has no such region")
+           ("pixels", "regions: one of those around|the picture has no such region"))
     yield ("counts of two items exchanged", "plain", exchange_items, None)
 
 
