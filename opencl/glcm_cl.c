@@ -289,7 +289,7 @@ static void choose_groups(cl_worker *w)
     const bool cpu = runs_in_turn(w->ocl.device);
     /* Moves take some of the local memory, and a driver may need some of its own. */
     const size_t local = (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes : 48 << 10)
-                       - 2 * GLCM_ROWS * sizeof(cl_int) - 256;
+                       - 2 * sizeof(cl_int) * GLCM_ROWS - 256;
 
     for (size_t i = 0; i < w->params->n_levels; i++) {
         size_t items = local / (bins_of(w, i) * sizeof(uint16_t));
