@@ -233,7 +233,7 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
             for (int nx = max(x - 1, 0); nx <= x1; nx++) {
                 const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
 
-                if (votes[j] > here || (votes[j] == here && j < i))
+                if (votes[j] > here || (j < i && votes[j] == here))
                     return false;
             }
     return true;
