@@ -13,7 +13,6 @@ import resource
 import shutil
 import sqlite3
 import struct
-import threading
 
 import numpy as np
 from PIL import Image
@@ -213,20 +212,10 @@ def sweep(case):
             first = 1 + (len(case.name) + len(call)) % step
             jobs += [(call, "%d%s" % (n, more)) for n in range(first, total + 1, step) for more in ("", "+")]
     jobs = jobs if MOST else jobs[len(case.name) % 5::5]
-    bad, codes, lock = [], collections.Counter(), threading.Lock()
-
-    def work(lane):
-        for call, number in jobs[lane::LANES]:
-            code, wrong = case.fails(path("out", "%s_%d" % (case.name, lane)), call, number)
-            with lock:
-                codes[code] += 1
-                if wrong:
-                    bad.append("%s %s of %d (%s): %s" % (call, number, case.counts[call], CALLS[call], wrong))
-    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
+    found = tap.side_by_side(LANES, jobs, lambda lane, job: case.fails(path("out", "%s_%d" % (case.name, lane)), *job))
+    codes = collections.Counter(code for _job, (code, _wrong) in found)
+    bad = ["%s %s of %d (%s): %s" % (call, number, case.counts[call], CALLS[call], wrong)
+           for (call, number), (_code, wrong) in found if wrong]
     if jobs:
         tap.ok(not bad, "%s: %d calls of %d kinds fail, of %d: %s" % (case.name, len(jobs), len({c for c, _ in jobs}),
                sum(n for c, n in case.counts.items() if c in CALLS), dict(codes)), "\n".join(bad[:30]))

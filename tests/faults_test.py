@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sqlite3
-import threading
 
 import numpy as np
 
@@ -118,24 +117,17 @@ def tries(case, kind, number, most):
         return 0, [], ["undisturbed: exit %d %s %s" % (run.returncode, bad, run.stderr)], collections.Counter()
     total = max(int(n) for n in open(counts))
     step = max(1, total // most)
-    bad, codes, lock = [], collections.Counter(), threading.Lock()
     jobs = [(n, on) for n in range(1 + (len(case.name) % step if step > 1 else 0), total + 1, step) for on in (False, True)]
 
-    def work(lane):
-        for n, on in jobs[lane::2]:
-            more = {"FAIL_ON": "1"} if on else {}
-            run, wrong = case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT=str(n),
-                                   FAIL_ERRNO=str(number), **more)
-            with lock:
-                codes[run.returncode] += 1
-                if wrong:
-                    bad.append("%s %d of %d%s: %s: %s" % (kind, n, total, " and on" if on else "", wrong, run.stderr[-1500:]))
+    def trial(lane, job):
+        n, on = job
+        more = {"FAIL_ON": "1"} if on else {}
+        return case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT=str(n), FAIL_ERRNO=str(number), **more)
 
-    lanes = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
+    found = tap.side_by_side(2, jobs, trial)
+    codes = collections.Counter(run.returncode for _job, (run, _wrong) in found)
+    bad = ["%s %d of %d%s: %s: %s" % (kind, n, total, " and on" if on else "", wrong, run.stderr[-1500:])
+           for (n, on), (run, wrong) in found if wrong]
     return total, jobs, bad, codes
 
 

@@ -10,7 +10,6 @@ import re
 import resource
 import signal
 import subprocess
-import threading
 import time
 
 import analyses
@@ -45,19 +44,7 @@ def spread(low, high):
 def side_by_side(title, jobs, trial):
     """trial(lane, job) tells what is wrong, or None."""
     jobs = jobs if WANTED else jobs[len(title) % 11::11]
-    bad, lock = [], threading.Lock()
-
-    def work(lane):
-        for job in jobs[lane::LANES]:
-            wrong = trial(lane, job)
-            if wrong:
-                with lock:
-                    bad.append("%s: %s" % (job, wrong[-700:]))
-    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
+    bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial) if wrong]
     if jobs:
         tap.ok(not bad, "%s: %d" % (title, len(jobs)), "\n".join(bad[:12]))
 

@@ -8,7 +8,6 @@ expression of analyses."""
 import collections
 import os
 import re
-import threading
 
 import analyses
 import tap
@@ -86,20 +85,13 @@ def sweep(job, device, **hooks):
             if 1 <= n <= times:
                 jobs += [(call, n, "%s:%d%s" % (call, n, more)) for more in ("", "+")]
     jobs = jobs if WANTED else jobs[len(job.name) % 23::23]
-    bad, codes, lock = [], collections.Counter(), threading.Lock()
 
-    def work(lane):
-        for i, (call, n, where) in enumerate(jobs[lane::LANES]):
-            code, wrong = job.fails(lane, device, fail=where, error=ERRORS[(i + n) % len(ERRORS)], **hooks)
-            with lock:
-                codes[code] += 1
-                if wrong:
-                    bad.append("%s: %s" % (where, wrong[-700:]))
-    lanes = [threading.Thread(target=work, args=(i,)) for i in range(LANES)]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
+    def trial(lane, numbered):
+        i, (_call, n, where) = numbered
+        return job.fails(lane, device, fail=where, error=ERRORS[(i // LANES + n) % len(ERRORS)], **hooks)
+    found = tap.side_by_side(LANES, list(enumerate(jobs)), trial)
+    codes = collections.Counter(code for _job, (code, _wrong) in found)
+    bad = ["%s: %s" % (where, wrong[-700:]) for (_i, (_call, _n, where)), (_code, wrong) in found if wrong]
     tap.ok(not bad, "%s, %s: %d failures of %d calls: %s" % (job.name, device, len(jobs), len({c for c, _, _ in jobs}), dict(codes)),
            "\n".join(bad[:12]))
 

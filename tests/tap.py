@@ -1,5 +1,6 @@
 """TAP output for the Python tests, and what all of them need: the programs
 under test, scratch folders and the real pictures, which may be absent."""
+import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -73,6 +74,15 @@ def run(argv, timeout=600, **kw):
     """Runs a program to its end; text output, no exception on failure."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True, timeout=timeout, **kw)
+
+
+def side_by_side(lanes, jobs, trial):
+    """[(job, trial(lane, job))] of all jobs, so many at a time; what a trial raises is raised here."""
+    def work(lane):
+        return [(job, trial(lane, job)) for job in jobs[lane::lanes]]
+
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        return [found for of_lane in pool.map(work, range(lanes)) for found in of_lane]
 
 
 def sanitized():
