@@ -294,7 +294,7 @@ static tc_status open_scratch(cpu_worker *w, tc_err *err)
 
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->outlines = outline ? calloc(w->work->threads, sizeof *w->outlines) : NULL;
-    w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz + OBJ_OVER, 1) : NULL;
+    w->o.quantised = texture ? calloc((size_t)item->nx * item->ny * item->nz, 1) : NULL;
     if (w->scratch == NULL || (outline && w->outlines == NULL) || (texture && w->o.quantised == NULL))
         return tc_no_memory(err, "objects");
     for (unsigned t = 0; st == TC_OK && t < w->work->threads; t++) {

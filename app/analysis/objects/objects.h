@@ -114,7 +114,7 @@ typedef struct obj_item {
     const wu_item *item;
     const wu_pixels *pixels;
     int dims;                  /* 3 for stacks, also of one slice */
-    uint8_t *quantised;        /* [nz][ny][nx] and OBJ_OVER: grey levels of objects without a box; NULL without texture */
+    uint8_t *quantised;        /* [nz][ny][nx]: grey levels of objects without a box; NULL without texture */
     size_t row_bytes, texture_at;      /* of a row; its words before the texture */
     /* Once the objects are known: */
     uint32_t lo, hi;           /* of all pixels, for OBJ_RANGE_IMAGE */

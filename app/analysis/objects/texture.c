@@ -125,7 +125,7 @@ static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
     pairs->n = used;
 }
 
-/* Pairs of levels a[i], b[i]; there are PAIRS to be read. */
+/* Pairs of levels a[i], b[i]. What is behind them may be another thread's. */
 static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *pairs)
 {
     uint16_t cell[PAIRS];
@@ -135,9 +135,11 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
         find_cells(a + i, b + i, pairs->stride, cell);
         count_cells(cell, PAIRS, pairs);
     }
-    if (i < n) {
-        find_cells(a + i, b + i, pairs->stride, cell);
-        count_cells(cell, n - i, pairs);
+    for (; i < n; i++) {
+        const uint8_t lower = a[i] < b[i] ? a[i] : b[i];
+
+        cell[0] = (uint16_t)(lower * pairs->stride + (a[i] ^ b[i] ^ lower));
+        count_cells(cell, 1, pairs);
     }
 }
 
