@@ -1,5 +1,5 @@
 /* libFuzzer target: the state of an item, as a checkpoint with the right CRCs may bring
- * it. An input is: which analysis, which of its known-answer items, how far the honest
+ * it. An input is: which analysis, which of its known-answer items (made smaller), how far the honest
  * work had come, and then bytes of its state that are other than they should be, as five
  * bytes each: place (little-endian) and value. What check_state lets pass is worked on
  * to the end. */
@@ -13,9 +13,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CHANGE = 5 };
+enum { CHANGE = 5, SIDE = 11, DEPTH = 3, LEVELS = 16 };
 
 typedef struct job {
+    an_selftest test;
     wu_item item;
     wu_pixels pixels;
     void *params;
@@ -28,14 +29,55 @@ static void must(tc_status st)
         abort();
 }
 
+/* Parameters for smaller items: what lies in the picture, and fewer grey levels, with whose square a matrix grows. */
+static void make_small(json_t *json)
+{
+    static const struct { const char *key; int most; } small[] = {
+        { "cx", SIDE / 2 }, { "cy", SIDE / 2 }, { "cz", DEPTH / 2 }, { "r", SIDE / 4 }, { "radius", SIDE / 4 },
+    };
+    json_t *const levels = json_object_get(json, "levels");
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    for (i = 0; i < sizeof small / sizeof *small; i++)
+        if (json_number_value(json_object_get(json, small[i].key)) > small[i].most)
+            must(json_object_set_new(json, small[i].key, json_integer(small[i].most)) == 0 ? TC_OK : TC_NO_MEMORY);
+    if (json_integer_value(levels) > LEVELS)
+        json_integer_set(levels, LEVELS / 2 + json_integer_value(levels) % 5);
+    json_array_foreach(levels, i, value)
+        if (json_integer_value(value) > LEVELS)
+            json_integer_set(value, LEVELS / 2 + json_integer_value(value) % 5);
+    json_object_foreach(json, key, value) {
+        make_small(value);
+        for (i = 0; i < json_array_size(value); i++)
+            make_small(json_array_get(value, i));
+    }
+}
+
+static void make_item(job *j, const an_analysis *a)
+{
+    must(an_selftest_pixels(&j->test, a->takes_labels, &j->pixels, NULL));
+    j->item = an_selftest_item(&j->test, &j->pixels);
+}
+
 static void begin(job *j, const an_analysis *a, const an_selftest *t)
 {
     json_t *const json = json_loads(t->parameters, 0, NULL);
 
     memset(j, 0, sizeof *j);
+    make_small(json);
     must(an_parse(a, json, "fuzz", &j->params, NULL));
-    must(an_selftest_pixels(t, a->takes_labels, &j->pixels, NULL));
-    j->item = an_selftest_item(t, &j->pixels);
+    j->test = *t;
+    j->test.nx = t->nx < SIDE ? t->nx : SIDE;
+    j->test.ny = t->ny < SIDE ? t->ny : SIDE;
+    j->test.nz = t->nz < DEPTH ? t->nz : DEPTH;
+    make_item(j, a);
+    if (a->check_item(j->params, &j->item, "fuzz", NULL) != TC_OK) {
+        wu_pixels_free(&j->pixels);
+        j->test = *t;
+        make_item(j, a);
+    }
     j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
     must(a->plan(j->params, &j->item, &j->work.plan, NULL));
     json_decref(json);

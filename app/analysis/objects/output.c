@@ -107,9 +107,13 @@ static void fill(const an_work *work, const void *state, const wu_out_array *arr
 {
     const obj_params *const p = work->params;
     const size_t n = (size_t)wu_declared_elements(&array->declared), row_bytes = obj_row_bytes(p, work->item);
-    uint64_t *to = (uint64_t *)array->data + (array->info.dtype == WU_BOOL ? 0 : at * n);
-    uint8_t *flag = (uint8_t *)array->data + at;
+    uint64_t *to = array->data;
+    uint8_t *flag = array->data;
 
+    if (array->data == NULL)       /* no row is kept */
+        return;
+    to += array->info.dtype == WU_BOOL ? 0 : at * n;
+    flag += at;
     for (size_t i = first; i < end; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
