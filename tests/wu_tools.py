@@ -377,6 +377,8 @@ def test_tiff_hostile():
     odd("holds only thumbnails or masks", t254=1)
     odd("says that it holds 5 pictures, but lists one", t270=b"ImageJ=1.53\nimages=5\nslices=5\n\0")
     odd("damaged", pixels[:128], 4, t262=3)    # no palette
+    odd("the palette is missing", t262=3)      # which libtiff takes for grey
+    odd("the palette is missing", pixels * 3, t262=3, t277=3)      # and this for RGB
     odd("damaged", t322=0, t323=0, t324=8, t325=256)
     odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
     odd("damaged", t273=1 << 30)

@@ -1,5 +1,6 @@
 /* TIFF through libtiff. */
 #include <errno.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +30,14 @@ typedef struct tiff_state {
     TIFF *tiff;
     tiff_layout layout;          /* of the page the file stands at */
     uint64_t page;               /* its number, thumbnails aside */
+    uint64_t wanted;             /* and of the one that is to be decoded, into pixels */
+    void *pixels;
     bool decoding;               /* warnings are damage from here on */
     bool damaged;
     bool no_memory;              /* is why */
+    bool guarded;                /* then libtiff is left at once */
+    jmp_buf out;
+    uint8_t *block;              /* a row or tile as it is decoded */
     char message[300];
 } tiff_state;
 
@@ -49,7 +55,11 @@ static int on_error(TIFF *tiff, void *user, const char *module, const char *form
 {
     (void)tiff;
     (void)module;
-    keep_message(user, format, args);
+    tiff_state *state = user;
+    keep_message(state, format, args);
+    /* Where it has no memory libtiff 4.5 may go on without. */
+    if (state->guarded && errno == ENOMEM)
+        longjmp(state->out, 1);
     return 1;
 }
 
@@ -121,12 +131,55 @@ static tc_status refuse(const wu_picture *picture, const char *what, tc_err *err
                    "save it as grey or RGB of 8 or 16 bits", picture->path, what);
 }
 
+/* The file's next n bytes as a number. */
+static bool read_next(const wu_picture *picture, size_t n, uint64_t *value)
+{
+    const tiff_state *state = picture->state;
+    uint8_t bytes[8];
+    if (fread(bytes, 1, n, picture->file) != n)
+        return false;
+    *value = 0;
+    for (size_t i = 0; i < n; i++)
+        *value |= (uint64_t)bytes[TIFFIsBigEndian(state->tiff) ? n - 1 - i : i] << (8 * i);
+    return true;
+}
+
+static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, uint64_t *value)
+{
+    return offset <= INT64_MAX && fseeko(picture->file, (off_t)offset, SEEK_SET) == 0 && read_next(picture, n, value);
+}
+
+/* A picture whose palette is missing libtiff takes for a grey one, and says nothing: what the directory itself says. */
+static bool lacks_palette(const wu_picture *picture, uint16_t photometric)
+{
+    const tiff_state *state = picture->state;
+    const size_t wide = TIFFIsBigTIFF(state->tiff) ? 8 : 4;
+    uint64_t entries, tag, type, count, value, rest;
+    if (photometric == PHOTOMETRIC_PALETTE || !read_number(picture, TIFFCurrentDirOffset(state->tiff), wide == 8 ? 8 : 2, &entries))
+        return false;
+    for (; entries > 0; entries--) {
+        if (!read_next(picture, 2, &tag) || !read_next(picture, 2, &type) || !read_next(picture, wide, &count))
+            return false;
+        const size_t own = (size_t)TIFFDataWidth((TIFFDataType)type), size = own == 0 || own > wide ? wide : own;
+        if (!read_next(picture, size, &value) || !read_next(picture, wide - size, &rest))
+            return false;
+        if (tag == TIFFTAG_PHOTOMETRIC)
+            return value == PHOTOMETRIC_PALETTE;
+    }
+    return false;
+}
+
+static tc_status fail_palette(const wu_picture *picture, tc_err *err)
+{
+    return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing", picture->path);
+}
+
 static tc_status read_palette(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
     uint16_t *red = NULL, *green = NULL, *blue = NULL;
     if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1)
-        return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing", picture->path);
+        return fail_palette(picture, err);
     const unsigned n = 1u << layout->bits;
     /* Entries have 16 bits, but some programs fill them with 8-bit values. */
     unsigned largest = 0;
@@ -160,6 +213,8 @@ static tc_status read_colours(const wu_picture *picture, tiff_layout *layout, tc
 
     unsigned file_channels = 1;
     const bool labels = picture->want.kind == WU_KIND_LABELS;
+    if (!labels && lacks_palette(picture, photometric))
+        return fail_palette(picture, err);
     switch (photometric) {
     case PHOTOMETRIC_MINISWHITE:
         layout->inverted = !labels && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
@@ -277,20 +332,6 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
-/* n bytes at `offset` as a number, least significant first after a swap. */
-static bool read_number(const wu_picture *picture, uint64_t offset, size_t n, uint64_t *value)
-{
-    const tiff_state *state = picture->state;
-    uint8_t bytes[8];
-    if (offset > INT64_MAX || fseeko(picture->file, (off_t)offset, SEEK_SET) != 0
-        || fread(bytes, 1, n, picture->file) != n)
-        return false;
-    *value = 0;
-    for (size_t i = 0; i < n; i++)
-        *value |= (uint64_t)bytes[TIFFIsBigEndian(state->tiff) ? n - 1 - i : i] << (8 * i);
-    return true;
-}
-
 /* Where a file is cut short within the pointer to the next page, libtiff says
  * that there is none: a stack would silently lose slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
@@ -365,6 +406,29 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     return status == TC_OK ? read_about(picture, err) : status;
 }
 
+/* body, which is left where libtiff has no memory. */
+static tc_status guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc_err *), tc_err *err)
+{
+    tiff_state *const state = picture->state;
+    tc_status status;
+    errno = 0;
+    state->guarded = true;
+    if (setjmp(state->out) == 0)
+        status = body(picture, err);
+    else
+        status = fail_tiff(picture, err);
+    state->guarded = false;
+    return status;
+}
+
+static tc_status open_pages(wu_picture *picture, tc_err *err)
+{
+    const tiff_state *state = picture->state;
+    if (TIFFSetDirectory(state->tiff, 0) != 1 || state->damaged)
+        return fail_tiff(picture, err);
+    return scan_pages(picture, err);
+}
+
 static tc_status open_tiff(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = calloc(1, sizeof *state);
@@ -378,12 +442,12 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
     TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, state);
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, MAX_BLOCK);
     errno = 0;
-    /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. */
-    state->tiff = TIFFOpenExt(picture->path, "rm", options);
+    /* "m": not mapped, so that a file cut short meanwhile is an error and not a signal. "h": its header alone. */
+    state->tiff = TIFFOpenExt(picture->path, "rmh", options);
     TIFFOpenOptionsFree(options);
     if (state->tiff == NULL || state->damaged)
         return fail_tiff(picture, err);
-    return scan_pages(picture, err);
+    return guarded(picture, open_pages, err);
 }
 
 /* --- samples ---------------------------------------------------------------------- */
@@ -500,7 +564,7 @@ static tc_status read_tiles(wu_picture *picture, void *page, uint8_t *tile, uint
 
 /* Decodes the page the file stands at. What libtiff calls the size of a row
  * or tile must be at least what the loops above will read of it. */
-static tc_status read_page(wu_picture *picture, void *pixels, tc_err *err)
+static tc_status read_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const bool tiled = TIFFIsTiled(state->tiff) != 0;
@@ -518,21 +582,20 @@ static tc_status read_page(wu_picture *picture, void *pixels, tc_err *err)
         || has > (uint64_t)MAX_BLOCK)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: odd size of rows or tiles", picture->path);
 
-    uint8_t *block = malloc((size_t)has);
-    if (block == NULL)
+    free(state->block);
+    state->block = malloc((size_t)has);
+    if (state->block == NULL)
         return tc_no_memory(err, picture->path);
-    const tc_status status = tiled ? read_tiles(picture, pixels, block, tile_nx, tile_ny, err)
-                                   : read_strips(picture, pixels, block, err);
-    free(block);
-    return status;
+    return tiled ? read_tiles(picture, state->pixels, state->block, tile_nx, tile_ny, err)
+                 : read_strips(picture, state->pixels, state->block, err);
 }
 
-static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
+static tc_status go_to_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const tiff_layout seen = { .nx = picture->info.nx, .ny = picture->info.ny, .out = picture->samples };
     tc_status status = TC_OK;
-    for (; status == TC_OK && state->page < page; state->page++) {
+    for (; status == TC_OK && state->page < state->wanted; state->page++) {
         bool found = false;
         status = next_directory(picture, &found, err);
         if (status == TC_OK && !found)
@@ -546,9 +609,17 @@ static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc
     if (!is_alike(&seen, &state->layout))
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     state->decoding = true;
-    status = read_page(picture, samples, err);
+    status = read_page(picture, err);
     state->decoding = false;
     return status;
+}
+
+static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
+{
+    tiff_state *state = picture->state;
+    state->wanted = page;
+    state->pixels = samples;
+    return guarded(picture, go_to_page, err);
 }
 
 static void close_tiff(wu_picture *picture)
@@ -558,6 +629,7 @@ static void close_tiff(wu_picture *picture)
         return;
     if (state->tiff != NULL)
         TIFFClose(state->tiff);
+    free(state->block);
     free(state);
     picture->state = NULL;
 }
