@@ -83,7 +83,7 @@ def main():
     r = assimilate("report", "--db", os.path.join(FOLDER, "none.sqlite"), "-o", PAGE)
     tap.ok(r.returncode != 0 and open(PAGE).read() == before, "a data set that is not there leaves the page", r.stderr)
     r = assimilate("report", "--db", DB, "-o", os.path.join(FOLDER, "nowhere", "page.html"))
-    tap.ok(r.returncode == 3 and "cannot be written" in r.stderr, "a folder that is not there", r.stderr)
+    tap.ok(r.returncode == 3 and "cannot write" in r.stderr, "a folder that is not there", r.stderr)
     for args in (["--db", DB], ["-o", PAGE], ["--db", DB, "-o", PAGE, "x"]):
         tap.ok(assimilate("report", *args).returncode == 1, "refused: report " + " ".join(args[:1]))
     for file in os.listdir(DB + ".files"):

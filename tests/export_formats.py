@@ -2,6 +2,8 @@
 a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table has them."""
 import json
 import os
+import shutil
+import signal
 
 import numpy as np
 from skimage.measure import points_in_poly
@@ -20,6 +22,11 @@ RNG = np.random.default_rng(3)
 
 def path(*parts):
     return os.path.join(FOLDER, *parts)
+
+
+def content(file):
+    with open(file, "rb") as f:
+        return f.read()
 
 
 def exported(name, analysis, parameters, items):
@@ -90,6 +97,36 @@ def same_regions(name, out, labels, title):
     tap.ok(collection["type"] == "FeatureCollection" and np.array_equal(painted, labels), "%s.geojson: its insides are the labels" % name)
 
 
+def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
+    """Ended at one of its calls that change files, an export leaves whole files, and the same command makes the others and
+    takes away what is half."""
+    library, count, out = path("kill_at.so"), path("count"), path("killed")
+    made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, os.path.join(tap.SRC, "tests", "resume", "kill_at.c"), "-ldl"])
+    argv = [tap.TEXCELL_WU, "export", "--tiff", "--geojson", "--images", path(name + ".zip"), path(name + ".npz"), "-o", out]
+
+    def export(**env):
+        return tap.run(argv, env=dict(os.environ, **env)).returncode
+
+    def files():
+        return {n: content(os.path.join(out, n)) for n in os.listdir(out)} if os.path.isdir(out) else {}
+
+    whole = export(LD_PRELOAD=library, KILL_COUNT=count) if made.returncode == 0 else None
+    if not tap.ok(whole == 0, "%s: exported, its calls counted" % name, made.stderr):
+        return
+    expected, calls, bad, ended = files(), int(content(count)), [], 0
+    for n in range(1, calls + 1, max(1, calls // 30)):
+        for number in signals:
+            shutil.rmtree(out, True)
+            code = export(LD_PRELOAD=library, KILL_AT=str(n), **({"KILL_SIGNAL": str(int(number))} if number != signal.SIGKILL else {}))
+            left = files()
+            half = [f for f in left if f != "exported.txt" and not f.endswith(".tmp") and left[f] != expected.get(f)]
+            again = export()
+            ended += code == -number
+            if code != -number or half or again != 0 or files() != expected:
+                bad.append((n, number, code, half, again, sorted(files())))
+    tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same command makes them all" % (name, ended, calls), bad[:3])
+
+
 def main():
     noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
     targets = np.zeros((41, 41), np.uint8)
@@ -104,6 +141,8 @@ def main():
             same_tiff("labels_" + item, out, r["labels_" + item], np.uint16, None)
     many = np.zeros((600, 600), np.uint8)
     many[::2, ::2] = 255
+    if not tap.sanitized():                    # a preloaded library comes before theirs
+        killed("cells4")
     r, out = exported("many", "cellcount", {"labels": True, "threshold": 128, "polarity": "bright"}, [workunit.item("many", [many])])
     same_tiff("labels_many", out, r["labels_many"], np.uint32, None)
 

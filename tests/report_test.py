@@ -144,7 +144,7 @@ def refusals(result):
     for words, wanted in (([result], "-o PAGE.html is missing"), (["-o", page], "takes one RESULT.npz"),
                           ([path("none.npz"), "-o", page], "none.npz"),
                           ([result, "--images", path("o200.zip"), "-o", page], "is not the work unit that"),
-                          ([result, "-o", path("no", "such", "page.html")], "cannot be written")):
+                          ([result, "-o", path("no", "such", "page.html")], "cannot write")):
         r = tap.run([tap.TEXCELL_WU, "report"] + words)
         tap.ok(r.returncode in (1, 2, 3) and wanted in r.stderr and not os.path.exists(page),
                "refused: %s" % wanted, (r.returncode, r.stderr))

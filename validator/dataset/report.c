@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "app/base/os.h"
 #include "validator/dataset/dataset.h"
@@ -406,19 +405,9 @@ static tc_status put_page(reporting *r, tc_err *err)
 tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err)
 {
     reporting r = { .ds = ds, .store = store };
-    char *const temporary = malloc(strlen(output) + 32);
-    if (temporary == NULL)
-        return tc_no_memory(err, output);
-    /* Whoever looks meanwhile sees the page before. */
-    snprintf(temporary, strlen(output) + 32, "%s.%ld.tmp", output, (long)getpid());
-    tc_status st = wu_page_open(temporary, "Data set", &r.page, err);
+    tc_status st = wu_page_open(output, "Data set", &r.page, err);
+
     if (st == TC_OK)
         st = put_page(&r, err);
-    st = wu_page_close(&r.page, st, err);
-    if (st == TC_OK && !os_replace(temporary, output)) {
-        st = tc_fail(err, TC_IO, "%s: cannot be written", output);
-        unlink(temporary);
-    }
-    free(temporary);
-    return st;
+    return wu_page_close(&r.page, st, err);
 }

@@ -5,14 +5,13 @@
 #define WU_CSV_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "app/base/status.h"
+#include "workunits/format/new_file.h"
 #include "workunits/format/result_file.h"
 
 typedef struct wu_csv {
-    char *path;               /* owned */
-    FILE *file;
+    wu_new_file out;
     bool line_begun;
 } wu_csv;
 
@@ -30,9 +29,6 @@ tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err);
 
 /* Makes the folder unless it is there. */
 tc_status wu_make_folder(const char *folder, tc_err *err);
-/* Closes a file that was written; a full disk is found here at the latest. After a failure, earlier
- * (`status`) or here, it is removed. Gives `status`, or what went wrong here. file may be NULL. */
-tc_status wu_close_file(FILE *file, const char *path, tc_status status, tc_err *err);
 /* folder/name + end; the caller's (free()). NULL: no memory. */
 char *wu_path_in(const char *folder, const char *name, const char *end);
 

@@ -7,19 +7,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "app/base/status.h"
+#include "workunits/format/new_file.h"
 
 typedef struct wu_page {
-    const char *path;          /* not owned */
-    FILE *file;                /* NULL: none is open */
+    wu_new_file out;
 } wu_page;
 
 /* Begins the page: head, style and title. wu_page_close also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
-/* Completes the file, or after a failure (`status`) removes it. Gives `status`, or what went
- * wrong here: a full disk is found here at the latest. */
+/* As wu_new_file_close. */
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 
 /* Markup as it stands (printf style): of this program's own words and numbers alone. */

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
+
+#include "workunits/format/new_file.h"
 
 #define MAX_DEFLATE_RATIO 1032u
 
@@ -351,17 +352,11 @@ static int write_to_file(void *user, const void *buf, size_t n)
 tc_status wu_png_write_file(const char *path, const wu_png_info *info,
                             const void *pixels, tc_err *err)
 {
-    FILE *file = fopen(path, "wb");
-    if (file == NULL)
-        return tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    struct stat kind;
-    const bool regular = fstat(fileno(file), &kind) == 0 && S_ISREG(kind.st_mode);
-    tc_status st = wu_png_write(write_to_file, file, path, info, pixels, err);
-    if (fclose(file) != 0 && st == TC_OK)
-        st = tc_fail(err, TC_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (st != TC_OK && regular)
-        (void)remove(path);
-    return st;
+    wu_new_file out;
+    tc_status st = wu_new_file_open(path, &out, err);
+    if (st == TC_OK)
+        st = wu_png_write(write_to_file, out.file, path, info, pixels, err);
+    return wu_new_file_close(&out, st, err);
 }
 
 void wu_libraries(char *text, size_t size)

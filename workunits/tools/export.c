@@ -114,21 +114,27 @@ static bool is_ours(const char *name, size_t n)
     return false;
 }
 
-/* Removes the file that a line of the list names, if it is one of ours. */
+static tc_status remove_file(const char *folder, const char *name, const char *end, tc_err *err)
+{
+    char *const path = wu_path_in(folder, name, end);
+    tc_status status = TC_OK;
+    if (path == NULL)
+        return tc_no_memory(err, name);
+    if (os_kind_of_link(path) == OS_FILE && unlink(path) != 0)
+        status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
+    free(path);
+    return status;
+}
+
+/* Removes the file that a line of the list names, if it is one of ours, or what somebody who was killed left of it. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
     if (n < 2 || line[n - 1] != '\n' || !is_ours(line, n - 1))
         return TC_OK;
     line[n - 1] = '\0';
-    char *const path = wu_path_in(folder, line, "");
-    if (path == NULL)
-        return tc_no_memory(err, line);
-    tc_status status = TC_OK;
-    if (os_kind_of_link(path) == OS_FILE && unlink(path) != 0)
-        status = tc_fail(err, TC_IO, "%s: cannot be removed: %s", path, strerror(errno));
-    free(path);
-    return status;
+    const tc_status status = remove_file(folder, line, "", err);
+    return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
 
 /* The title, or as much of it as a full disk took: there are no more lines then. */

@@ -1,6 +1,5 @@
 /* Regions and points as GeoJSON (RFC 7946), as QuPath and others read them: a file for each item, places in
  * pixels from the picture's upper left corner. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,8 +32,7 @@ typedef struct rings {
 } rings;
 
 typedef struct geojson {
-    char *path;
-    FILE *file;
+    wu_new_file out;
     size_t features;
 } geojson;
 
@@ -130,37 +128,37 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
 
 static void put_ring(geojson *g, const rings *r, const ring *one)
 {
-    fputc('[', g->file);
+    fputc('[', g->out.file);
     for (size_t i = 0; i < one->n; i++)
-        fprintf(g->file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", r->corners[one->first + i].x,
+        fprintf(g->out.file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", r->corners[one->first + i].x,
                 r->corners[one->first + i].y);
-    fputc(']', g->file);
+    fputc(']', g->out.file);
 }
 
 /* The outer ring and the holes in it. [from, to): the region's rings. */
 static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, size_t to)
 {
-    fputc('[', g->file);
+    fputc('[', g->out.file);
     put_ring(g, r, &r->list[outer]);
     for (size_t i = from; i < to; i++)
         if (r->list[i].area < 0 && r->list[i].outer == outer) {
-            fputc(',', g->file);
+            fputc(',', g->out.file);
             put_ring(g, r, &r->list[i]);
         }
-    fputc(']', g->file);
+    fputc(']', g->out.file);
 }
 
 static void begin_feature(geojson *g, const char *kind)
 {
-    fprintf(g->file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":", g->features++ > 0 ? "," : "", kind);
+    fprintf(g->out.file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":", g->features++ > 0 ? "," : "", kind);
 }
 
 /* QuPath's plane tells the slice. titles are of a-z, 0-9 and _. */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)
-        fprintf(g->file, ",\"plane\":{\"c\":-1,\"z\":%" PRId64 ",\"t\":0}", z);
-    fprintf(g->file, "},\"properties\":{\"objectType\":\"detection\",\"name\":\"%s %" PRIu64 "\",\"label\":%" PRIu64 "}}",
+        fprintf(g->out.file, ",\"plane\":{\"c\":-1,\"z\":%" PRId64 ",\"t\":0}", z);
+    fprintf(g->out.file, "},\"properties\":{\"objectType\":\"detection\",\"name\":\"%s %" PRIu64 "\",\"label\":%" PRIu64 "}}",
             title, number, number);
 }
 
@@ -172,16 +170,16 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
             outers += r->list[to].area > 0;
         begin_feature(g, outers > 1 ? "MultiPolygon" : "Polygon");
         if (outers > 1)
-            fputc('[', g->file);
+            fputc('[', g->out.file);
         for (size_t i = from, n = 0; i < to; i++) {
             if (r->list[i].area < 0)
                 continue;
             if (n++ > 0)
-                fputc(',', g->file);
+                fputc(',', g->out.file);
             put_polygon(g, r, i, from, to);
         }
         if (outers > 1)
-            fputc(']', g->file);
+            fputc(']', g->out.file);
         end_feature(g, title, r->list[from].label, z);
     }
 }
@@ -190,27 +188,24 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
 
 static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
 {
-    *g = (geojson){ .path = wu_path_in(folder, name, ".geojson") };
-    if (g->path == NULL)
-        return tc_no_memory(err, name);
-    const tc_status status = wu_export_begin(folder, name, ".geojson", err);
-    if (status != TC_OK)
-        return status;
-    g->file = fopen(g->path, "wb");
-    if (g->file == NULL)
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", g->path, strerror(errno));
-    fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->file);
-    return TC_OK;
+    char *const path = wu_path_in(folder, name, ".geojson");
+    *g = (geojson){ .features = 0 };
+    tc_status status = path == NULL ? tc_no_memory(err, name) : wu_export_begin(folder, name, ".geojson", err);
+    if (status == TC_OK)
+        status = wu_new_file_open(path, &g->out, err);
+    if (status == TC_OK)
+        fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->out.file);
+    free(path);
+    return status;
 }
 
 static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err *err)
 {
-    if (g->file != NULL) {
-        fputs("\n]}\n", g->file);
-        status = wu_close_file(g->file, g->path, status, err);
-        *written += status == TC_OK;
-    }
-    free(g->path);
+    const bool begun = g->out.file != NULL;
+    if (begun)
+        fputs("\n]}\n", g->out.file);
+    status = wu_new_file_close(&g->out, status, err);
+    *written += begun && status == TC_OK;
     return status;
 }
 
@@ -225,7 +220,7 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     uint32_t *const label = malloc(n * sizeof *label);
     bool *const seen = malloc(n * sizeof *seen);
     rings r = { .n = 0 };
-    geojson g = { .path = NULL };
+    geojson g = { .features = 0 };
     void *data = NULL;
     tc_status status = label == NULL || seen == NULL ? tc_no_memory(err, info->name) : wu_npz_load(file->npz, index, &data, err);
     if (status == TC_OK)
@@ -259,7 +254,7 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
         if (p->item[i] != (int64_t)item || !isfinite(at[0]) || !isfinite(at[1]) || !isfinite(at[p->dims - 1]))
             continue;
         begin_feature(&g, "Point");
-        fprintf(g.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
+        fprintf(g.out.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
         end_feature(&g, table->name, i + 1, p->dims == 3 ? (int64_t)floor(at[0] + 0.5) : -1);
     }
     return end_file(&g, status, written, err);

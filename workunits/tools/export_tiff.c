@@ -6,6 +6,7 @@
 #include <tiffio.h>
 
 #include "workunits/format/csv.h"
+#include "workunits/format/new_file.h"
 #include "workunits/tools/export.h"
 
 enum { BIG = 1 << 30 };        /* bytes from which on the file is a BigTIFF */
@@ -104,23 +105,23 @@ static tc_status write_file(tiff_file *f, const char *path, const void *data, tc
 {
     void *const row = malloc((size_t)f->nx * sizeof(uint32_t));
     TIFFOpenOptions *const options = TIFFOpenOptionsAlloc();
-    tc_status status = TC_OK;
-    if (row == NULL || options == NULL) {
+    wu_new_file out;
+    tc_status status = wu_new_file_open(path, &out, err);
+    if (status == TC_OK && (row == NULL || options == NULL))
         status = tc_no_memory(err, path);
-    } else {
+    if (status == TC_OK) {
         TIFFOpenOptionsSetErrorHandlerExtR(options, keep_message, f);
-        f->tiff = TIFFOpenExt(path, (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", options);
+        f->tiff = TIFFOpenExt(out.temporary, (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w", options);
         bool good = f->tiff != NULL && write_pages(f, data, row);
         good = good && TIFFFlush(f->tiff) == 1;
         if (f->tiff != NULL) {
             TIFFSetMode(f->tiff, good ? O_RDWR : O_RDONLY);     /* nothing more is written of what is half set */
             TIFFClose(f->tiff);
         }
-        if (!good || f->message[0] != '\0') {
+        if (!good || f->message[0] != '\0')
             status = tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
-            remove(path);
-        }
     }
+    status = wu_new_file_close(&out, status, err);
     if (options != NULL)
         TIFFOpenOptionsFree(options);
     free(row);

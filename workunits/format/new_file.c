@@ -1,0 +1,61 @@
+#include "workunits/format/new_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/base/files.h"
+#include "app/base/os.h"
+
+static tc_status cannot_write(const wu_new_file *f, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot write: %s", f->path, strerror(errno));
+}
+
+/* A device or a folder would be replaced, or fail late. */
+static tc_status check_target(const char *path, tc_err *err)
+{
+    const os_kind kind = os_kind_of(path);
+    return kind == OS_NOTHING || kind == OS_FILE ? TC_OK : tc_fail(err, TC_IO, "%s: cannot write: not a regular file", path);
+}
+
+tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
+{
+    const size_t size = strlen(path) + sizeof ".tmp";
+    int fd = -1;
+    *out = (wu_new_file){ .path = strdup(path), .temporary = malloc(size) };
+    if (out->path == NULL || out->temporary == NULL)
+        return tc_no_memory(err, path);
+    snprintf(out->temporary, size, "%s.tmp", path);
+    tc_status status = check_target(path, err);
+    if (status == TC_OK)
+        status = tc_open_locked(out->temporary, path, &fd, err);
+    if (status != TC_OK)
+        return status;
+    out->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "wb") : NULL;
+    if (out->file == NULL) {
+        status = cannot_write(out, err);
+        unlink(out->temporary);
+        close(fd);
+    }
+    return status;
+}
+
+tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
+{
+    if (out->file != NULL) {
+        /* The name changes while the file is still locked. */
+        errno = 0;
+        if (status == TC_OK && (fflush(out->file) != 0 || ferror(out->file) != 0 || !os_sync(fileno(out->file)) ||
+                                !os_replace(out->temporary, out->path)))
+            status = cannot_write(out, err);
+        if (status != TC_OK)
+            unlink(out->temporary);
+        fclose(out->file);
+    }
+    free(out->path);
+    free(out->temporary);
+    *out = (wu_new_file){ .file = NULL };
+    return status;
+}
