@@ -16,8 +16,9 @@
 #include "app/analysis/levelset/rows.h"
 #include "app/base/os.h"
 
-/* f of pictures and of stacks, and of pictures where coarser pixels would have too little inside. */
-enum { PICTURE = 5, STACK = 3, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
+/* f of pictures and of stacks. Where these are too coarse to tell, pictures are looked at with that of stacks, and
+ * stacks with FINER. */
+enum { PICTURE = 5, STACK = 3, FINER = 2, LEAST_INSIDE = 24, LEAST_SIDE = 12 };
 /* Of a band: its boxes, in coarse pixels, and how much farther its blocks reach, in fine ones. */
 enum { BOX_X = 8, BOX_Y = 4, BOX_Z = 2, BEYOND = 4 };
 /* The last time is after so much of the iterations, as many as there can be by the picture's most extreme
@@ -26,8 +27,8 @@ static const double FROM = 0.75, FROM_BAND = 0.1;
 /* The masks are compared so often from then on. */
 enum { TIMES = 30 };
 /* Twice the pixels that both masks have, divided by those of each: interfaces that followed the
- * same pixels are hardly ever below it. */
-static const double ALIKE = 0.85;
+ * same pixels are hardly ever below it; and so much more than a blank picture's. */
+static const double ALIKE = 0.85, MORE_ALIKE = 0.01;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
 /* Classes of distances from the start, and their width. */
@@ -364,32 +365,38 @@ static tc_status look(coarse *c, int64_t iterations, tc_err *err)
     /* Curvature alone treats all pictures as blank. */
     if (c->p->alpha == 0 && c->p->edge_stop == 0)
         blank = 0;
-    return st != TC_OK || (alike >= ALIKE && alike >= blank) ? st
+    return st != TC_OK || (alike >= ALIKE && alike >= fmin(blank + MORE_ALIKE, 1)) ? st
         : tc_fail(err, TC_NO_MATCH, "the mask is not where the interface goes (likeness %.2f, to a blank picture's %.2f)",
                   alike, blank);
+}
+
+static tc_status look_at(const an_work *work, const wu_output *out, uint32_t f, tc_err *err)
+{
+    coarse c;
+    tc_status st = make_coarse(work, out->arrays[out->n - 1].data, f, &c, err);
+
+    if (st == TC_OK && f == PICTURE && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE))
+        st = tc_fail(err, TC_NO_MATCH, "too little inside");
+    if (st == TC_OK)
+        st = look(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
+    free_coarse(&c);
+    return st;
 }
 
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
-    const uint8_t *const mask = out->arrays[out->n - 1].data;
     const bool large = item->nz == 1 && least(item->nx, item->ny) >= PICTURE * LEAST_SIDE;
-    coarse c;
-    tc_status st;
+    const uint32_t f[2] = { large ? PICTURE : STACK, large ? STACK : FINER };
+    tc_status st = TC_NO_MATCH;
 
     (void)random;
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "takes hardly any time");
     if (item->nx < LEAST_SIDE || item->ny < LEAST_SIDE || (item->nz > 1 && item->nz < LEAST_SIDE))
         return TC_OK;
-    st = make_coarse(work, mask, large ? PICTURE : STACK, &c, err);
-    if (st == TC_OK && large && (c.started < LEAST_INSIDE || c.inside < LEAST_INSIDE)) {
-        free_coarse(&c);
-        st = make_coarse(work, mask, STACK, &c, err);
-    }
-    if (st == TC_OK)
-        st = look(&c, *(const int64_t *)wu_output_data(out, "iterations_run"), err);
-    free_coarse(&c);
+    for (int k = 0; k < 2 && st == TC_NO_MATCH; k++)
+        st = look_at(work, out, f[k], err);
     return st;
 }
 
