@@ -49,7 +49,7 @@ typedef struct part {
     uint32_t y, x, nx;         /* nx: of the whole picture */
     uint32_t y0, x0, y1, x1;   /* the core, within the part */
     size_t *rows, n_rows;      /* owned; of a part that is all, NULL */
-    size_t known;              /* regions of a split by intensity that are as the table says */
+    size_t known;              /* regions that are as the table says */
 } part;
 
 /* A pixel of the core chosen by chance. */
@@ -241,6 +241,7 @@ static tc_status check_regions(const cc_params *p, part *q, const table *t, uint
         left -= area;
         if (!is_there(q, t, &r))
             return tc_fail(err, TC_BAD_INPUT, "region %zu: the picture has no such region", r.row + 1);
+        q->known++;
     }
     if (q->n_rows > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
         return tc_fail(err, TC_NO_MATCH, "outlines reach %d of %d boxes", crossed, (int)LOOKS);
@@ -386,15 +387,16 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
 
         found += an_follow_takes(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
     }
-    if (t->n > 0 && all < 0.8 && found < all + 0.08)
+    if (t->n > 0 && found < all + 0.08)
         return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture", 100 * found, 100 * all);
     return TC_OK;
 }
 
-/* What a blank picture gives: no region, or one that is the whole picture. */
-static bool says_nothing(uint64_t cells, const table *t, uint64_t pixels)
+/* What a blank picture gives, or nearly: no region, or a single one, too large to be followed or the whole picture. */
+static bool says_nothing(uint64_t cells, const table *t, size_t known, uint64_t pixels)
 {
-    return t->n == 0 ? cells > 0 : t->n == 1 && (uint64_t)t->area[0] == pixels && cells < pixels;
+    return t->n == 0 ? cells > 0
+        : t->n == 1 && ((known == 0 && t->labels == NULL) || ((uint64_t)t->area[0] == pixels && cells < pixels));
 }
 
 /* Without labels nothing else tells of a split by intensity. */
@@ -494,8 +496,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
         st = check_boxes(&q, cells, t, random, err);
     if (st == TC_OK)
         st = judge_known(p, q.known, err);
-    if (st == TC_OK && says_nothing(cells, t, (uint64_t)px->nx * px->ny))
-        st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
+    if (st == TC_OK && says_nothing(cells, t, q.known, (uint64_t)px->nx * px->ny))
+        st = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
     an_follow_end(&q.f);
     return st;
 }
@@ -702,8 +704,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         st = judge_tiles(&all, t->labels == NULL, err);
     if (st == TC_OK)
         st = judge_known(p, all.known, err);
-    if (st == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.pixels)))
-        st = tc_fail(err, TC_NO_MATCH, "no cells, or nothing else");
+    if (st == TC_OK && (all.cells == 0 || says_nothing(all.cells, t, all.known, all.pixels)))
+        st = tc_fail(err, TC_NO_MATCH, "no region, or a single one of which little is known");
     free(all.histogram);
     return st;
 }
