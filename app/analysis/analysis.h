@@ -147,10 +147,10 @@ typedef struct an_analysis {
     /* Parameters that pictures suggest, beside those that are given (suggest.h). `out` is empty, with an
      * object of parameters; an_suggestion_free also after a failure. NULL: none. */
     tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
-    /* What check_pixels costs, as a share of decoding and computing such an item on one thread, as measured
-     * (docs/validation.md): so many items of a result are looked at that it comes to a fiftieth, and at
-     * least one. NULL: as little as that. */
-    double (*pixels_share)(const void *params, const wu_item *item);
+    /* What check_pixels costs on average, beside reading the pixels, as a share of the plan's operations, as measured
+     * (docs/validation.md), and what is in doubt though it is right and so computed again: so many items of a result
+     * are looked at that it comes to a fiftieth, and at least one. work: without pixels. */
+    double (*pixels_share)(const an_work *work);
     const an_backend *cpu;     /* the OpenCL backend: ocl_backend() */
     bool found_amounts;
     bool takes_labels;         /* its items have label pictures; those of others have none */

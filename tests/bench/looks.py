@@ -3,13 +3,17 @@ instructions on one thread (callgrind), and how many results of blank and other 
 beside the checkout (skimage's where there are none). Of the costs, on the largest.
 
     looks.py cost|lies [ANALYSIS [JOB]]
+    looks.py unit [ANALYSIS [JOB]]      of a unit of many items: what check takes, and what of it for pixels, in processor
+                                        time beside that of the run; and how many are looked at
 
-Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it."""
+Environment: TEXCELL_BUILD; SIDE (512): pictures are cut to it; SECONDS (20): that a unit takes about."""
 import os
 import re
+import resource
 import sys
 
 import numpy as np
+import scipy.ndimage
 from PIL import Image, ImageSequence
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -39,7 +43,9 @@ JOBS = {
     "glcm": {"windows": ({"levels": [16, 64], "distances": [1, 3], "window": {"shape": "disc", "radius": 5}}, 2),
              "one distance": ({"levels": [32], "distances": [1], "window": {"shape": "disc", "radius": 5}}, 2),
              "roi": (dict(ROI, levels=[32], distances=[1]), 2), "roi, six": (dict(ROI, levels=[16, 64], distances=[1, 2, 5]), 2)},
-    "volume": {"threshold": ({}, 3)},
+    "objects": {"picture": ({}, 2), "stack": ({}, 3), "without shape": ({"families": ["intensity", "texture"]}, 2)},
+    "volume": {"threshold": ({}, 3), "repair": ({"repair": {"sigma": 1, "threshold": 120}}, 3),
+               "watershed": ({"method": "watershed", "smooth": 1, "labels": True}, 3)},
     "voting": {"picture": ({"radius": 12}, 2), "stack": ({"radius": 6}, 3)},
     "levelset": {"picture": (level(), 2), "band": (level(band=6), 2), "stack": (level(iterations=150), 3),
                  "band, stack": (level(iterations=150, band=6), 3)},
@@ -71,10 +77,18 @@ def real():
                      for s in slices[:depth]]
 
 
-def compute(name, analysis, parameters, slices):
+def item_of(analysis, name, slices, like=None):
+    """With labels for objects: of what is brighter than the mean in `like`, if not in the item."""
+    labels = np.stack(like or slices)
+    labels = list(scipy.ndimage.label(labels > labels.mean())[0]) if analysis == "objects" else None
+    return workunit.item(name, slices, labels=labels)
+
+
+def compute(name, analysis, parameters, slices, like=None):
     unit, result = os.path.join(FOLDER, name + ".zip"), os.path.join(FOLDER, name + ".npz")
     shape = (len(slices),) + slices[0].shape
-    workunit.write(unit, analysis, parameters(shape) if callable(parameters) else parameters, [workunit.item("one", slices)])
+    workunit.write(unit, analysis, parameters(shape) if callable(parameters) else parameters,
+                   [item_of(analysis, "one", slices, like)])
     if os.path.exists(result):
         os.remove(result)
     run = tap.run([tap.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
@@ -105,6 +119,39 @@ def cost(analysis, job, parameters, of):
               (analysis, job, name, 100 * looked / (read + work), 100 * read / (read + work)), flush=True)
 
 
+def seconds(*command):
+    """Of processor time; and the output."""
+    def now():
+        of = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return of.ru_utime + of.ru_stime
+
+    before, run = now(), tap.run(command)
+    assert run.returncode == 0, run.stderr
+    return now() - before, run.stdout
+
+
+def unit(analysis, job, parameters, of):
+    """As many items as take about SECONDS, but 2000 at most, of all pictures in turn."""
+    file, result, of, n = os.path.join(FOLDER, "unit.zip"), os.path.join(FOLDER, "unit.npz"), list(of), 4
+    shape = np.min([np.stack(s).shape for _, s in of], 0).tolist()
+    while True:
+        items = [item_of(analysis, "i%d" % i, of[i % len(of)][1]) for i in range(n)]
+        workunit.write(file, analysis, parameters(shape) if callable(parameters) else parameters, items)
+        if os.path.exists(result):
+            os.remove(result)
+        work, _ = seconds(tap.TEXCELL, "run", file, "-o", result, "--device", "cpu", "--quiet", "--threads", "1")
+        more = min(2000, int(n * float(os.environ.get("SECONDS", "20")) / work))
+        if more <= n * 1.3:
+            break
+        n = more
+    blind = sum(seconds(tap.TEXCELL_VALIDATE, "check", "--no-pixels", file, result)[0] for _ in range(SEEDS)) / SEEDS
+    looks = [seconds(tap.TEXCELL_VALIDATE, "check", "--seed", str(seed), file, result) for seed in range(2 * SEEDS)]
+    pixels = sum(t for t, _ in looks) / len(looks) - blind
+    print("%s, %s: %d items, %.1f s: pixels %.2f%%, all of check %.2f%%; %.1f computed again" %
+          (analysis, job, n, work, 100 * pixels / work, 100 * (pixels + blind) / work,
+           sum(out.count("computing it again") for _, out in looks) / len(looks)), flush=True)
+
+
 def lies(analysis, job, parameters, of):
     seen, refused, doubts, honest = [], {"black": [], "grey": [], "another picture": []}, [], 0
     of = list(of)
@@ -120,7 +167,7 @@ def lies(analysis, job, parameters, of):
         lied = {"black": [s * 0 for s in slices], "grey": [np.full_like(s, 77) for s in slices],
                 "another picture": [np.resize(other, s.shape).astype(s.dtype) for s in slices]}
         for what, instead in lied.items():
-            made = compute("lie", analysis, parameters, instead)
+            made = compute("lie", analysis, parameters, instead, slices)
             if made is None:
                 continue
             lie = forge.Result(made[1])
@@ -147,7 +194,9 @@ def main():
             if only and [analysis, job][:len(only)] != only:
                 continue
             of = [(n, s) for n, s in all_of if (len(s) > 1) == (dimensions == 3)]
-            if todo == "cost":
+            if todo == "unit":
+                unit(analysis, job, parameters, of)
+            elif todo == "cost":
                 cost(analysis, job, parameters, sorted(of, key=lambda it: -it[1][0].size * len(it[1]))[:1])
             else:
                 lies(analysis, job, parameters, of)

@@ -17,8 +17,9 @@
 #define CHANCE 0x6368616e6365u
 #define LOOKS 0x6c6f6f6b73u
 
-/* Of the time that computing takes, on average. */
-static const double look_budget = 0.02;
+/* Of the time that reading and computing take, on average; and operations, of those that a plan counts, that
+ * reading a byte of pixels takes. */
+static const double look_budget = 0.02, reading_flops = 25;
 
 /* Takes `wanted` of n items, every such set as likely as any other: in turn, each
  * with the share that is still wanted of those that are left. */
@@ -30,14 +31,27 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* How many of n items are looked at. */
-static size_t count_looks(const an_unit *unit, size_t n)
+/* How many of the items are looked at. */
+static tc_status count_looks(const an_unit *unit, size_t *looks, tc_err *err)
 {
     const an_analysis *const a = unit->analysis;
-    const double share = a->pixels_share != NULL ? a->pixels_share(unit->params, &unit->job->items[0]) : 0;
-    const double looks = share > look_budget ? (double)n * look_budget / share : (double)n;
+    const size_t n = unit->job->n_items;
+    double looks_cost = 0, all = 0, wanted;
 
-    return looks < 1 ? 1 : (size_t)looks;
+    for (size_t i = 0; i < n; i++) {
+        const wu_item *const item = &unit->job->items[i];
+        an_work work = { .params = unit->params, .item = item, .threads = 1 };
+        const tc_status st = a->plan(unit->params, item, &work.plan, err);
+        const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
+
+        if (st != TC_OK)
+            return st;
+        looks_cost += reading_flops * bytes * (double)item->nx * item->ny * item->nz + a->pixels_share(&work) * work.plan.flops;
+        all += work.plan.flops;
+    }
+    wanted = (double)n * look_budget * all / looks_cost;
+    *looks = wanted < 1 ? 1 : wanted < (double)n ? (size_t)wanted : n;
+    return TC_OK;
 }
 
 /* At least one of `chosen` items, drawn from n without putting back, is one of
@@ -78,8 +92,9 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     const size_t n = unit->job->n_items;
     /* A product that rounding has lifted above a whole number is that number. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
-
     uint64_t chance = options->seed ^ CHANCE;
+    size_t looks = 0;
+    tc_status st = TC_OK;
 
     *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     if (options->max_seconds > 0)
@@ -88,8 +103,11 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     v->looked_at = calloc(n, sizeof *v->looked_at);
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
-    choose(options->seed ^ LOOKS, n, options->blind || unit->analysis->check_pixels == NULL ? 0 : count_looks(unit, n),
-           v->looked_at);
+    if (!options->blind && unit->analysis->check_pixels != NULL)
+        st = count_looks(unit, &looks, err);
+    if (st != TC_OK)
+        return st;
+    choose(options->seed ^ LOOKS, n, looks, v->looked_at);
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;

@@ -163,7 +163,7 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 /* pixels.c */
 tc_status cc_suggest(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
-double cc_pixels_share(const void *params, const wu_item *item);
+double cc_pixels_share(const an_work *work);
 tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 /* Measuring the regions of a label plane: begin, every band once, end. */

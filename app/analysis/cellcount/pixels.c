@@ -724,10 +724,12 @@ tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     return cc_prepares(p) ? check_tiles(work, &t, threshold, random, err) : check_whole(work, &t, threshold, random, err);
 }
 
-double cc_pixels_share(const void *params, const wu_item *item)
+double cc_pixels_share(const an_work *work)
 {
-    const cc_params *const p = params;
+    const cc_params *const p = work->params;
+    const wu_item *const item = work->item;
     const double side = side_of(p) + 2.0 * margin_of(p), tiles = (double)count_tiles(p, item) * side * side / ((double)item->nx * item->ny);
+    const double doubts = p->split ? 0.8 : 0.35;
 
-    return !cc_prepares(p) ? 0.018 : tiles < 1 ? tiles : 1;
+    return doubts + (!cc_prepares(p) ? 0.018 : tiles < 1 ? tiles : 1);
 }

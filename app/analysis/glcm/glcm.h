@@ -233,7 +233,7 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 /* pixels.c */
-double glcm_pixels_share(const void *params, const wu_item *item);
+double glcm_pixels_share(const an_work *work);
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 extern const an_backend glcm_cpu;

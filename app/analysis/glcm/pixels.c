@@ -11,7 +11,7 @@
 
 /* About a hundredth of the work: a window alone takes some 30 times as long as one of many side
  * by side, and there are 13 features and half a dozen statistics to make little things of. */
-enum { LEAST_WINDOWS = 64, SHARE = 2048 };
+enum { LEAST_WINDOWS = 64, SHARE = 2048, TIMES_AS_LONG = 30 };
 
 /* The job with one number of levels and one distance. */
 typedef struct sample {
@@ -173,10 +173,12 @@ tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t 
     return st;
 }
 
-double glcm_pixels_share(const void *params, const wu_item *item)
+double glcm_pixels_share(const an_work *work)
 {
-    const glcm_params *const p = params;
+    const glcm_params *const p = work->params;
+    const wu_item *const item = work->item;
+    const double n = (double)item->nx * item->ny * item->nz, parts = (double)(p->n_levels * p->n_distances);
+    const double looked = TIMES_AS_LONG * (1.0 / SHARE + LEAST_WINDOWS / (n * parts));
 
-    (void)item;
-    return p->window == GLCM_WHOLE_ROI ? 0.8 / (double)(p->n_levels * p->n_distances) : 0.021;
+    return p->window == GLCM_WHOLE_ROI || looked * parts > 1 ? 1 / parts : looked;
 }

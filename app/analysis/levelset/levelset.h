@@ -123,7 +123,7 @@ bool ls_note_result(const void *params, const wu_item *item, const wu_output *ou
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 /* pixels.c */
-double ls_pixels_share(const void *params, const wu_item *item);
+double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 /* Of so many pixels or voxels inside: cubic micrometres, or pixels for a picture. */
 double ls_measure(const wu_item *item, int64_t inside);

@@ -31,6 +31,8 @@ enum { TIMES = 30 };
 static const double ALIKE = 0.85, MORE_ALIKE = 0.01;
 /* So few operations are done again at once: some hundredths of a second. */
 static const double FEW = 6e7;
+/* Of honest results one to two in ten are in doubt and computed again, and three are looked at twice. */
+static const double DOUBTS = 0.2;
 /* Classes of distances from the start, and their width. */
 enum { CLASSES = 4096, MIDDLE = CLASSES / 2, PER_PIXEL = 8 };
 
@@ -400,7 +402,9 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     return st;
 }
 
-double ls_pixels_share(const void *params, const wu_item *item)
+double ls_pixels_share(const an_work *work)
 {
-    return ((const ls_params *)params)->band > 0 ? 0.046 : item->nz > 1 ? 0.024 : 0.02;
+    const ls_params *const p = work->params;
+
+    return work->plan.flops < FEW ? 1 : DOUBTS + (p->band > 0 ? 0.046 : work->item->nz > 1 ? 0.024 : 0.02);
 }

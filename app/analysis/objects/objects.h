@@ -326,7 +326,7 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
-double obj_pixels_share(const void *params, const wu_item *item);
+double obj_pixels_share(const an_work *work);
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 extern const an_backend obj_cpu;
 

@@ -235,8 +235,7 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     return st == TC_OK ? check_objects(work, out, random, err) : st;
 }
 
-double obj_pixels_share(const void *params, const wu_item *item)
+double obj_pixels_share(const an_work *work)
 {
-    (void)item;
-    return (((const obj_params *)params)->families & OBJ_SHAPE) != 0 ? 0.012 : 0.061;
+    return (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0 ? 0.012 : 0.061;
 }

@@ -217,12 +217,16 @@ static tc_status check_watershed(const an_work *work, uint32_t threshold, const 
     const heights h = { p, px, labels->data, threshold, blur.gauss };
     tc_status st;
 
-    if (!p->labels || blur.gauss.radius > MOST_RADIUS)
-        return tc_fail(err, TC_NO_MATCH, "a watershed %s", p->labels ? "of a wide blur" : "without labels");
     st = check_ways(&h, (size_t)px->nx * px->ny * px->nz, labels->info.name, random, err);
     if (st == TC_OK && integer(out, "cells") < 2)
         st = tc_fail(err, TC_NO_MATCH, "no two cells");
     return st;
+}
+
+/* Whether nothing can be told but by computing it again. */
+static bool is_in_doubt(const vol_params *p)
+{
+    return p->watershed ? !p->labels || vol_blur_of(p, NULL).gauss.radius > MOST_RADIUS : p->smooth > 0;
 }
 
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
@@ -236,10 +240,11 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     /* What smooth makes membrane is not known without it. */
     if (st == TC_OK && !p->fill && (p->watershed || p->smooth == 0))
         st = check_membrane(work, f.threshold, out, err);
+    if (st == TC_OK && is_in_doubt(p))
+        return tc_fail(err, TC_NO_MATCH, p->watershed ? "a watershed without labels, or of a wide blur"
+                                                      : "a smoothed stack is known when it is smoothed");
     if (st == TC_OK && p->watershed)
         return check_watershed(work, f.threshold, out, random, err);
-    if (st == TC_OK && p->smooth > 0)
-        return tc_fail(err, TC_NO_MATCH, "a smoothed stack is known when it is smoothed");
     if (st == TC_OK)
         st = an_follow_begin(&f, n / 4096 + 64, err);
     if (st == TC_OK && p->labels)
@@ -250,8 +255,9 @@ tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     return st;
 }
 
-double vol_pixels_share(const void *params, const wu_item *item)
+double vol_pixels_share(const an_work *work)
 {
-    (void)item;
-    return ((const vol_params *)params)->repair ? 0.004 : 0.023;
+    const vol_params *const p = work->params;
+
+    return is_in_doubt(p) ? 1 : p->watershed ? 0.2 : p->repair ? 0.004 : 0.023;
 }

@@ -178,7 +178,7 @@ tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 /* pixels.c */
-double vol_pixels_share(const void *params, const wu_item *item);
+double vol_pixels_share(const an_work *work);
 tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 /* In the unit of the item's spacing, cubed. */
 double vol_volume(const wu_item *item, int64_t voxels);

@@ -15,8 +15,8 @@ static const double MORE = 0.75, SCORE_LEAST = 0.5, SCORE_MOST = 1.8;
 enum { LEAST_LOOKS = 24, MOST_LOOKS = 64 };
 /* Where even the least costs much, so many that all agree are enough, and for each that does not so many more. */
 enum { AGREEING = 10, FOR_EACH_OTHER = 6 };
-/* So many operations of the plan make room for a pixel that a look takes in: a sixtieth. */
-static const double SHARE = 16000;
+/* So many operations of the plan make room for a pixel that a look takes in, which takes so many. */
+static const double SHARE = 16000, LOOK_FLOPS = 16000.0 / 60;
 
 /* The pixels around a place, as far as its ball, the gradient and the blur reach. */
 typedef struct around {
@@ -218,12 +218,22 @@ static tc_status look_elsewhere(const an_work *work, const voting_scheme *s, siz
     return st;
 }
 
+/* How many looks the work has room for. */
+static double room_for_looks(const an_work *work, const voting_scheme *s)
+{
+    double box = 1;
+
+    for (int k = 0; k < 3; k++)
+        box *= 2 * (s->shape.reach[k] + s->shape.taps[k]) + 3;
+    return work->plan.flops / (SHARE * box);
+}
+
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const bool none = wu_output_find(out, "point_item")->info.shape[0] == 0;
     evidence e = { .looks = 0 };
     voting_scheme s;
-    size_t box = 1, looks;
+    size_t looks;
     double wanted;
     bool any = false;
     tc_status st = voting_scheme_init(work->params, work->item, work->item->name, &s, err);
@@ -232,9 +242,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
         st = voting_levels_init(work, &s, err);
     if (st != TC_OK)
         return st;
-    for (int k = 0; k < 3; k++)
-        box *= 2 * (size_t)(s.shape.reach[k] + s.shape.taps[k]) + 3;
-    wanted = work->plan.flops / (SHARE * (double)box);
+    wanted = room_for_looks(work, &s);
     looks = wanted < LEAST_LOOKS ? LEAST_LOOKS : wanted > MOST_LOOKS ? MOST_LOOKS : (size_t)wanted;
     st = none ? look_elsewhere(work, &s, looks, random, &any, err)
               : look_at_points(work, &s, out, looks, wanted < LEAST_LOOKS, random, &e, err);
@@ -248,8 +256,14 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     return TC_OK;
 }
 
-double voting_pixels_share(const void *params, const wu_item *item)
+double voting_pixels_share(const an_work *work)
 {
-    (void)params;
-    return item->is_stack ? 0.031 : 0.012;
+    voting_scheme s;
+    tc_err err;
+    double room;
+
+    if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
+        return 1;
+    room = room_for_looks(work, &s);
+    return (room < LEAST_LOOKS ? AGREEING + FOR_EACH_OTHER : room < MOST_LOOKS ? room : MOST_LOOKS) * LOOK_FLOPS / (SHARE * room);
 }

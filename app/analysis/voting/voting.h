@@ -155,7 +155,7 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out, tc_err *err);
 /* pixels.c */
 tc_status voting_suggest(const struct an_pictures *pictures, const json_t *given, struct an_suggestion *out, tc_err *err);
-double voting_pixels_share(const void *params, const wu_item *item);
+double voting_pixels_share(const an_work *work);
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 extern const an_backend voting_cpu;
