@@ -148,10 +148,11 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
 /* All portions are done: the result, or a state that it can be made from. */
 static tc_status complete(const item_work *w, item_run *it, tc_err *err)
 {
-    if (it->backend->finish == NULL)
-        return it->backend->sync(it->worker, it->state, err);
-    const tc_status st = it->backend->finish(it->worker, it->state, w->index, &it->output, err);
+    const tc_status st = it->backend->finish == NULL ? TC_MORE
+                       : it->backend->finish(it->worker, it->state, w->index, &it->output, err);
 
+    if (st == TC_MORE)
+        return it->backend->sync(it->worker, it->state, err);
     it->finished = st == TC_OK;
     if (!it->finished)
         wu_output_free(&it->output);

@@ -1,7 +1,7 @@
 /*
- * The OpenCL backend of volume. The device thresholds and labels; the repair, what
- * a filter leaves out and the table are left to the CPU's backend, whose worker
- * this one contains.
+ * The OpenCL backend of volume. The device thresholds and labels, and makes the table where it is all
+ * that is wanted; else what a filter leaves out and the table are left to the CPU's backend, whose worker
+ * this one contains, as the repair is.
  *
  * A stack that does not fit the device is labelled in slabs of slices, whose cells the
  * host joins where slabs meet. What has more parts than the device's tables have room for
@@ -12,6 +12,7 @@
 #include "app/analysis/volume/layout.h"
 #include "app/analysis/volume/volume.h"
 #include "opencl/backends.h"
+#include "opencl/volume_table.h"
 #include "opencl/volume_watershed_cl.h"
 
 extern const ocl_source ocl_source_volume;
@@ -22,17 +23,19 @@ enum { MAX_GROUP = 256 };
 typedef enum stage {
     MASK, TILES, USED, JOIN,
     ROOTS, CLEAR, LEAST, MARK, COUNT, SCAN, GIVE, PAINT,
-    READ, STAGES
+    CLEAR_TABLE, MEASURE,      /* where there is a table */
+    READ, STAGES               /* where there is none */
 } stage;
 
 static const char *const kernel_names[STAGES] = {
     [MASK] = "vol_mask", [TILES] = "vol_tiles",
     [JOIN] = "vol_join",
     [ROOTS] = "vol_roots", [CLEAR] = "vol_clear", [LEAST] = "vol_least", [MARK] = "vol_mark",
-    [COUNT] = "vol_count", [SCAN] = "vol_scan", [GIVE] = "vol_give", [PAINT] = "vol_paint"
+    [COUNT] = "vol_count", [SCAN] = "vol_scan", [GIVE] = "vol_give", [PAINT] = "vol_paint",
+    [CLEAR_TABLE] = "vol_clear_table", [MEASURE] = "vol_measure"
 };
 
-enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS };
+enum { B_PIXELS, B_MASK, B_PLANE, B_USED, B_LINK, B_FIRST, B_ROOT, B_COUNTS, B_TOTALS, B_TABLE };
 
 typedef struct cl_worker {
     ocl_worker ocl;            /* kernel s is that of stage s */
@@ -48,6 +51,8 @@ typedef struct cl_worker {
     uint32_t room;             /* parts that the tables can hold */
     uint32_t z0, slices;       /* the slab; no slices: it has not begun */
     uint32_t parts;
+    uint32_t membrane, outside, cells;     /* of all of the stack */
+    bool has_table;
     stage stage;
     uint64_t done;             /* work of the stage */
     bool host_only;
@@ -87,10 +92,15 @@ static uint64_t stage_work(const cl_worker *w, stage s)
         return up_to(w->slices, VOL_TZ);
     case JOIN:
         return w->slices;
+    case CLEAR_TABLE:
+        return w->has_table && w->cells > 0;
+    case MEASURE:
+        return w->has_table && w->cells > 0 ? w->slices : 0;
     case MASK:
     case PAINT:
-    case READ:
         return rows_of(w);
+    case READ:
+        return w->has_table ? 0 : rows_of(w);
     case MARK:
     case COUNT:
     case SCAN:
@@ -110,17 +120,18 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 #define NY(w) OCL_INT((w)->ny)
 #define STRIDE(w) OCL_INT((w)->stride)
 
-/* Pixels of `count` rows from the slab's row `first` on, and their bits. */
+/* The bits of `count` rows from the slab's row `first` on; before the first row of a piece its pixels. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
-    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx;
-    const tc_status st = ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), count * w->nx * (px->bits / 8), err);
+    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past = first % w->piece;
+    const uint64_t left = rows_of(w) - first, rows = past > 0 ? 0 : left < w->piece ? left : w->piece;
+    const tc_status st = ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at), rows * w->nx * (px->bits / 8), err);
 
     if (st != TC_OK)
         return st;
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_MASK), NX(w),
-                  STRIDE(w), OCL_UINT(first), OCL_UINT(vol_host_threshold(w->host)));
+                  STRIDE(w), OCL_UINT(past), OCL_UINT(first), OCL_UINT(vol_host_threshold(w->host)));
 }
 
 /* The same after a repair, from what the host has. */
@@ -146,13 +157,15 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
                   OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w), OCL_INT(first), OCL_INT(w->params->through));
 }
 
-/* Stages that take the tables of parts at once. */
+/* Stages that take a table at once. */
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
     const cl_uint words = in_slabs(w) ? 0 : words_of(w), chunks = up_to(words_of(w), VOL_CHUNK), parts = w->parts;
     const cl_int numbers = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1, outside = w->params->repair ? -1 : 0;
 
     switch (w->stage) {
+    case CLEAR_TABLE:
+        return LAUNCH(w, w->cells, 1, 1, err, OCL_HELD(w, B_TABLE), OCL_UINT(0), OCL_UINT(w->cells));
     case ROOTS:
         return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT), OCL_INT(parts));
     case CLEAR:
@@ -185,6 +198,12 @@ static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, 
                   OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS), OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
 }
 
+static tc_status launch_measure(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
+{
+    return LAUNCH(w, w->nx, up_to(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE), OCL_HELD(w, B_TABLE), NX(w), NY(w),
+                  OCL_INT(first));
+}
+
 static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
@@ -196,6 +215,8 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_e
         return launch_join(w, first, count, err);
     case PAINT:
         return launch_paint(w, first, count, err);
+    case MEASURE:
+        return launch_measure(w, first, count, err);
     default:
         return launch_tables(w, err);
     }
@@ -228,6 +249,14 @@ static tc_status read_used(cl_worker *w, vol_state *state, tc_err *err)
     return st;
 }
 
+/* How much of a stage comes next. */
+static uint64_t next_part(const cl_worker *w)
+{
+    const uint64_t left = stage_work(w, w->stage) - w->done, piece = w->piece - w->done % w->piece;
+
+    return ocl_pace_next(&w->pace[w->stage], w->stage == MASK && piece < left ? piece : left);
+}
+
 /* Some of a stage. */
 static tc_status do_part(cl_worker *w, vol_state *state, uint64_t count, tc_err *err)
 {
@@ -256,30 +285,45 @@ static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
     return st;
 }
 
+/* What the whole stack has of which kind; then room for the table. */
+static tc_status end_paint(cl_worker *w, tc_err *err)
+{
+    cl_uint totals[2] = { 0, 0 }, cells = 0;
+    tc_status st = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
+
+    if (st == TC_OK)
+        st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells, sizeof cells, err);
+    w->membrane = totals[0];
+    w->outside = totals[1];
+    w->cells = cells;
+    return st == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, cells, &w->has_table, err) : st;
+}
+
+static void put_totals(const cl_worker *w, vol_state *head)
+{
+    head->membrane = w->membrane;
+    head->outside = w->outside;
+    head->cells = w->cells;
+}
+
 /* The device has nothing more to do. */
 static tc_status finish_device(cl_worker *w, vol_state *state, tc_err *err)
 {
-    cl_int totals[2] = { 0, 0 }, cells = 0;
-    tc_status st = TC_OK;
-
-    w->host_only = true;
+    w->host_only = !w->has_table;
+    if (w->has_table)
+        return TC_OK;
     if (in_slabs(w))
         return vol_host_resume(w->host, state, VOL_SEAMS, (size_t)w->slab_slices * w->ny, err);
-    st = ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err);
-    if (st == TC_OK)
-        st = ocl_get(&w->ocl, B_COUNTS, up_to(words_of(w), VOL_CHUNK) * sizeof cells, &cells, sizeof cells, err);
-    if (st != TC_OK)
-        return st;
-    state->membrane = (uint64_t)totals[0];
-    state->outside = (uint64_t)totals[1];
-    state->cells = (uint64_t)cells;
+    put_totals(w, state);
     return vol_host_resume(w->host, state, VOL_BIAS, 0, err);
 }
 
 static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 {
-    if (w->host_only)
-        return TC_OK;
+    const tc_status st = w->stage == PAINT && !in_slabs(w) ? end_paint(w, err) : TC_OK;
+
+    if (st != TC_OK || w->host_only)
+        return st;
     w->done = 0;
     do
         w->stage++;
@@ -307,15 +351,14 @@ static tc_status work(cl_worker *w, vol_state *state, tc_err *err)
     tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
 
-    while (st == TC_OK && !w->host_only) {
-        const uint64_t left = stage_work(w, w->stage) - w->done;
-        const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
+    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
+        const uint64_t count = next_part(w);
 
         st = do_part(w, state, count, err);
         if (st != TC_OK)
             return st;
         w->done += count;
-        if (count == left)
+        if (w->done == stage_work(w, w->stage))
             st = end_stage(w, state, err);
         if (tc_seconds() >= end)
             break;
@@ -328,6 +371,7 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     cl_worker *const w = worker;
     vol_state *const state = state_at;
     tc_status st;
+    bool done;
 
     if (w->ocl.launcher == &vol_watershed_launcher)
         return vol_watershed_step(worker, state, portions_done, err);
@@ -338,8 +382,22 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
         return st == TC_OK ? TC_MORE : st;
     }
     st = work(w, state, err);
-    *portions_done = position(w);
-    return st == TC_OK ? TC_MORE : st;
+    done = st == TC_OK && w->stage == STAGES && w->has_table;
+    *portions_done = done ? w->ocl.work->plan.portions : position(w);
+    return st == TC_OK && !done ? TC_MORE : st;
+}
+
+static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err)
+{
+    cl_worker *const w = worker;
+    vol_state head = *(const vol_state *)state;
+
+    if (w->ocl.launcher == &vol_watershed_launcher)
+        return vol_watershed_finish(worker, state, item_index, out, err);
+    if (!w->has_table)
+        return TC_MORE;
+    put_totals(w, &head);
+    return vol_table_finish(&w->ocl, B_TABLE, &head, item_index, out, err);
 }
 
 static void free_parts(void *worker)
@@ -427,7 +485,7 @@ static void set_paces(cl_worker *w)
 {
     w->slices = w->slab_slices;
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t work = stage_work(w, (stage)s), n = voxels_of(w);
+        const uint64_t work = s == MEASURE ? w->slices : stage_work(w, (stage)s), n = voxels_of(w);
         const uint64_t most = s == MASK ? w->piece : s == READ ? ((uint64_t)1 << 24) / w->nx + 1 : work;
 
         ocl_pace_begin(&w->ocl, &w->pace[s],
@@ -481,5 +539,6 @@ const an_backend ocl_volume = {
     .open = cl_open,
     .step = cl_step,
     .sync = an_always_synced,
-    .close = ocl_worker_close
+    .close = ocl_worker_close,
+    .finish = cl_finish
 };

@@ -1,6 +1,7 @@
 /*
  * volume's watershed on an OpenCL device: the phases of app/analysis/volume/watershed.c, by the kernels
- * of watershed.cl. The host does what a filter leaves out and the table, by a worker of the CPU's backend.
+ * of watershed.cl. Where labels are wanted the host does what a filter leaves out and the table, by a worker of
+ * the CPU's backend.
  *
  * A stack that does not fit the device is blurred and its ways are found in slabs of slices, with the
  * slices around them that this needs; the host goes on from there. So it does where the saddles do
@@ -10,6 +11,7 @@
 
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/sort.h"
+#include "opencl/volume_table.h"
 #include "opencl/volume_watershed_cl.h"
 
 extern const ocl_source ocl_source_watershed;
@@ -23,7 +25,9 @@ typedef enum stage {
     READ_HEIGHTS, READ_WAYS,                               /* in slabs: then the host goes on */
     EDGES, SETTLE, STEP_IN, FLAT, FLAT_JOIN, FLAT_END, TOPS, CLEAR_SLOTS, SADDLES, MAXIMA, LIST,
     HIGHEST, LESS, MORE, NEXT, HILLS,                      /* a round of joining */
-    TAKE, CLEAR, FIRST, FIRSTS, NAME, LABEL, READ_LABELS,
+    TAKE, CLEAR, FIRST, FIRSTS, NAME, LABEL,
+    CLEAR_TABLE, MEASURE,                                  /* where there is a table */
+    READ_LABELS,                                           /* where there is none */
     READ_TOPS_HEIGHTS, READ_TOPS,                          /* where there are too many saddles, or rounds */
     STAGES
 } stage;
@@ -34,13 +38,13 @@ static const char *const kernel_names[STAGES] = {
     [FLAT_END] = "ws_flat_end", [TOPS] = "ws_tops", [CLEAR_SLOTS] = "ws_clear_slots", [SADDLES] = "ws_saddles",
     [MAXIMA] = "ws_maxima", [LIST] = "ws_list", [HIGHEST] = "ws_best", [LESS] = "ws_less", [MORE] = "ws_more",
     [NEXT] = "ws_next", [HILLS] = "ws_hills", [TAKE] = "ws_take", [CLEAR] = "ws_clear", [FIRST] = "ws_first", [FIRSTS] = "ws_firsts",
-    [NAME] = "ws_name", [LABEL] = "ws_label"
+    [NAME] = "ws_name", [LABEL] = "ws_label", [CLEAR_TABLE] = "vol_clear_table", [MEASURE] = "vol_measure"
 };
 
 /* Planes, tables and lists; then what kernels count, two numbers each: of B_SADDLES the second says that there is no
  * more room. */
 enum {
-    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_LIVE, B_MAXIMUM, B_CELLS,
+    B_PIXELS, B_HEIGHT, B_UP, B_TOP, B_WEIGHTS, B_STEPS, B_SLOT, B_SADDLE, B_LIST, B_LIVE, B_MAXIMUM, B_CELLS, B_TABLE,
     B_LISTED, B_MAXIMA, B_SADDLES, B_ROWS, B_FOUND, B_MEMBRANE, BUFFERS
 };
 
@@ -58,11 +62,13 @@ typedef struct ws_worker {
     uint32_t slots;            /* of the table of saddles, a power of two */
     uint32_t listed, settled;  /* voxels of plateaus, and those of them that are settled */
     uint32_t maxima, cells;
+    uint32_t membrane;         /* voxels */
     uint32_t saddles, rounds;  /* that are listed, and rounds of joining so far */
     bool swapped;              /* the list is in B_LIVE, and what is kept of it in B_LIST */
     stage stage;
     uint64_t done;             /* work of the stage */
     bool overflow;             /* of the table of saddles, or of rounds */
+    bool has_table;
     bool host_only;
 } ws_worker;
 
@@ -150,6 +156,12 @@ static uint64_t stage_work(const ws_worker *w, stage s)
         return w->maxima;
     case NAME:
         return w->cells;
+    case CLEAR_TABLE:
+        return w->has_table ? w->cells : 0;
+    case MEASURE:
+        return w->has_table && w->cells > 0 ? w->nz : 0;
+    case READ_LABELS:
+        return whole && !w->has_table ? voxels_on_device(w) : 0;
     case READ_TOPS_HEIGHTS:
     case READ_TOPS:
         return w->overflow ? voxels_on_device(w) : 0;
@@ -262,6 +274,11 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
                       OCL_HELD(w, B_CELLS), OCL_HELD(w, B_FOUND), OCL_UINT(threshold), OCL_INT(fill));
     case NAME:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
+    case CLEAR_TABLE:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_TABLE));
+    case MEASURE:
+        return OCL_QUEUE(w, MEASURE, ocl_grid_of(w->group, w->nx, (w->ny + VOL_DOWN - 1) / VOL_DOWN, (size_t)(end - first)),
+                         err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_TABLE), OCL_INT(w->nx), OCL_INT(w->ny), OCL_INT(first));
     default:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT),
                       OCL_HELD(w, B_MEMBRANE), OCL_UINT(threshold), OCL_INT(fill));
@@ -419,19 +436,32 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     return st;
 }
 
+/* What the stack has of which kind; then room for the table. */
+static tc_status end_labels(ws_worker *w, tc_err *err)
+{
+    uint32_t membrane[2] = { 0, 0 };
+    const tc_status st = read_count(w, B_MEMBRANE, membrane, err);
+
+    w->membrane = membrane[0];
+    return st == TC_OK ? vol_table_begin(&w->ocl, B_TABLE, w->cells, &w->has_table, err) : st;
+}
+
+static void put_totals(const ws_worker *w, vol_state *head)
+{
+    head->membrane = w->membrane;
+    head->cells = w->cells;
+}
+
 /* The device has nothing more to do. */
 static tc_status finish_device(ws_worker *w, vol_state *state, tc_err *err)
 {
-    uint32_t membrane[2] = { 0, 0 };
-    tc_status st = TC_OK;
-
-    w->host_only = true;
+    w->host_only = !w->has_table;
+    if (w->has_table)
+        return TC_OK;
     if (in_slabs(w) || w->overflow)
         return vol_host_resume(w->host, state, in_slabs(w) ? VOL_EDGES : VOL_SADDLES, 0, err);
-    st = read_count(w, B_MEMBRANE, membrane, err);
-    state->membrane = membrane[0];
-    state->cells = w->cells;
-    return st == TC_OK ? vol_host_resume(w->host, state, VOL_SIZES, 0, err) : st;
+    put_totals(w, state);
+    return vol_host_resume(w->host, state, VOL_SIZES, 0, err);
 }
 
 static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
@@ -446,6 +476,8 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
         st = end_list(w, err);
     else if (w->stage == FIRSTS)
         st = end_firsts(w, err);
+    else if (w->stage == LABEL)
+        st = end_labels(w, err);
     if (st != TC_OK)
         return st;
     w->done = 0;
@@ -477,7 +509,7 @@ static tc_status work(ws_worker *w, vol_state *state, tc_err *err)
     tc_status st = w->slices == 0 ? begin_slab(w, 0, err) : TC_OK;
     const double end = tc_seconds() + AN_STEP_SECONDS;
 
-    while (st == TC_OK && !w->host_only) {
+    while (st == TC_OK && !w->host_only && w->stage < STAGES) {
         const uint64_t left = stage_work(w, w->stage) - w->done;
         const uint64_t count = ocl_pace_next(&w->pace[w->stage], left);
 
@@ -495,6 +527,7 @@ tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_
 {
     ws_worker *const w = worker;
     tc_status st;
+    bool done;
 
     if (w->host_only)
         return vol_host_step(w->host, state, VOL_PHASES, portions_done, err);
@@ -503,8 +536,20 @@ tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *portions_
         return st == TC_OK ? TC_MORE : st;
     }
     st = work(w, state, err);
-    *portions_done = position(w);
-    return st == TC_OK ? TC_MORE : st;
+    done = st == TC_OK && w->stage == STAGES && w->has_table;
+    *portions_done = done ? w->ocl.work->plan.portions : position(w);
+    return st == TC_OK && !done ? TC_MORE : st;
+}
+
+tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index, wu_output *out, tc_err *err)
+{
+    ws_worker *const w = worker;
+    vol_state head = *state;
+
+    if (!w->has_table)
+        return TC_MORE;
+    put_totals(w, &head);
+    return vol_table_finish(&w->ocl, B_TABLE, &head, item_index, out, err);
 }
 
 static void free_parts(void *worker)
@@ -594,7 +639,8 @@ static void set_paces(ws_worker *w)
     const uint64_t most = (uint64_t)w->nz * slice_of(w);
 
     for (int s = 0; s < STAGES; s++) {
-        const uint64_t copied = (uint64_t)1 << 24, first = kernel_names[s] != NULL ? (uint64_t)1 << 20 : copied;
+        const uint64_t copied = (uint64_t)1 << 24, some = s == MEASURE ? ((uint64_t)1 << 20) / slice_of(w) + 1 : (uint64_t)1 << 20;
+        const uint64_t first = kernel_names[s] != NULL ? some : copied;
         const uint64_t limit = kernel_names[s] != NULL ? most + w->slots : copied;
 
         ocl_pace_init(&w->pace[s], w->ocl.work->launch_ms, first < limit ? first : limit, limit);

@@ -643,15 +643,11 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
     cl_worker *const w = worker;
     voting_peaks found = { 0, 0, NULL };
     uint64_t n = 0;
-    tc_status st = w->slab_bands == 0 ? find_peaks(w, &found, &n, err) : TC_OK;
+    tc_status st = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &found, &n, err);
 
-    if (st == TC_OK && (w->slab_bands > 0 || n > room_for_peaks(w))) {
-        st = cl_sync(worker, state, err);
-        if (st == TC_OK)
-            st = voting_finish(w->ocl.work, item_index, state, out, err);
-    } else if (st == TC_OK) {
-        st = points(w, &found, item_index, out, err);
-    }
+    (void)state;
+    if (st == TC_OK)
+        st = n > room_for_peaks(w) ? TC_MORE : points(w, &found, item_index, out, err);
     free(found.list);
     return st;
 }

@@ -111,13 +111,15 @@ def oclgrind():
                         ("a row longer than a segment", '{"radius":2,"sigma":0,"floor":0}', "531", "2", "1", "16", "0"),
                         ("a stack", '{"radius":2,"sigma":0.5,"polarity":"dark"}', "9", "8", "6", "16", "0")):
         memory = tap.opencl_hooks(memory=50000) if name == "slabs" else {}
-        r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args,
-                    env=dict(ENV, **memory))
-        if "ASan runtime does not come first" in r.stderr:
-            tap.skip(name, "sanitizers and Oclgrind exclude each other")
-            continue
-        tap.ok(r.returncode == 0 and r.stderr == "" and r.stdout.startswith("cpu "),
-               "clean under Oclgrind: " + name, "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
+        for what in ([], ["result"]):
+            r = tap.run(["oclgrind", "--data-races", "--uninitialized", "--check-api", TRY, "voting"] + args + what,
+                        env=dict(ENV, **memory))
+            if "ASan runtime does not come first" in r.stderr:
+                tap.skip(name, "sanitizers and Oclgrind exclude each other")
+                continue
+            tap.ok(r.returncode == 0 and r.stderr == "" and r.stdout.startswith("cpu "),
+                   "clean under Oclgrind: " + " ".join([name] + what),
+                   "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr[:3000]))
 
 
 def counted(command, **hooks):
@@ -169,7 +171,9 @@ def slabs():
                 return
             with open(path("r.npz"), "rb") as file:
                 same = file.read() == expected
-            tap.ok(same and (whole is None or calls > whole + 10) and "CPU:" not in r.stderr,
+            # The known answers' launches follow a clock, so that few calls more say nothing.
+            many = size != sizes[-1] or calls > whole + 100
+            tap.ok(same and many and "CPU:" not in r.stderr,
                    "%s, %d bytes of device memory: the same bytes" % (name, size),
                    "%d calls, %s with all memory\n%s" % (calls, whole, r.stderr))
             whole = whole or calls

@@ -76,7 +76,7 @@ typedef struct an_backend {
     /* Frees the worker; *worker becomes NULL. */
     void (*close)(void **worker);
     /* Makes the result from what the worker has once all portions are done, as the analysis' finish from the state, which
-     * needs no sync then and stays what it was, or is synced. NULL: it cannot. */
+     * needs no sync then and stays what it was. TC_MORE, or NULL: it cannot; after a sync the analysis can. */
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 

@@ -105,67 +105,113 @@ static bool same_output(const wu_output *a, const wu_output *b)
     return same;
 }
 
-/* Whether a backend makes the result of a state that the analysis makes. */
-static tc_status check_finish(const an_analysis *a, const an_backend *backend, const an_work *work, void *state,
-                              tc_err *err)
-{
-    wu_output theirs = { .n = 0 }, ours = { .n = 0 };
-    void *worker = NULL;
-    tc_status st = backend->open(work, state, &worker, err);
+/* A test's item, and its work. */
+typedef struct made_up {
+    wu_item item;
+    wu_pixels pixels;
+    void *params;
+    an_work work;
+} made_up;
 
+static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device, unsigned threads,
+                         const tc_poll *poll, made_up *m, tc_err *err)
+{
+    json_t *const json = json_loads(t->parameters, 0, NULL);
+    tc_status st;
+
+    *m = (made_up){ .work = { .item = &m->item, .pixels = &m->pixels, .threads = threads, .device = device, .poll = poll,
+                              .launch_ms = FIRST_MS } };
+    st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
+                      : an_parse(a, json, "self-test", &m->params, err);
+    m->work.params = m->params;
     if (st == TC_OK)
-        st = backend->finish(worker, state, 0, &theirs, err);
+        st = an_selftest_pixels(t, a->takes_labels, &m->pixels, err);
+    m->item = an_selftest_item(t, &m->pixels);
     if (st == TC_OK)
-        st = a->finish(work, 0, state, &ours, err);
-    if (st == TC_OK && !same_output(&ours, &theirs))
-        st = tc_fail(err, TC_DEVICE, "%s: self-test: this device makes another result of the same work", a->name);
-    if (worker != NULL)
-        backend->close(&worker);
-    wu_output_free(&theirs);
-    wu_output_free(&ours);
+        st = a->plan(m->params, &m->item, &m->work.plan, err);
+    json_decref(json);
     return st;
 }
 
-static tc_status run_work(const an_analysis *a, const an_backend *backend, const an_work *work, uint32_t *crc,
-                          tc_err *err)
+static void drop(const an_analysis *a, made_up *m)
 {
-    void *const state = calloc(1, work->plan.state_bytes);
-    tc_status st;
-
-    if (state == NULL)
-        return tc_no_memory(err, "the self-test");
-    st = an_work_run(a, backend, work, state, 0, err);
-    *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, work->plan.state_bytes);
-    if (st == TC_OK && backend->finish != NULL)
-        st = check_finish(a, backend, work, state, err);
-    free(state);
-    return st;
+    wu_pixels_free(&m->pixels);
+    an_params_free(a, &m->params);
 }
 
 tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err)
 {
-    wu_item item;
-    wu_pixels pixels = { 0 };
-    an_work work = { .item = &item, .pixels = &pixels, .threads = threads, .device = device,
-                     .poll = poll, .launch_ms = FIRST_MS };
-    json_t *const json = json_loads(t->parameters, 0, NULL);
-    void *params = NULL;
-    tc_status st = json == NULL ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
-                                : an_parse(a, json, "self-test", &params, err);
+    made_up m;
+    void *state = NULL;
+    tc_status st = make_up(a, t, device, threads, poll, &m, err);
 
-    work.params = params;
-    if (st == TC_OK)
-        st = an_selftest_pixels(t, a->takes_labels, &pixels, err);
-    item = an_selftest_item(t, &pixels);
-    if (st == TC_OK)
-        st = a->plan(params, &item, &work.plan, err);
-    if (st == TC_OK)
-        st = run_work(a, backend, &work, crc, err);
-    wu_pixels_free(&pixels);
-    an_params_free(a, &params);
-    json_decref(json);
+    if (st == TC_OK && (state = calloc(1, m.work.plan.state_bytes)) == NULL)
+        st = tc_no_memory(err, "the self-test");
+    if (st == TC_OK) {
+        st = an_work_run(a, backend, &m.work, state, 0, err);
+        *crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), state, m.work.plan.state_bytes);
+    }
+    free(state);
+    drop(a, &m);
     return st;
+}
+
+/* The result by the CPU, from the state that it makes. */
+static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, wu_output *out, tc_err *err)
+{
+    work.device = NULL;
+    const tc_status st = an_work_run(a, a->cpu, &work, state, 0, err);
+
+    return st == TC_OK ? a->finish(&work, 0, state, out, err) : st;
+}
+
+/* The result by a backend; TC_MORE: it cannot make it. */
+static tc_status result_by_backend(const an_analysis *a, const an_backend *backend, const an_work *work, void *state,
+                                   wu_output *out, tc_err *err)
+{
+    void *worker = NULL;
+    uint64_t portions;
+    tc_status st = a->init(work, state, err);
+
+    if (st == TC_OK)
+        st = backend->open(work, state, &worker, err);
+    if (st == TC_OK)
+        do
+            st = backend->step(worker, state, &portions, err);
+        while (st == TC_MORE);
+    if (st == TC_OK)
+        st = backend->finish(worker, state, 0, out, err);
+    if (worker != NULL)
+        backend->close(&worker);
+    return st;
+}
+
+tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const an_backend *backend,
+                             struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err)
+{
+    wu_output theirs = { .n = 0 }, ours = { .n = 0 };
+    made_up m;
+    void *state[2] = { NULL, NULL };
+    tc_status st = make_up(a, t, device, threads, poll, &m, err);
+
+    m.work.result_only = true;
+    for (int i = 0; st == TC_OK && i < 2; i++)
+        if ((state[i] = calloc(1, m.work.plan.state_bytes)) == NULL)
+            st = tc_no_memory(err, "the self-test");
+    if (st == TC_OK)
+        st = result_by_backend(a, backend, &m.work, state[0], &theirs, err);
+    if (st == TC_OK) {
+        st = result_by_cpu(a, m.work, state[1], &ours, err);
+        if (st == TC_OK && !same_output(&ours, &theirs))
+            st = tc_fail(err, TC_DEVICE, "%s: self-test: this device makes another result of the same work", a->name);
+    }
+    wu_output_free(&theirs);
+    wu_output_free(&ours);
+    free(state[0]);
+    free(state[1]);
+    drop(a, &m);
+    return st == TC_MORE ? TC_OK : st;
 }
 
 tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struct ocl_device *device,
@@ -173,7 +219,7 @@ tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struc
 {
     for (size_t i = 0; a->selftests[i].parameters != NULL; i++) {
         uint32_t crc = 0;
-        const tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
+        tc_status st = an_selftest_crc(a, &a->selftests[i], backend, device, threads, poll, &crc, err);
 
         /* Items like a later one go to the CPU. */
         if (st == TC_TOO_LARGE && i > 0)
@@ -185,6 +231,10 @@ tc_status an_selftest_run(const an_analysis *a, const an_backend *backend, struc
                            "%s: self-test %zu gives %08x, not %08x: this %s computes wrongly", a->name, i,
                            (unsigned)crc, (unsigned)a->selftests[i].state_crc,
                            device != NULL ? "device" : "program");
+        if (backend->finish != NULL)
+            st = an_selftest_result(a, &a->selftests[i], backend, device, threads, poll, err);
+        if (st != TC_OK)
+            return st;
     }
     return TC_OK;
 }

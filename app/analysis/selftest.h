@@ -30,6 +30,11 @@ wu_item an_selftest_item(const an_selftest *test, const wu_pixels *pixels);
 tc_status an_selftest_crc(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
                           struct ocl_device *device, unsigned threads, const tc_poll *poll, uint32_t *crc, tc_err *err);
 
+/* Whether a backend with `finish`, from the start without a sync, makes of a test's item the result that the CPU makes. Fine
+ * where it cannot make one. */
+tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *test, const an_backend *backend,
+                             struct ocl_device *device, unsigned threads, const tc_poll *poll, tc_err *err);
+
 /* All tests of the analysis on the backend. TC_DEVICE (TC_INTERNAL on the CPU)
  * with the first that gives another answer. */
 tc_status an_selftest_run(const an_analysis *analysis, const an_backend *backend,

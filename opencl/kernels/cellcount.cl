@@ -34,6 +34,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/layout.h"
 #include "opencl/kernels/union_find.h"
+#include "opencl/kernels/wide.h"
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
@@ -526,16 +527,6 @@ __kernel GROUP_ATTRIBUTE void cc_clear_table(__global uint *table, uint rows)
         return;
     for (int k = 0; k < CC_COLUMNS; k++)
         table[row * CC_COLUMNS + k] = k == CC_Y0 || k == CC_X0 ? ~0u : 0;
-}
-
-/* 64 bits without 64-bit atomics: whoever makes the low half wrap carries. */
-static void add_wide(volatile __global uint *sum, ulong value)
-{
-    const uint low = (uint)value, before = atomic_add(&sum[0], low);
-    const uint high = (uint)(value >> 32) + (before + low < before);
-
-    if (high != 0)
-        atomic_add(&sum[1], high);
 }
 
 /* A part of a region, added to its row. */

@@ -36,15 +36,16 @@
 #define TY_LOG 3
 #define ROWS (VOL_TY * VOL_TZ)            /* of a tile; they are numbered z * VOL_TY + y */
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+#include "opencl/kernels/volume_table.h"
 
-/* Eight bits of the mask; along x: bytes of a row, along y: rows. pixels: from row 0
- * of the launch on, which is first_row of the mask. */
+/* Eight bits of the mask; along x: bytes of a row, along y: rows, from pixel_row of the pixels and
+ * first_row of the mask on. */
 __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uchar *mask, int nx, int stride,
-                                       uint first_row, uint threshold)
+                                       uint pixel_row, uint first_row, uint threshold)
 {
     const int at = (int)get_global_id(0), x0 = at * 8, n = min(8, nx - x0);
     const size_t row = get_global_id(1);
-    __global const PIXEL *const from = pixels + row * nx + x0;
+    __global const PIXEL *const from = pixels + (pixel_row + row) * nx + x0;
     uint bits = 0;
 
     if (at >= 4 * stride)

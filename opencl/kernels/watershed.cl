@@ -30,6 +30,7 @@
 #include "opencl/kernels/union_find.h"
 
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+#include "opencl/kernels/volume_table.h"
 #define AT (first + (uint)get_global_id(0))
 
 /* --- blur ------------------------------------------------------------------------- */

@@ -63,17 +63,17 @@ def ours(path, n, mode, device="cpu", threads=1, rounds=1):
                           mode, str(threads), str(rounds), path], stdout=subprocess.PIPE, universal_newlines=True)
     if run.returncode != 0:
         sys.exit("volume_bench: exit %d" % run.returncode)
-    labels, everything, cells, same = run.stdout.split()
+    labels, everything, table, cells, same = run.stdout.split()
     if same != "same":
         sys.exit("the labels differ: %s" % run.stdout)
-    return np.array([float(labels), float(everything)]), int(cells)
+    return np.array([float(labels), float(everything), float(table)]), int(cells)
 
 
 def on_cpu(name, path, mask, n):
     from scipy import ndimage
     empty = ~mask
     for mode, structure in STRUCTURES.items():
-        best, peer = np.full(2, np.inf), np.inf
+        best, peer = np.full(3, np.inf), np.inf
         for _ in range(ROUNDS):
             best = np.minimum(best, ours(path, n, mode)[0])
             start = time.process_time()
@@ -98,8 +98,8 @@ def watershed(path, grey, n, device):
     if device is not None:
         one, cells = ours(path, n, "watershed", device, 16, 3)
         cpu = ours(path, n, "watershed", "cpu", 16, 3)[0]
-        print("watershed: kernels %.1f, all of it %.1f; 16 CPU threads %.1f, all of it %.1f; %.1f and %.1f times; %d cells, those "
-              "of the CPU" % (one[0], one[1], cpu[0], cpu[1], cpu[0] / one[0], cpu[1] / one[1], cells))
+        print("watershed: kernels %.1f, all of it %.1f, to the table %.1f; 16 CPU threads %.1f, all of it %.1f; %.1f and %.1f times; %d cells, those "
+              "of the CPU" % (one[0], one[1], one[2], cpu[0], cpu[1], cpu[0] / one[0], cpu[1] / one[1], cells))
         return
     from skimage import filters, measure, morphology, segmentation
     best, cells = min((ours(path, n, "watershed") for _ in range(3)), key=lambda t: t[0][0])
@@ -135,8 +135,8 @@ def on_device(name, path, mask, n, device):
     for mode, structure in STRUCTURES.items():
         t, cells = ours(path, n, mode, device, 16, 3)
         peer = cupy_ms(mask, structure)
-        print("%-12s %-6s %9.3f %9.1f %8s %6s  %d cells, those of the CPU" % (
-            name, mode, t[0], t[1], "-" if peer is None else "%.2f" % peer,
+        print("%-12s %-6s %9.3f %9.1f %9.1f %8s %6s  %d cells, those of the CPU" % (
+            name, mode, t[0], t[1], t[2], "-" if peer is None else "%.2f" % peer,
             "-" if peer is None else "%.2f" % (peer / t[0]), cells))
         sys.stdout.flush()
 
@@ -149,7 +149,7 @@ def main():
     if device is None:
         print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "and table", "2 threads", "scipy", "ratio"))
     else:
-        print("%-12s %-6s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it", "CuPy", "ratio"))
+        print("%-12s %-6s %9s %9s %9s %8s %6s" % ("stack", "mode", "labels", "all of it", "to table", "CuPy", "ratio"))
     for name, mask in stacks(n):
         if name == "foam":
             watershed(path, cells_in_noise(mask, n), n, device)

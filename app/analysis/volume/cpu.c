@@ -256,9 +256,7 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
 
     for (size_t i = 0, end; st == TC_OK && i < cells; st = tc_ask(w->work->poll, err))
         for (end = tc_block_end(i, cells); i < end; i++) {
-            const int64_t size = w->sizes[i] & ~BORDER;
-            const bool kept = size >= p->min_voxels && size <= p->max_voxels &&
-                              !(p->exclude_border && (w->sizes[i] & BORDER));
+            const bool kept = vol_keeps(p, w->sizes[i] & ~BORDER, (w->sizes[i] & BORDER) != 0);
 
             w->sizes[i] = kept ? ++label : 0;
         }

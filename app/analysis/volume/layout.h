@@ -13,6 +13,17 @@
 /* Voxels of a work-item that paints. */
 #define VOL_PER_ITEM 16
 
+/* Rows of a slice that a work-item measures; columns of the table of cells that a device makes: sums of coordinates in
+ * two words, the lower first; half-open bounds. */
+#define VOL_DOWN 32
+#define VOL_SUM_Z 0
+#define VOL_SUM_Y 2
+#define VOL_SUM_X 4
+#define VOL_VOXELS 6
+#define VOL_LO 7
+#define VOL_HI 10
+#define VOL_COLUMNS 13
+
 /* Of the Gaussian filter: bits of all weights together (AN_GAUSS_BITS), and of a grey value behind the
  * point; the height of a voxel of 0, which no grey value reaches. */
 #define VOL_WEIGHT_BITS 16

@@ -10,16 +10,11 @@
 
 /* --- measuring -------------------------------------------------------------------- */
 
-typedef struct cell {
-    uint64_t voxels, sum[3];   /* z, y, x */
-    uint32_t lo[3], hi[3];     /* half-open */
-} cell;
-
 typedef struct measure {
     const int32_t *plane;
     uint32_t nx, ny;
     size_t rows, n;
-    cell *tables;              /* [threads][n] */
+    vol_cell *tables;              /* [threads][n] */
 } measure;
 
 /* The run [a, x) of a row. Returns x. */
@@ -28,7 +23,7 @@ static uint32_t end_run(const measure *m, unsigned thread, size_t row, uint32_t 
     const int32_t label = m->plane[row * m->nx + a];
     const uint32_t at[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
     const uint64_t length = x - a;
-    cell *c;
+    vol_cell *c;
 
     if (label == 0)
         return x;
@@ -69,7 +64,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
         measure_row(m, thread, row);
 }
 
-static void merge(cell *c, const cell *o)
+static void merge(vol_cell *c, const vol_cell *o)
 {
     c->voxels += o->voxels;
     for (int i = 0; i < 3; i++) {
@@ -96,12 +91,12 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
 }
 
 /* *out: the cells, the caller's. */
-static tc_status measure_cells(const an_work *work, const vol_state *state, cell **out, tc_err *err)
+static tc_status measure_cells(const an_work *work, const vol_state *state, vol_cell **out, tc_err *err)
 {
     const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
     /* A table for each thread, unless they would be large beside the plane. */
-    const unsigned threads = work->threads * n * sizeof(cell) > rows * item->nx ? 1 : work->threads;
+    const unsigned threads = work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
     tc_status st = TC_OK;
 
@@ -110,7 +105,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, cell
         return tc_no_memory(err, "the cells");
     for (size_t i = 0, end; st == TC_OK && i < threads * n; st = tc_ask(work->poll, err))
         for (end = tc_block_end(i, threads * n); i < end; i++)
-            m.tables[i] = (cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
+            m.tables[i] = (vol_cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
     return st == TC_OK ? measure_bands(&m, threads, work->poll, err) : st;
 }
 
@@ -180,7 +175,16 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
 
 /* --- the arrays ------------------------------------------------------------------- */
 
-static tc_status fill_table(const an_work *work, size_t item_index, const cell *cells, size_t n, const wu_output *out,
+static bool is_at_border(const vol_cell *c, const uint32_t size[3])
+{
+    bool border = false;
+
+    for (size_t k = 0; k < 3; k++)
+        border = border || c->lo[k] == 0 || c->hi[k] == size[k];
+    return border;
+}
+
+static tc_status fill_table(const an_work *work, size_t item_index, const vol_cell *cells, size_t n, const wu_output *out,
                             tc_err *err)
 {
     const wu_item *const item = work->item;
@@ -192,7 +196,7 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cell *
     tc_status st = TC_OK;
 
     for (size_t i = 0; st == TC_OK && i < n; i++) {
-        const cell *const c = &cells[i];
+        const vol_cell *const c = &cells[i];
 
         items[i] = (int64_t)item_index;
         label[i] = (int64_t)i + 1;
@@ -202,8 +206,8 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cell *
             bbox[6 * i + k] = c->lo[k];
             bbox[6 * i + 3 + k] = c->hi[k];
             centroid[3 * i + k] = (double)c->sum[k] / (double)c->voxels;
-            border[i] |= c->lo[k] == 0 || c->hi[k] == size[k];
         }
+        border[i] = is_at_border(c, size);
         if (i % 4096 == 0)
             st = tc_ask(work->poll, err);
     }
@@ -220,7 +224,7 @@ double vol_volume(const wu_item *item, int64_t voxels)
     return (double)voxels * (item->spacing[0] * item->spacing[1] * item->spacing[2]);
 }
 
-static void fill_totals(const wu_item *item, const vol_state *state, const cell *cells, const wu_output *out)
+static void fill_totals(const wu_item *item, const vol_state *state, const vol_cell *cells, const wu_output *out)
 {
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
     uint64_t inside = 0;
@@ -270,18 +274,15 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
     return st != TC_OK ? st : wu_output_declare(out, arrays + given + 1, n - given - 1, item, err);
 }
 
-/* The labels are the state's, lent: another plane would double the memory. */
-tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+/* The labels are lent: another plane would double the memory. */
+static tc_status fill(const an_work *work, size_t item_index, const vol_state *state, const int32_t *labels,
+                      const vol_cell *cells, wu_output *out, tc_err *err)
 {
     const vol_params *const p = work->params;
-    const vol_state *const state = state_at;
-    cell *cells = NULL;
-    tc_status st = measure_cells(work, state, &cells, err);
+    tc_status st = vol_expect(p, work->item, out, err);
 
-    if (st == TC_OK)
-        st = vol_expect(p, work->item, out, err);
     if (st == TC_OK && p->labels)
-        wu_output_lend(&out->arrays[out->n - 1], state->nodes + 1);
+        wu_output_lend(&out->arrays[out->n - 1], labels);
     if (st == TC_OK)
         st = wu_output_allocate(out, state->cells, err);
     if (st == TC_OK)
@@ -290,8 +291,35 @@ tc_status vol_finish(const an_work *work, size_t item_index, const void *state_a
         fill_totals(work->item, state, cells, out);
     if (st == TC_OK && p->otsu)
         set_integer(out, "threshold", state->threshold);
+    return st;
+}
+
+tc_status vol_finish(const an_work *work, size_t item_index, const void *state_at, wu_output *out, tc_err *err)
+{
+    const vol_state *const state = state_at;
+    vol_cell *cells = NULL;
+    tc_status st = measure_cells(work, state, &cells, err);
+
+    if (st == TC_OK)
+        st = fill(work, item_index, state, state->nodes + 1, cells, out, err);
     free(cells);
     return st;
+}
+
+tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells, wu_output *out,
+                           tc_err *err)
+{
+    const wu_item *const item = work->item;
+    const uint32_t size[3] = { item->nz, item->ny, item->nx };
+    const size_t n = (size_t)head->cells;
+    tc_status st = TC_OK;
+
+    head->cells = 0;
+    for (size_t i = 0, end; st == TC_OK && i < n; st = tc_ask(work->poll, err))
+        for (end = tc_block_end(i, n); i < end; i++)
+            if (vol_keeps(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
+                cells[head->cells++] = cells[i];
+    return st == TC_OK ? fill(work, item_index, head, NULL, cells, out, err) : st;
 }
 
 static int64_t integer(const wu_output *out, const char *name)

@@ -167,12 +167,27 @@ static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint
 
 /* --- tables ------------------------------------------------------------------------ */
 
+/* What is known of a cell. */
+typedef struct vol_cell {
+    uint64_t voxels, sum[3];   /* z, y, x */
+    uint32_t lo[3], hi[3];     /* half-open */
+} vol_cell;
+
+/* Whether a cell is not to be left out. */
+static inline bool vol_keeps(const vol_params *p, int64_t voxels, bool border)
+{
+    return voxels >= p->min_voxels && voxels <= p->max_voxels && !(p->exclude_border && border);
+}
+
 /* params.c */
 extern const an_param vol_parameters[];
 tc_status vol_derive_params(void *params, const char *where, tc_err *err);
 
 tc_status vol_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status vol_finish(const an_work *work, size_t item_index, const void *state, wu_output *out, tc_err *err);
+/* The same without labels: from a copy of the state's head, which is changed, and all cells, before any is left out. */
+tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *head, vol_cell *cells, wu_output *out,
+                           tc_err *err);
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);

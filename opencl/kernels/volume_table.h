@@ -1,0 +1,96 @@
+/* The table of volume's cells from their labels, for kernels with GROUP and GROUP_ATTRIBUTE. */
+#ifndef OCL_VOLUME_TABLE_H
+#define OCL_VOLUME_TABLE_H
+
+#include "app/analysis/volume/layout.h"
+#include "opencl/kernels/wide.h"
+
+/* Of cells [first, end). */
+__kernel GROUP_ATTRIBUTE void vol_clear_table(__global uint *table, uint first, uint end)
+{
+    const uint cell = first + (uint)get_global_id(0);
+
+    if (cell >= end)
+        return;
+    for (int k = 0; k < VOL_COLUMNS; k++)
+        table[(size_t)cell * VOL_COLUMNS + k] = k >= VOL_LO && k < VOL_HI ? ~0u : 0;
+}
+
+/* Of a part of a cell in slice z: voxels, sums and bounds of y and x. */
+typedef struct vol_part {
+    uint voxels, lo_y, lo_x, hi_y, hi_x;
+    ulong sum_y, sum_x;
+} vol_part;
+
+static void add_part(volatile __global uint *table, uint label, uint z, vol_part p)
+{
+    volatile __global uint *const row = table + (size_t)(label - 1) * VOL_COLUMNS;
+
+    add_wide(&row[VOL_SUM_Z], (ulong)z * p.voxels);
+    add_wide(&row[VOL_SUM_Y], p.sum_y);
+    add_wide(&row[VOL_SUM_X], p.sum_x);
+    atomic_add(&row[VOL_VOXELS], p.voxels);
+    atomic_min(&row[VOL_LO], z);
+    atomic_min(&row[VOL_LO + 1], p.lo_y);
+    atomic_min(&row[VOL_LO + 2], p.lo_x);
+    atomic_max(&row[VOL_HI], z + 1);
+    atomic_max(&row[VOL_HI + 1], p.hi_y);
+    atomic_max(&row[VOL_HI + 2], p.hi_x);
+}
+
+/* Cells of the tile of GROUP x VOL_DOWN voxels of a slice that a work-group has, in local memory: a cell has the
+ * place of its label modulo PLACES; if another has taken it, its voxels go to the table. Sums count from the tile's
+ * corner. */
+#define PLACES 64
+
+/* Adds the cells (labels > 0) of slices from first_z on to the table; along x: voxels, along y: stretches of VOL_DOWN
+ * rows, along z: slices. A work-item goes down its column, and adds once for every stretch of one cell. */
+__kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table, int nx, int ny,
+                                          int first_z)
+{
+    volatile __local uint owner[PLACES], voxels[PLACES], sum[2][PLACES], lo[2][PLACES], hi[2][PLACES];
+    const int me = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - me;
+    const int y0 = (int)get_global_id(1) * VOL_DOWN, end = min(y0 + VOL_DOWN, ny);
+    const uint z = (uint)first_z + (uint)get_global_id(2);
+    __global const int *const column = labels + (size_t)z * ny * nx + x;
+
+    for (int p = me; p < PLACES; p += GROUP) {
+        owner[p] = voxels[p] = 0;
+        for (int k = 0; k < 2; k++) {
+            sum[k][p] = hi[k][p] = 0;
+            lo[k][p] = ~0u;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int y = y0, from = y0; x < nx && y < end; from = y) {
+        const int label = column[(size_t)y * nx];
+
+        do
+            y++;
+        while (y < end && column[(size_t)y * nx] == label);
+        if (label <= 0)
+            continue;
+        const uint n = (uint)(y - from), down = (uint)(from - y0 + y - 1 - y0) * n / 2, p = (uint)label % PLACES;
+        const uint before = atomic_cmpxchg(&owner[p], 0, (uint)label);
+
+        if (before != 0 && before != (uint)label) {
+            add_part(table, (uint)label, z, (vol_part){ n, (uint)from, (uint)x, (uint)y, (uint)x + 1,
+                                                        (ulong)y0 * n + down, (ulong)x * n });
+            continue;
+        }
+        atomic_add(&voxels[p], n);
+        atomic_add(&sum[0][p], down);
+        atomic_add(&sum[1][p], (uint)me * n);
+        atomic_min(&lo[0][p], (uint)from);
+        atomic_min(&lo[1][p], (uint)x);
+        atomic_max(&hi[0][p], (uint)y);
+        atomic_max(&hi[1][p], (uint)x + 1);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int p = me; p < PLACES; p += GROUP)
+        if (owner[p] != 0)
+            add_part(table, owner[p], z, (vol_part){ voxels[p], lo[0][p], lo[1][p], hi[0][p], hi[1][p],
+                                                     (ulong)y0 * voxels[p] + sum[0][p], (ulong)x0 * voxels[p] + sum[1][p] });
+}
+
+#endif
