@@ -826,6 +826,7 @@ static void begin_paces(cl_worker *w)
     const double few = FIRST_MOVES / (moves * (double)w->portion_windows), units = (double)w->ocl.device->info.compute_units;
 
     ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
+    w->pace.bold = true;
     w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
     ocl_pace_begin(&w->ocl, &w->features, 1, w->groups_per_portion);
     ocl_pace_begin(&w->ocl, &w->maps, 1, w->portion_columns);

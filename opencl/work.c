@@ -235,6 +235,7 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
     pace->last_ms = 0;
     pace->first = (double)first;
     pace->grown = NULL;
+    pace->bold = false;
 }
 
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
@@ -255,7 +256,8 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
         if (fits < pace->now)
             pace->now = fits > 0 ? fits : 1;
     } else if (work >= pace->now && ms < aim) {
-        const uint64_t limit = pace->now <= pace->most / 2 ? pace->now * 2 : pace->most;
+        const uint64_t times = pace->bold && ms * 8 <= aim ? 4 : 2;
+        const uint64_t limit = pace->now <= pace->most / times ? pace->now * times : pace->most;
         /* Below half the aim the quotient is more than 2: no need to compute it. */
         const uint64_t fits =
             ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));

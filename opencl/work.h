@@ -123,6 +123,7 @@ typedef struct ocl_pace {
     double last_ms;            /* what the last launch took; for ocl_batch_wait */
     double first;              /* the guess that it began with, which may be less than 1 */
     double *grown;             /* where now / first is kept; NULL: nowhere */
+    bool bold;                 /* all work is about alike, and grows by more: see ocl_pace_took */
 } ocl_pace;
 
 /* Starts with `first`, 1 <= first <= most: a careful guess, since it is launched before anything is
@@ -131,7 +132,8 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 /* The work for the next launch when `left` is left: at least 1 unless left is 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
 /* Learns from a launch of `work` that took ms: shrinks at once, grows to the
- * double at most and only after all that it had asked for. */
+ * double at most and only after all that it had asked for. A bold one grows to four times as much where that should
+ * take half of what is wanted. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

@@ -877,6 +877,12 @@ static void test_pace_rules(void **state)
     assert_int_equal(s.now, 1000);             /* never more than the most */
     ocl_pace_took(&s, 1000, 45);              /* good enough: left alone */
     assert_int_equal(s.now, 1000);
+    ocl_pace_init(&s, 50, 10, 1000);
+    s.bold = true;
+    ocl_pace_took(&s, 10, 5);                 /* four times as much, no more */
+    assert_int_equal(s.now, 40);
+    ocl_pace_took(&s, 40, 6);                 /* the double where that would be near the target */
+    assert_int_equal(s.now, 80);
     ocl_pace_init(&s, 0, 0, 0);
     assert_int_equal(ocl_pace_next(&s, 5), 1);
     ocl_pace_init(&s, 50, UINT64_MAX, UINT64_MAX);
