@@ -13,6 +13,9 @@
 
 extern const ocl_source ocl_source_levelset;
 
+/* Voxels of a wide tile along z: as many as leave TILE_X * TILE_Y work-items enough for what some do besides. */
+#define DEEP 6
+
 /* Voxels of the first launch of a large picture, before anything is known of the device. */
 #define FIRST_VOXELS ((uint64_t)1 << 12)
 
@@ -281,7 +284,7 @@ static tc_status queue_portion(cl_worker *w, uint64_t portion, tc_err *err)
 /* --- the backend ------------------------------------------------------------------------- */
 
 /* A group's tile: a block of the band; without one wide along x, as memory is
- * read, where the device has groups and local memory (17 KiB) for that. */
+ * read, and deeper, where the device has groups and local memory (24 KiB) for that. */
 static void choose_tile(cl_worker *w)
 {
     const ocl_info *const info = &w->ocl.device->info;
@@ -289,7 +292,7 @@ static void choose_tile(cl_worker *w)
 
     w->tile[0] = wide ? 32 : LS_BX;
     w->tile[1] = LS_BY;
-    w->tile[2] = w->size.nz > 1 ? LS_BZ : 1;
+    w->tile[2] = w->size.nz == 1 ? 1 : wide ? DEEP : LS_BZ;
 }
 
 static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *force, tc_err *err)
