@@ -35,6 +35,7 @@ enum {
 enum {
     BLUR_BYTES = 16 << 20,      /* of slices that are blurred by one launch */
     ALONG = 32,                 /* work-items side by side along x: see voting.cl */
+    TURN_GROUP = 256,           /* work-items of a group that turns, at most */
     SEGMENT = 256
 };
 
@@ -250,7 +251,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
     w->round = -1;
     w->done = ((const an_state_head *)state)->portions_done;
-    w->group = ocl_group_size(w->ocl.device, 256);
+    w->group = ocl_group_size(w->ocl.device, 512);
     w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
     if (st == TC_OK)
         st = voting_levels_init(work, &w->s, err);
@@ -371,7 +372,7 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 /* A work-item for each pixel, groups of some rows: neighbours look at the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
-    const size_t along = w->group / ALONG;
+    const size_t along = (w->group < TURN_GROUP ? w->group : TURN_GROUP) / ALONG;
     const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG), ocl_round_up((size_t)(end - row), along), 1 }, { ALONG, along, 1 },
                             { 0 } };
     const int in = plane_in(w, VOTING_TURN), out = plane_out(w, VOTING_TURN);

@@ -116,9 +116,12 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
 {
     const int ry = s->reach[1];
 
-    for (int x = from; x < to; x += ALONG) {
-        const tc_u32 voter = row[x], weight = VOTING_WEIGHT(voter);
+    tc_u32 next = from < to ? row[from] : 0;     /* read ahead */
 
+    for (int x = from; x < to; x += ALONG) {
+        const tc_u32 voter = next, weight = VOTING_WEIGHT(voter);
+
+        next = x + ALONG < to ? row[x + ALONG] : 0;
         if (weight == 0)
             continue;
         const voting_span ys = rows[VOTING_DIR(voter)];
