@@ -86,7 +86,8 @@ static void count_band(vol_worker *w, size_t band, vol_scratch *s)
     for (size_t row = r.from; w->slab_rows > 0 && row < r.to; row++)
         find_roots(w, row, s);
     for (size_t i = r.from * w->stack.stride; i < r.to * w->stack.stride; i++)
-        w->first[band + 1] += __builtin_popcountll(w->stack.roots[i]);
+        if (w->stack.roots[i] != 0)
+            w->first[band + 1] += __builtin_popcountll(w->stack.roots[i]);
 }
 
 static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)

@@ -232,10 +232,15 @@ static void join_line(const vol_stack *s, const line lines[LINES], bool fresh, b
             s->roots[now->row * s->stride + i] =
                 r.starts & ~(adopt(s, &up, first & both) | adopt(s, &back, first & ~both));
         }
-        if (above)
-            join_at(s, &up, vol_starts(both, before) & ~first, !fresh);
+        const uint64_t joined = above ? vol_starts(both, before) & ~first : 0;
+
+        if (joined != 0)
+            join_at(s, &up, joined, !fresh);
         done = (lines[ABOVE].words[i] & lines[CORNER].words[i]) | (first & ~both);
-        join_at(s, &back, ends_without(through, done), !fresh);
+        const uint64_t ends = ends_without(through, done);
+
+        if (ends != 0)
+            join_at(s, &back, ends, !fresh);
         before = both >> 63;
         next_word(&up);
         next_word(&back);
