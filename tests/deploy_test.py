@@ -1069,6 +1069,11 @@ def test_backup(folder):
     write(os.path.join(tools, "mariadb"), LOAD, 0o755)
     env = dict(ENV, PATH=tools + ":" + os.environ["PATH"])
     write(os.path.join(folder, "keys", "code_sign_private"), "secret", 0o600)
+    write(os.path.join(folder, "html", "project", "project.inc"), "<?php")
+    write(os.path.join(folder, "download", "unit.zip"), "of a project without folders for them")
+    write(os.path.join(folder, "download", "unit.zip.md5"), "")
+    handed_out = {n: read(folder, "download", n) for n in os.listdir(os.path.join(folder, "download"))
+                  if "unit" not in n and os.path.isfile(os.path.join(folder, "download", n))}
     saved = os.path.join(TMP, "saved")
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
         db.execute("PRAGMA journal_mode=WAL")
@@ -1087,6 +1092,9 @@ def test_backup(folder):
     ok(r.returncode == 0 and sql(new, "SELECT * FROM workunit") == sql(folder, "SELECT * FROM workunit")
        and read(new, "keys", "code_sign_private") == b"secret" and str(os.path.join(new, "db.sqlite")) in read(new, "config.xml").decode(),
        "restore: database and keys; config.xml stays the new machine's", r.stdout + r.stderr)
+    ok(handed_out and {n: read(new, "download", n) for n in os.listdir(os.path.join(new, "download"))} == handed_out
+       and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
+       "restore: what hosts fetch of a version, which update_versions takes to be there; the project's page", handed_out.keys())
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
         failed = [row[0] for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
         units = db.execute("SELECT name FROM units").fetchall()
