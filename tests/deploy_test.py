@@ -575,7 +575,7 @@ def test_scripts():
     r = deploy(folder)
     ok(r.returncode == 0, "installs in a folder with an odd name", r.stdout + r.stderr)
     unit = os.path.join(folder, "download", "17b", "wu_7.zip")
-    os.makedirs(os.path.dirname(unit))
+    os.makedirs(os.path.dirname(unit), exist_ok=True)
     run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
     result = os.path.join(TMP, "wu_7_0_r123_0")
     run([TEXCELL, "run", unit, "-o", result, "--quiet"])
@@ -728,7 +728,7 @@ def test_validator():
     """texcell_validator asks the scripts, which are started once, and starts one again that has ended."""
     folder, boinc = make_project("asks"), os.path.join(TMP, "boinc")
     unit = os.path.join(folder, "download", "3", "wu_7.zip")
-    os.makedirs(os.path.dirname(unit))
+    os.makedirs(os.path.dirname(unit), exist_ok=True)
     run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit, picture(os.path.join(TMP, "p", "a.png"), 1)])
     one, other, bad = (os.path.join(folder, "upload", "wu_7_%d_r1_0" % i) for i in range(3))
     run([TEXCELL, "run", unit, "-o", one, "--quiet"])
@@ -812,7 +812,7 @@ def test_submit(folder):
             write(os.path.join(folder, "db.json"), json.dumps(dict(database(folder), work=[])))
             write(os.path.join(folder, "no_work"), "")
             r = submit(folder, *request)
-            ok(r.returncode == 2 and "create_work: blood_0001: create_work: error opening database" in r.stderr,
+            ok(r.returncode == 3 and "create_work: blood_0001: create_work: error opening database" in r.stderr,
                "submit: create_work's message is passed on", r.stderr)
             os.unlink(os.path.join(folder, "no_work"))
     r = submit(folder, *request)
@@ -955,15 +955,22 @@ def test_status(folder):
 
 
 def test_server_settings():
-    """What BOINC's own tools need: the web server's user, folders for uploads, the fraction, several validators."""
+    """What BOINC's own tools need: the web server's user, folders for files, the fraction, several validators."""
     folder = make_project("settings")
-    os.chmod(os.path.join(folder, "upload"), 0o2775)
+    for parent in ("upload", "download"):
+        os.chmod(os.path.join(folder, parent), 0o2775)
     r = deploy(folder, "--dry-run")
-    ok("would make 1024 folders in upload" in r.stdout and os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
+    ok("would make 2048 folders in download and upload" in r.stdout and os.listdir(os.path.join(folder, "upload")) == [], "a dry run makes none")
+    write(os.path.join(TMP, "away", "MySQLdb.py"), "class Error(Exception):\n    pass\ndef connect(**_how):\n    raise Error('no socket')\n")
+    before = tree(folder)
+    r = deploy(folder, env=dict(ENV, PYTHONPATH=os.path.join(TMP, "away")))
+    ok(r.returncode == 3 and r.stderr.startswith("texcell-deploy: error: database ") and tree(folder) == before,
+       "the database is away: said, and nothing is changed", r.stderr)
     r = deploy(folder)
-    made = os.listdir(os.path.join(folder, "upload"))
-    ok(sorted(made) == sorted("%x" % i for i in range(1024))
-       and {os.stat(os.path.join(folder, "upload", n)).st_mode & 0o7777 for n in made} == {0o2775}, "all folders of the uploads are there", r.stdout)
+    for parent in ("upload", "download"):
+        made = [n for n in os.listdir(os.path.join(folder, parent)) if os.path.isdir(os.path.join(folder, parent, n))]
+        ok(sorted(made) == sorted("%x" % i for i in range(1024))
+           and {os.stat(os.path.join(folder, parent, n)).st_mode & 0o7777 for n in made} == {0o2775}, "all folders of %s are there" % parent, r.stdout)
     user = ElementTree.fromstring(read(folder, "config.xml")).findtext("config/httpd_user")
     users = {u.pw_name for u in pwd.getpwall()}
     ok(user == next((n for n in ("www-data", "apache", "wwwrun", "http") if n in users and n != "apache"), None),
@@ -1001,6 +1008,12 @@ def test_server_settings():
     deploy(folder, "--validators", "1")
     ok(sorted(daemons()) == sorted(one) and is_kept(CONFIG % (folder, folder), read(folder, "config.xml").decode()),
        "one again; every other line as it was", before)
+    deploy(folder, "--verify", "0.1")
+    ok(len([d for d in daemons() if "--mod %d " % (1 + os.cpu_count()) in d[0]]) == 1 + os.cpu_count(),
+       "--verify: one validator more than processors", daemons())
+    deploy(folder, "--validators", "2")
+    deploy(folder, "--verify", "0.1")
+    ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2, "--verify: of several as many as there are", daemons())
 
 
 # --- looking after it ---------------------------------------------------------------------------

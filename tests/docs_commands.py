@@ -110,8 +110,17 @@ def run_page(page, blocks):
             tap.ok(False, "%s:%d: %s" % (page, line, text.split("\n")[0][:70]), "lasts longer than 300 s")
 
 
+def check_packages(page):
+    """Who builds on a server has no sudo: the page's own list has what ./bootstrap build would install."""
+    with open(os.path.join(tap.SRC, "bootstrap")) as f:
+        wanted = re.search(r'build_packages="([^"]*)"', f.read()).group(1).split()
+    listed = next(text for _l, _s, word, text in blocks_of(page)[0] if word == "root").split()
+    tap.ok(wanted and set(wanted) <= set(listed), page + ": names the packages of ./bootstrap build", set(wanted) - set(listed))
+
+
 def main():
     make_inputs()
+    check_packages("docs/admin.md")
     ran = 0
     for page in PAGES:
         blocks, free = blocks_of(page)
