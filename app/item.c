@@ -124,9 +124,15 @@ static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
     return st;
 }
 
+/* The job's, when so many portions of the item are done. */
+static double fraction_at(const item_work *w, const item_run *it, uint64_t portions_done)
+{
+    return w->from + (w->to - w->from) * an_spent(w->unit->analysis, &it->work, portions_done);
+}
+
 static void show(const item_work *w, const item_run *it, uint64_t portions_done)
 {
-    const double fraction = w->from + (w->to - w->from) * (double)portions_done / (double)it->work.plan.portions;
+    const double fraction = fraction_at(w, it, portions_done);
 
     bw_fraction_done(fraction);
     progress_show(w->progress, fraction, it->work.item->name, w->index);
@@ -135,14 +141,14 @@ static void show(const item_work *w, const item_run *it, uint64_t portions_done)
 /* A picture of it, for who watches. */
 static void draw(const item_work *w, item_run *it, uint64_t portions_done)
 {
-    const double fraction = w->from + (w->to - w->from) * (double)portions_done / (double)it->work.plan.portions;
     tc_err ignored;
 
     if (w->view == NULL || !view_wanted(w->view))
         return;
     /* What comes of a sync that fails, the next step sees. */
     if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
-        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction, w->index, w->unit->job);
+        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction_at(w, it, portions_done), w->index,
+                   w->unit->job);
 }
 
 /* All portions are done: the result, or a state that it can be made from. */
@@ -163,6 +169,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status st = TC_MORE;
 
+    show(w, it, ((const an_state_head *)it->state)->portions_done);
     while (st == TC_MORE) {
         uint64_t portions = 0;
 

@@ -11,26 +11,28 @@
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 
-/* done_before[i]: how much of the work there is before item i; done_before[n_items] is 1. The
- * caller's. */
-static tc_status weigh_items(const an_unit *unit, double **done_before, tc_err *err)
+/* done_before[i]: how much of the work there is before item i; done_before[n_items]: before the result is
+ * written. The caller's. */
+static tc_status weigh_items(const an_unit *unit, bool on_device, double **done_before, tc_err *err)
 {
     const size_t n = unit->job->n_items;
-    double *const before = calloc(n + 1, sizeof *before);
+    double *const before = calloc(n + 1, sizeof *before), writing = 0;
 
     *done_before = before;
     if (before == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = 0; i < n; i++) {
-        an_plan plan;
+        an_plan plan = { 0 };
         const tc_status st = unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
 
         if (st != TC_OK)
             return st;
-        before[i + 1] = before[i] + plan.flops;
+        before[i + 1] = before[i] + an_weight(&plan, on_device);
+        writing += plan.write_flops;
     }
+    writing += before[n];
     for (size_t i = 0; i <= n; i++)
-        before[i] /= before[n];
+        before[i] /= writing;
     return TC_OK;
 }
 
@@ -65,13 +67,13 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
     return st == TC_DEVICE && may_do_without ? TC_OK : st;
 }
 
-/* Every item that is not done yet. */
+/* Every item that is not done yet. *done: how much of the work that is. */
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, job_files *files, progress *p,
-                          tc_err *err)
+                          double *done, tc_err *err)
 {
     double *done_before;
     view v = { .next = 0 };
-    tc_status st = weigh_items(unit, &done_before, err);
+    tc_status st = weigh_items(unit, device->open != NULL, &done_before, err);
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < unit->job->n_items; i++) {
         const item_work work = { .unit = unit, .index = i, .from = done_before[i], .to = done_before[i + 1],
@@ -87,11 +89,37 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         if (st == TC_OK && i + 1 < unit->job->n_items)
             item_save_between(&work);
     }
+    *done = st == TC_OK ? done_before[unit->job->n_items] : 0;
     free(done_before);
     return st;
 }
 
-static tc_status write_result(const char *path, const an_unit *unit, spool *s, tc_err *err)
+/* A result that is being written. */
+typedef struct writing {
+    spool *s;
+    progress *p;
+    const wu_job *job;
+    double before;             /* share of the job's work */
+} writing;
+
+static tc_status read_item(void *user, size_t index, const char *only, wu_output *out, tc_err *err)
+{
+    const writing *const w = user;
+
+    return spool_read(w->s, index, only, out, err);
+}
+
+static void show_written(void *user, uint64_t bytes)
+{
+    const writing *const w = user;
+    const double share = (double)bytes / (double)spool_size(w->s);
+    const double fraction = w->before + (1 - w->before) * (share < 1 ? share : 1);
+
+    bw_fraction_done(fraction);
+    progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);
+}
+
+static tc_status write_result(const char *path, const an_unit *unit, writing *w, tc_err *err)
 {
     wu_output once = { .n = 0 }, declared = { .n = 0 };
     json_t *const parameters = an_params_as_run(unit->params);
@@ -106,7 +134,7 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, t
     if (st == TC_OK)
         st = wu_job_identify(unit->job, err);
     if (st == TC_OK)
-        st = wu_result_write(path, unit->job, parameters, &once, &declared, spool_read, s, err);
+        st = wu_result_write(path, unit->job, parameters, &once, &declared, read_item, show_written, w, err);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);
@@ -132,6 +160,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
 {
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
+    writing w = { .s = files->spool, .p = p, .job = unit->job };
     tc_status st = job_files_find_start(files, n_items, p, err);
 
     if (st == TC_OK)
@@ -142,7 +171,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
-        st = do_items(o, unit, &device, files, p, err);
+        st = do_items(o, unit, &device, files, p, &w.before, err);
     }
     job_device_release(&device);
     if (st != TC_OK) {
@@ -153,7 +182,8 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         return st;
     }
     files->mark.item = n_items;
-    st = write_result(o->output, unit, files->spool, err);
+    st = write_result(o->output, unit, &w, err);
+    progress_clear(p);
     if (st == TC_OK)
         bw_fraction_done(1);
     else

@@ -264,6 +264,11 @@ tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
     return st;
 }
 
+uint64_t spool_size(const spool *s)
+{
+    return s->size;
+}
+
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
 {
     if (!os_sync(s->fd))

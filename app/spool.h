@@ -20,6 +20,8 @@ tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err 
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
 /* Appends an item's output. */
 tc_status spool_append(spool *s, const wu_output *output, tc_err *err);
+/* Bytes of all records. */
+uint64_t spool_size(const spool *s);
 /* Makes everything appended durable; size and CRC are for the checkpoint. */
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err);
 /* Reads item `index` back: a wu_output_source, with the spool as `user`. Of one array alone the CRC is not

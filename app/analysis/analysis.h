@@ -34,14 +34,17 @@ enum { PLAN_PIXELS_A_ROW = 16, PLAN_THREAD = 256 << 10 };
 /* What an item will take. Pure: a function of parameters and item only, never
  * of the device or the number of threads. */
 typedef struct an_plan {
-    uint64_t portions;         /* of the work, each about equally long */
+    uint64_t portions;         /* of the work: each about equally long, or as `spent` says */
     size_t state_bytes;
     uint64_t memory_bytes;     /* host memory at the peak, pixels and state included, of an item as they
                                   are: with a row of its table for PLAN_PIXELS_A_ROW pixels at most ... */
     uint64_t thread_bytes;     /* ... and for each thread besides */
     uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
     uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
-    double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone */
+    double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone; of these: */
+    double load_flops;         /* before the first portion: reading the pixels */
+    double finish_flops;       /* after the last: the item's arrays */
+    double write_flops;        /* their part in writing the result, when all items are done */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
@@ -115,6 +118,10 @@ typedef struct an_analysis {
      * with rows alone, and the item's size only (else 0) where there is a picture of it. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
+    /* Which share of what all portions take has been spent when so many are done: 0 to 1, never less for more. By
+     * parameters, item and plan alone: a task that goes on from a checkpoint tells no less than before. NULL: they
+     * are equally long. */
+    double (*spent)(const an_work *work, uint64_t portions_done);
     /* Fills the zeroed state for a new item; an_starts_zeroed: that is it. Asks work->poll. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Whether a state that comes from a checkpoint can have come about: positions that
@@ -189,6 +196,21 @@ tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
 /* The same under a poll: wu_job_read_polled. */
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
 void an_unit_free(an_unit *unit);
+
+/* What all portions take, of plan.flops. */
+static inline double an_portions_flops(const an_plan *plan)
+{
+    return plan->flops - plan->load_flops - plan->finish_flops - plan->write_flops;
+}
+
+/* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in the file. */
+double an_reading_flops(const wu_item *item);
+
+/* What an item counts beside others, all but its part in writing the result. Portions count less on a device: reading
+ * and finishing are the host's there, too. */
+double an_weight(const an_plan *plan, bool on_device);
+/* Which share of it has been spent when so many portions are done, reading included: 0 to 1. */
+double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */

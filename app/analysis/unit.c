@@ -145,6 +145,39 @@ void an_unit_free(an_unit *unit)
     wu_job_destroy(&unit->job);
 }
 
+/* Bytes that deflate finds no match for are what takes its time, until there is hardly anything but these. */
+double an_reading_flops(const wu_item *item)
+{
+    const unsigned each = item->bits / 8 * item->channels + (item->n_masks > 0) + 2 * (item->n_labels > 0);
+    const double bytes = (double)item->nx * item->ny * item->nz * each;
+    const double packed = item->packed_bytes > 0 ? (double)item->packed_bytes / bytes : 0.3;
+
+    return bytes * (12.5 + 70 * (packed < 0.43 ? packed : 0.43));
+}
+
+/* How many times as fast as a core a device does portions, about. */
+#define DEVICE_SPEED 50
+
+double an_weight(const an_plan *plan, bool on_device)
+{
+    return plan->load_flops + an_portions_flops(plan) / (on_device ? DEVICE_SPEED : 1) + plan->finish_flops;
+}
+
+/* Of the portions. */
+static double portions_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
+{
+    return analysis->spent != NULL ? analysis->spent(work, portions_done)
+                                   : (double)portions_done / (double)work->plan.portions;
+}
+
+double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
+{
+    const double all = an_weight(&work->plan, work->device != NULL);
+    const double portions = all - work->plan.load_flops - work->plan.finish_flops;
+
+    return (work->plan.load_flops + portions * portions_spent(analysis, work, portions_done)) / all;
+}
+
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,
                       double deadline, tc_err *err)
 {

@@ -1,7 +1,7 @@
 """make bench-plans: the operations that each analysis' plan counts, a second of processor time, on one thread, over real
 pictures where they are there: what a flop of the client's benchmark is to one analysis it should be to all, since
 credit and time left go by it. Processor time of the smallest of seven runs, less that of a job with next to nothing to
-do; decoding is a part of it, as it is of a task."""
+do; decoding is a part of it, as it is of a task. PICTURE=FILE takes that picture instead, of 480 x 640 pixels at least."""
 import json
 import math
 import os
@@ -50,9 +50,9 @@ def pictures():
     """A real grey picture, a stack and labels; made ones where the data are not there."""
     names = [os.path.join(f, n) for f, _d, ns in os.walk(DATA) for n in sorted(ns) if n.endswith((".png", ".jpg", ".jpeg", ".tif"))]
     grey = None
-    for name in names:
+    for name in [os.environ["PICTURE"]] if "PICTURE" in os.environ else names:
         picture = np.asarray(Image.open(name).convert("L"))
-        if min(picture.shape) >= 400:
+        if picture.shape[0] >= 480 and picture.shape[1] >= 640:
             grey = np.ascontiguousarray(picture[:480, :640])
             break
     if grey is None:

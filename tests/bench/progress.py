@@ -13,7 +13,7 @@ import termios
 
 import plans
 
-LARGER = {"objects": 3, "volume": 3, "cellcount": 3}     # than for make bench-plans: sides, so that there are seconds to look at
+LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}     # than for make bench-plans: sides, so that there are seconds to look at
 
 
 def processor_time(pid):

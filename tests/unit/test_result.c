@@ -148,7 +148,7 @@ static tc_status write_result(fixture *f)
     wu_output once = { 0 }, declared = { 0 };
     json_t *parameters = json_pack("{s:i, s:[f]}", "b", 1, "a", 0.5);
     declare_arrays(f, &once, &declared);
-    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err);
+    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);
@@ -347,16 +347,17 @@ static void refuses_wrong_constants(void **state)
     declare_arrays(f, &once, &declared);
     MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
     once.arrays[1].declared = (wu_declared){ .name = "x" };
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err), TC_INTERNAL);
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err),
+                     TC_INTERNAL);
     wu_output_free(&once);
     assert_int_equal(count_files(f->folder), 0);
     /* Without constants there is still a result; without memory for the parameters not. */
     wu_npz_reader *r = NULL;
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, f, &err), TC_OK);
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err), TC_OK);
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
     wu_npz_reader_close(&r);
-    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, source, f, &err), TC_NO_MEMORY);
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, source, NULL, f, &err), TC_NO_MEMORY);
     wu_output_free(&declared);
     json_decref(parameters);
 }

@@ -18,6 +18,7 @@ typedef struct job_reader {
     bool *used;              /* per member: something in job.json names it */
     json_int_t version;
     size_t sources;          /* bytes of those that were read */
+    uint64_t packed;         /* of the item's pictures */
     tc_err *err;
 } job_reader;
 
@@ -152,6 +153,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
             return st;
     }
     r->used[member] = true;
+    r->packed += r->job->archive->members[member].packed;
     *member_name = r->job->archive->members[member].name;
     *head = *known;
     return TC_OK;
@@ -411,6 +413,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     static const char *const keys_1[] = { "name", "image", "stack", "spacing", "mask", NULL };
     const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
     const char *name = NULL;
+    r->packed = 0;
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
     tc_status st = check_keys(r, json, place.text, r->version == 1 ? keys_1 : keys);
@@ -437,7 +440,10 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
         st = read_spacing(r, item, json_object_get(json, "spacing"), index);
     if (st == TC_OK && mask != NULL)
         st = read_beside(r, item, &mask_pictures, mask, index, &item->masks, &item->n_masks);
-    return st == TC_OK ? read_labels(r, item, json, index) : st;
+    if (st == TC_OK)
+        st = read_labels(r, item, json, index);
+    item->packed_bytes = r->packed;
+    return st;
 }
 
 static int compare_strings(const void *a, const void *b)

@@ -52,6 +52,7 @@ typedef struct wu_item {
     uint32_t nx, ny, nz;     /* width, height, slices (1 for an image) */
     unsigned bits;           /* 8 or 16 per sample */
     unsigned channels;       /* 1 grey, 3 RGB, as stored in the file */
+    uint64_t packed_bytes;   /* of its pictures, masks and labels in the file; 0 of an item that is in none */
 } wu_item;
 
 typedef struct wu_job {

@@ -200,6 +200,8 @@ typedef struct result_writer {
     const wu_output *declared;
     wu_npz_writer *npz;
     wu_output_source source;
+    wu_written written;
+    uint64_t bytes;          /* of arrays that have been */
     void *user;
     tc_err *err;
     bool loaded;             /* current holds item `index`: a job of one item */
@@ -230,19 +232,22 @@ static tc_status load(result_writer *r, size_t index, const char *only)
     return TC_OK;
 }
 
-static tc_status write_data(const result_writer *r, const void *data, size_t n)
+static tc_status write_data(result_writer *r, const void *data, size_t n)
 {
     const unsigned char *const p = data;
     tc_status st = TC_OK;
     for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n)) {
         st = wu_npz_write(r->npz, p + at, tc_block_end(at, n) - at, r->err);
+        r->bytes += tc_block_end(at, n) - at;
+        if (st == TC_OK && r->written != NULL)
+            r->written(r->user, r->bytes);
         if (st == TC_OK)
             st = tc_ask(r->poll, r->err);
     }
     return st;
 }
 
-static tc_status write_array(const result_writer *r, const wu_out_array *array)
+static tc_status write_array(result_writer *r, const wu_out_array *array)
 {
     int ok = 0;
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
@@ -318,7 +323,7 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
     return NULL;
 }
 
-static tc_status write_once(const result_writer *r, const wu_output *once)
+static tc_status write_once(result_writer *r, const wu_output *once)
 {
     tc_status st = TC_OK;
     for (size_t i = 0; i < once->n && st == TC_OK; i++) {
@@ -447,10 +452,10 @@ static tc_status write_items(result_writer *r)
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
-                          wu_output_source source, void *user, tc_err *err)
+                          wu_output_source source, wu_written written, void *user, tc_err *err)
 {
     result_writer r = { .path = path, .job = job, .poll = job->archive != NULL ? job->archive->poll : NULL,
-                        .declared = declared, .source = source, .user = user, .err = err,
+                        .declared = declared, .source = source, .written = written, .user = user, .err = err,
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };

@@ -77,11 +77,14 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
  * item_spacing: [items, 3], z, y, x in micrometres, NaN for what is not said, and for z of a picture. */
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
+/* Is told how many bytes of all items' arrays have been written. */
+typedef void (*wu_written)(void *user, uint64_t bytes);
+
 /* Writes the result of a job that wu_job_identify has been asked of: result.json, the WU_ONCE arrays, item_names, the
- * WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without data. Memory:
+ * WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without data. written: may be NULL. Memory:
  * one item's output. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
-                          wu_output_source source, void *user, tc_err *err);
+                          wu_output_source source, wu_written written, void *user, tc_err *err);
 
 #endif

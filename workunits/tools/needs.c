@@ -50,6 +50,7 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
     if (status != TC_OK)
         return status;
     out->operations += plan.flops;
+    out->reading += plan.load_flops;
     out->memory_bytes = larger(out->memory_bytes, plan.memory_bytes);
     out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
     out->most_memory_bytes = larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
@@ -101,7 +102,7 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
     while (status == TC_MORE && tc_seconds() - start < try_seconds)
         status = analysis->cpu->step(worker, state, &portions, err);
     out->worked = tc_seconds() - start;
-    out->operations = work->plan.flops * (status == TC_OK ? 1 : (double)portions / (double)work->plan.portions);
+    out->operations = an_spent(analysis, work, portions) * an_weight(&work->plan, false) - work->plan.load_flops;
     if (worker != NULL)
         analysis->cpu->close(&worker);
     return status == TC_MORE ? TC_OK : status;
@@ -146,6 +147,6 @@ tc_status wu_needs_time(const wu_job *job, const wu_needs *needs, double *second
         status = tc_fail(err, TC_TRY_LATER, "no portion of an item was done in %.2g s", try_seconds);
     if (status == TC_OK)
         *seconds = s.before * ((double)needs->pixels / (double)voxels_of(&job->items[least]))
-                 + s.worked * (needs->operations / s.operations);
+                 + s.worked * ((needs->operations - needs->reading) / s.operations);
     return status;
 }

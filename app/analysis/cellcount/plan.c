@@ -1,6 +1,7 @@
 /* cellcount: which pictures, and how the work is cut. */
 #include "app/analysis/cellcount/cpu.h"
 
+#include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -46,13 +47,81 @@ static uint64_t most_regions(const cc_params *p, const wu_item *item)
     return fit < apart ? fit : apart;
 }
 
-/* Operations a pixel before the threshold. */
-static double preparing(const cc_params *p)
+/* Operations a pixel of the phases before the threshold. */
+static void preparing_costs(const cc_params *p, double *costs)
 {
-    const double smooth = p->smooth > 0 ? 60 + 30 * p->smooth : 0, mean = 60;
-    const double ground = !p->background ? 0 : p->ground == CC_OPENING ? 120 + 8.0 * p->radius : mean;
+    const double rows = 2.0 * p->radius + 1, mean = 40;
 
-    return smooth + ground + (p->threshold_word == CC_LOCAL ? mean : 0);
+    costs[CC_SMOOTH] = p->smooth > 0 ? 4 + 2.3 * (2.0 * an_gauss_make(p->smooth).radius + 1) : 0;
+    costs[CC_EXTREME] = p->background && p->ground == CC_OPENING ? 25 + 3.6 * rows : 0;
+    costs[CC_GROUND] = !p->background ? 0 : p->ground == CC_OPENING ? 35 + 3.6 * rows : mean;
+    costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
+}
+
+/* The same of those of a split. Grey values have plateaus, and more maxima than distances. */
+static void split_costs(const cc_params *p, double *costs)
+{
+    const bool grey = p->split == CC_INTENSITY;
+
+    costs[CC_BYTES] = grey ? 0 : 4.5;
+    costs[CC_DISTANCE_X] = grey ? 0 : 15;
+    costs[CC_DISTANCE_Y] = grey ? 0 : 47;
+    costs[CC_HEIGHTS] = grey ? 8 : 0;
+    costs[CC_ASCEND] = grey ? 45 : 32;
+    costs[CC_EDGES] = grey ? 25 : 0;
+    costs[CC_FLAT] = grey ? 4 : 0;
+    costs[CC_FLAT_JOIN] = grey ? 7 : 0;
+    costs[CC_MAXIMA] = grey ? 24 : 20;
+    costs[CC_SADDLES] = grey ? 70 : 29;
+    costs[CC_CLEAR] = 1.7;
+    costs[CC_FIRST] = grey ? 24 : 13;
+    costs[CC_ROOTS] = grey ? 8 : 5;
+    costs[CC_PARTS] = 11;
+    costs[CC_IDS] = 5;
+}
+
+/* The same of all phases, as measured on pictures of all kinds (make bench-progress). */
+static void costs_of(const cc_params *p, double costs[CC_PHASES])
+{
+    for (size_t i = 0; i < CC_PHASES; i++)
+        costs[i] = 0;
+    preparing_costs(p, costs);
+    costs[CC_HISTOGRAM] = p->threshold_word == CC_OTSU ? 2 : 0;
+    costs[CC_MASK] = 1;
+    costs[CC_HOLES] = p->fill_holes ? 5 : 0;
+    costs[CC_HOLE_SEAMS] = p->fill_holes ? 0.6 : 0;
+    costs[CC_FILL] = p->fill_holes ? 2 : 0;
+    costs[CC_BANDS] = p->split ? 0 : 5;
+    costs[CC_SEAMS] = p->split ? 0 : 0.2;
+    if (p->split)
+        split_costs(p, costs);
+    costs[CC_COUNT] = 0.2;
+    costs[CC_NUMBER] = 0.2;
+    costs[CC_AREAS] = cc_filters(p) ? 1.8 : 0;
+    costs[CC_RENUMBER] = cc_filters(p) ? 0.2 : 0;
+    costs[CC_PAINT] = 6.5;
+    costs[CC_MEASURE] = 5.5;
+}
+
+static double spent(const an_work *work, uint64_t portions_done)
+{
+    double costs[CC_PHASES];
+
+    costs_of(work->params, costs);
+    return an_phases_spent(costs, CC_PHASES, work->plan.portions / CC_PHASES, portions_done);
+}
+
+/* Labels are packed, which is what takes time of a result. */
+static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
+{
+    const double n = (double)item->nx * item->ny;
+    double costs[CC_PHASES];
+
+    costs_of(p, costs);
+    out->load_flops = an_reading_flops(item);
+    out->finish_flops = n * (2 + (p->labels ? 18 : 0));
+    out->write_flops = n * (3.5 + (p->labels ? 87 : 0));
+    out->flops = out->load_flops + n * an_phases_sum(costs, CC_PHASES) + out->finish_flops + out->write_flops;
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -84,7 +153,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         out->most_memory_bytes += 3 * n * (item->bits / 8);
     }
     out->most_rows = regions;
-    out->flops = ((p->split ? 200.0 : 40.0) + (p->labels ? 100.0 : 0.0)) * (double)n + preparing(p) * (double)n;
+    plan_flops(p, item, out);
     return TC_OK;
 }
 
@@ -130,6 +199,7 @@ const an_analysis an_cellcount = {
     .derive_params = cc_derive_params,
     .check_item = check_item,
     .plan = plan,
+    .spent = spent,
     .init = an_starts_zeroed,
     .check_state = cc_check_state,
     .finish = cc_finish,

@@ -294,7 +294,7 @@ static double picture_flops(double pixels, double levels)
 {
     const double cells = levels * levels / (1 + levels * levels / (128 * 128));
 
-    return 13.5 * pixels + 2500 * pixels * cells / (pixels + cells);
+    return 16 * pixels + 1900 * pixels * cells / (pixels + cells);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -314,7 +314,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = voxels * (item->bits / 8 + (item->n_masks > 0)) + 2 * out->state_bytes
                       + plane * (2 * p->n_levels + 2) + ((uint64_t)9 << 20);
     out->thread_bytes = thread_bytes(p, &g);
-    out->flops = 0;
+    out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
+    out->finish_flops = 0;
+    out->write_flops = (15 + 4.0 * (double)p->n_maps) * (double)plane;
+    out->flops = out->load_flops + out->write_flops;
     for (size_t i = 0; i < p->n_levels; i++)
         out->flops += (double)item->nz * (double)p->n_offsets
                     * (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i]) : windows * window_flops(p, p->levels[i]));

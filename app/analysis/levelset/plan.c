@@ -167,7 +167,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                       + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) + s.blocks * 32
                       + ((uint64_t)16 << 20);
     out->thread_bytes = ls_thread_bytes(&s) + (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
-    out->flops = (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions;
+    out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
+    out->finish_flops = 10 * (double)voxels;
+    out->write_flops = 22 * (double)voxels;
+    out->flops = (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions
+               + out->load_flops + out->finish_flops + out->write_flops;
     return TC_OK;
 }
 

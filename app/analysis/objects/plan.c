@@ -17,6 +17,16 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
+/* The first portion finds the objects' runs in all pixels; the others are an object's each. */
+static double spent(const an_work *work, uint64_t portions_done)
+{
+    const an_plan *const plan = &work->plan;
+    const double finding = 15 * (double)work->item->nx * work->item->ny * work->item->nz / an_portions_flops(plan);
+
+    return portions_done == 0 ? 0 : portions_done >= plan->portions ? 1
+         : finding + (1 - finding) * (double)(portions_done - 1) / (double)(plan->portions - 1);
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const obj_params *const p = params;
@@ -40,7 +50,12 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->memory_bytes = pixels * (item->bits / 8 * item->channels + 4 + 8 + texture) + 2 * (uint64_t)out->state_bytes + 12 * objects +
                         ((uint64_t)128 << 20) + ((uint64_t)8 << 20);
     out->thread_bytes = thread;
-    out->flops = (double)pixels * (120 + (item->is_stack ? 40 : 0) + 3 * directions) + (double)objects * (4000 + 350.0 * p->levels * matrices);
+    out->load_flops = an_reading_flops(item);
+    out->finish_flops = 1 * (double)pixels;
+    out->write_flops = 8 * (double)pixels;
+    out->flops = out->load_flops + out->finish_flops + out->write_flops
+               + (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
+               + (double)objects * (4000 + 430.0 * p->levels * matrices);
     return TC_OK;
 }
 
@@ -69,6 +84,7 @@ const an_analysis an_objects = {
     .check_item = check_item,
     .note_result = obj_note_result,
     .plan = plan,
+    .spent = spent,
     .init = an_starts_zeroed,
     .check_state = obj_check_state,
     .finish = obj_finish,

@@ -1,6 +1,7 @@
 /* volume: which stacks, and how the work is cut. */
 #include "app/analysis/volume/volume.h"
 
+#include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
 
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
@@ -32,6 +33,75 @@ static void plan_watershed(uint64_t n, an_plan *out)
     out->memory_bytes += n / 4 * saddles;
 }
 
+/* Operations a voxel of the phases of a watershed. Where nothing is smoothed each bit of noise is a hill. */
+static void watershed_costs(const vol_params *p, double *costs)
+{
+    const double neighbours = p->through ? 1 : 0.5;
+    const bool rough = !(p->smooth > 0);
+
+    costs[VOL_ASCEND] = (p->corners ? 115 : rough ? 80 : 50) * neighbours;
+    costs[VOL_EDGES] = rough ? 35 : 5;
+    costs[VOL_FLAT] = rough ? 6 : 3;
+    costs[VOL_FLAT_JOIN] = rough ? 10 : 5;
+    costs[VOL_TOPS] = 50;
+    costs[VOL_SADDLES] = rough ? 350 : (p->corners ? 95 : 60) * neighbours;
+    costs[VOL_CLEAR] = 2;
+    costs[VOL_FIRST] = rough ? 50 : 25;
+    costs[VOL_FIRSTS] = 4;
+    costs[VOL_NAME] = 5;
+    costs[VOL_LABEL] = rough ? 20 : 11;
+    costs[VOL_COPY] = 1.5;
+}
+
+/* The same of all phases, as measured on pictures of all kinds (make bench-progress). */
+static void costs_of(const vol_params *p, double costs[VOL_PHASES])
+{
+    const double sigma = p->repair ? p->sigma : p->smooth;
+    const double taps = sigma > 0 ? 2.0 * an_gauss_make(sigma).radius + 1 : 0;
+    const bool leaves_out = p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
+
+    for (size_t i = 0; i < VOL_PHASES; i++)
+        costs[i] = 0;
+    costs[VOL_HISTOGRAM] = p->otsu ? 2 : 0;
+    if (vol_blurs(p)) {
+        costs[VOL_BLUR] = 12 + 1.9 * taps;
+        costs[VOL_BLUR_Z] = p->through && taps > 0 ? 13 + 2 * taps : 0;
+    }
+    if (p->watershed) {
+        watershed_costs(p, costs);
+    } else {
+        costs[VOL_BANDS] = 9;
+        costs[VOL_SEAMS] = 0.3;
+        costs[VOL_COUNT] = 0.2;
+        costs[VOL_NUMBER] = 0.2;
+        costs[VOL_PAINT] = 4;
+    }
+    costs[VOL_BIAS] = p->repair ? 17 : 0;
+    costs[VOL_SIZES] = leaves_out ? 3 : 0;
+    costs[VOL_LAST] = p->repair || leaves_out ? 4 : 0;
+}
+
+static double spent(const an_work *work, uint64_t portions_done)
+{
+    double costs[VOL_PHASES];
+
+    costs_of(work->params, costs);
+    return an_phases_spent(costs, VOL_PHASES, work->plan.portions / VOL_PHASES, portions_done);
+}
+
+/* Labels are packed, which is what takes time of a result. */
+static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
+{
+    const double n = (double)item->nx * item->ny * item->nz;
+    double costs[VOL_PHASES];
+
+    costs_of(p, costs);
+    out->load_flops = an_reading_flops(item);
+    out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 18 : 0));
+    out->write_flops = n * (4 + (p->labels ? 90 : 0));
+    out->flops = out->load_flops + n * an_phases_sum(costs, VOL_PHASES) + out->finish_flops + out->write_flops;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const vol_params *const p = params;
@@ -59,8 +129,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->most_rows = n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1);
     if (out->most_rows > rows * ((item->nx + (uint64_t)1) / 2))
         out->most_rows = rows * ((item->nx + (uint64_t)1) / 2);
-    /* Most of it is reading the slices, and packing the labels. */
-    out->flops = ((p->watershed ? p->corners ? 450.0 : 350.0 : p->repair || p->smooth > 0 ? 90.0 : 40.0) + (p->labels ? 100.0 : 0.0)) * (double)n;
+    plan_flops(p, item, out);
     return TC_OK;
 }
 
@@ -95,6 +164,7 @@ const an_analysis an_volume = {
     .derive_params = vol_derive_params,
     .check_item = check_item,
     .plan = plan,
+    .spent = spent,
     .init = an_starts_zeroed,
     .check_state = vol_check_state,
     .finish = vol_finish,

@@ -4,10 +4,12 @@
  */
 #include "app/analysis/voting/voting.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/common/gauss.h"
+#include "app/analysis/common/phases.h"
 #include "app/analysis/selftest.h"
 
 enum { KERNEL_SUM = 4096, SIDE_2D = 64, SIDE_3D = 16, BAND_PIXELS = 1 << 17, NOISE_SAMPLES = 1 << 20 };
@@ -381,22 +383,85 @@ static uint64_t most_points(const voting_scheme *s)
     return by_pairs < by_radius ? by_pairs : by_radius;
 }
 
+/* How many rows the cone of a round has, and pixels, on the average over all directions: of a convex body 1/pi of its
+ * outline, in a stack 1/4 of its surface (Cauchy). */
+static void cone_of(const voting_scheme *s, double angle, double *rows, double *pixels)
+{
+    const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2], z = s->shape.reach[0];
+
+    if (s->nz == 1) {
+        *rows = 1 + y * (2 + 2 * angle) / pi;
+        *pixels = angle * x * y;
+    } else {
+        const double cap = 1 - cos(angle);
+
+        *rows = 1 + pi * y * z * (2 * cap + sin(angle)) / 4;
+        *pixels = 2 * pi / 3 * x * y * z * cap;
+    }
+}
+
+/* Operations a pixel of the phases, as measured on pictures of all kinds (make bench-progress); nearly all pixels are
+ * voters. Returns how many phases there are. */
+static size_t costs_of(const voting_params *p, const voting_scheme *s, double costs[2 * VOTING_MAX_ROUNDS + 2])
+{
+    const bool flat = s->nz == 1;
+    const double taps = 2 * (s->shape.taps[0] + s->shape.taps[1] + s->shape.taps[2]) + (flat ? 2 : 3);
+    const double slices = 2 * s->shape.reach[0] + 1;
+    double angle = 1.5707963267949, rows, pixels;
+    size_t n = 0;
+
+    for (int i = 0; i < p->cone; i++)
+        angle /= 2;
+    costs[n++] = (flat ? 10 : 15) + (flat ? 0.85 : 1.3) * taps;
+    costs[n++] = flat ? 90 : 100;
+    for (int round = 0; round < s->rounds; round++) {
+        cone_of(s, angle, &rows, &pixels);
+        angle /= 2;
+        costs[n++] = flat ? 42 + 4.2 * rows : 29 * slices + 5 * rows;
+        if (round + 1 < s->rounds)
+            costs[n++] = flat ? 10 + 23 * rows + 2.9 * pixels : 40 * slices + 17 * rows + 2.9 * pixels;
+    }
+    if (p->refine)
+        costs[n++] = (flat ? 0.85 : 1.3) * taps;
+    return n;
+}
+
+static double spent(const an_work *work, uint64_t portions_done)
+{
+    double costs[2 * VOTING_MAX_ROUNDS + 2];
+    voting_scheme s;
+    tc_err ignored;
+
+    if (voting_scheme_init(work->params, work->item, work->item->name, &s, &ignored) != TC_OK)
+        return 0;
+    return an_phases_spent(costs, costs_of(work->params, &s, costs), s.bands, portions_done);
+}
+
+static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_item *item, an_plan *out)
+{
+    double costs[2 * VOTING_MAX_ROUNDS + 2];
+    const size_t phases = costs_of(p, s, costs);
+
+    out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
+    out->finish_flops = (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
+    out->write_flops = 5.0 * (double)s->n;
+    out->flops = out->load_flops + (double)s->n * an_phases_sum(costs, phases) + out->finish_flops + out->write_flops;
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     voting_scheme s;
     tc_status st = voting_scheme_init(params, item, item->name, &s, err);
-    double cells;
 
     if (st != TC_OK)
         return st;
-    cells = (double)voting_offset_rows(&s) * (2 * s.shape.reach[2] + 1);
     out->portions = s.portions;
     out->most_rows = most_points(&s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
     out->memory_bytes = (uint64_t)s.n * (item->bits / 8) + 2 * (uint64_t)out->state_bytes
                       + voting_tables_bytes(&s) + ((uint64_t)64 << 20);
     out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
-    out->flops = (s.nz > 1 ? 1.0 : 2.1) * (double)s.n * (200 + cells + (double)s.rounds * 4 * (double)voting_offset_rows(&s));
+    plan_flops(params, &s, item, out);
     return TC_OK;
 }
 
@@ -431,6 +496,7 @@ const an_analysis an_voting = {
     .parameters = voting_parameters,
     .check_item = check_item,
     .plan = plan,
+    .spent = spent,
     .init = an_starts_zeroed,
     .check_state = voting_check_state,
     .finish = voting_finish,

@@ -21,7 +21,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = sizeof(mean_state);
     out->memory_bytes = pixels * (item->bits / 8) + ((uint64_t)8 << 20);
     out->thread_bytes = PLAN_THREAD;
-    out->flops = 60.0 * (double)pixels;         /* most of it is reading the picture */
+    out->load_flops = an_reading_flops(item);
+    out->flops = out->load_flops + 10.0 * (double)pixels;
     return TC_OK;
 }
 

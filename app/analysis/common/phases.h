@@ -1,0 +1,36 @@
+/*
+ * What analyses whose portions are phases, each of as many, tell of how long they take.
+ */
+#ifndef AN_PHASES_H
+#define AN_PHASES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The share of the phases' costs that has been spent when so many portions are done, per_phase to each. */
+static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase, uint64_t portions_done)
+{
+    double spent = 0, all = 0;
+
+    for (size_t i = 0; i < phases; i++) {
+        const uint64_t before = i * per_phase;
+
+        all += costs[i];
+        if (portions_done >= before + per_phase)
+            spent += costs[i];
+        else if (portions_done > before)
+            spent += costs[i] * (double)(portions_done - before) / (double)per_phase;
+    }
+    return portions_done >= phases * per_phase ? 1 : spent / all;
+}
+
+static inline double an_phases_sum(const double *costs, size_t phases)
+{
+    double all = 0;
+
+    for (size_t i = 0; i < phases; i++)
+        all += costs[i];
+    return all;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* How much of an item is said to be done: never less than before, whatever it goes on from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "app/analysis/selftest.h"
+
+/* A second passes with each look at the clock: steps do the least that they can. */
+double __wrap_tc_seconds(void);
+
+double __wrap_tc_seconds(void)
+{
+    static double now;
+
+    return now++;
+}
+
+typedef struct job {
+    const an_analysis *analysis;
+    json_t *json;
+    void *params;
+    wu_pixels pixels;
+    wu_item item;
+    an_work work;
+} job;
+
+static void begin(job *j, const an_analysis *analysis, const an_selftest *test)
+{
+    tc_err err;
+
+    *j = (job){ .analysis = analysis, .json = json_loads(test->parameters, 0, NULL) };
+    assert_int_equal(an_parse(analysis, j->json, "test", &j->params, &err), TC_OK);
+    assert_int_equal(an_selftest_pixels(test, analysis->takes_labels, &j->pixels, &err), TC_OK);
+    j->item = an_selftest_item(test, &j->pixels);
+    j->work = (an_work){ .params = j->params, .item = &j->item, .pixels = &j->pixels, .threads = 1 };
+    assert_int_equal(analysis->plan(j->params, &j->item, &j->work.plan, &err), TC_OK);
+}
+
+static void end(job *j)
+{
+    wu_pixels_free(&j->pixels);
+    an_params_free(j->analysis, &j->params);
+    json_decref(j->json);
+}
+
+/* By the plan: from reading on to what is left for finishing. */
+static void grows(const job *j)
+{
+    const an_plan *const plan = &j->work.plan;
+    const double all = an_weight(plan, false);
+    double last = plan->load_flops / all;
+
+    assert_true(plan->load_flops > 0 && plan->finish_flops >= 0 && plan->write_flops >= 0);
+    assert_true(an_portions_flops(plan) > 0);
+    assert_true(an_spent(j->analysis, &j->work, 0) == last && last < 1);
+    for (uint64_t i = 1; i <= plan->portions; i++) {
+        const double spent = an_spent(j->analysis, &j->work, i);
+
+        assert_true(spent >= last && spent <= 1);
+        last = spent;
+    }
+    assert_true(last > 1 - plan->finish_flops / all - 1e-12 && last < 1 - plan->finish_flops / all + 1e-12);
+}
+
+/* Some steps of a worker, from `from` on. What a further worker goes on from is what the state says, and no more. */
+static double work_on(const job *j, void *state, unsigned steps, tc_status *st)
+{
+    const an_backend *const cpu = j->analysis->cpu;
+    const double from = an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done);
+    double last = from;
+    void *worker = NULL;
+    tc_err err;
+
+    *st = cpu->open(&j->work, state, &worker, &err);
+    assert_int_equal(*st, TC_OK);
+    for (unsigned i = 0; i < steps && (i == 0 || *st == TC_MORE); i++) {
+        uint64_t portions = 0;
+        double spent;
+
+        *st = cpu->step(worker, state, &portions, &err);
+        assert_true(*st == TC_OK || *st == TC_MORE);
+        spent = an_spent(j->analysis, &j->work, portions);
+        assert_true(spent >= last);
+        last = spent;
+    }
+    assert_int_equal(cpu->sync(worker, state, &err), TC_OK);
+    assert_true(an_spent(j->analysis, &j->work, ((const an_state_head *)state)->portions_done) <= last);
+    cpu->close(&worker);
+    return last;
+}
+
+static void never_falls(const job *j)
+{
+    for (unsigned steps = 1; steps < 100; steps *= 2) {
+        void *const state = calloc(1, j->work.plan.state_bytes);
+        tc_status st;
+        tc_err err;
+        double last;
+
+        assert_non_null(state);
+        assert_int_equal(j->analysis->init(&j->work, state, &err), TC_OK);
+        last = work_on(j, state, steps, &st);
+        if (st == TC_MORE)
+            last = work_on(j, state, UINT32_MAX, &st);
+        assert_int_equal(st, TC_OK);
+        assert_true(last == an_spent(j->analysis, &j->work, j->work.plan.portions));
+        free(state);
+    }
+}
+
+static void tells_what_is_spent(void **state)
+{
+    (void)state;
+    for (size_t i = 0; an_table[i] != NULL; i++)
+        for (const an_selftest *test = an_table[i]->selftests; test->parameters != NULL; test++) {
+            job j;
+
+            begin(&j, an_table[i], test);
+            grows(&j);
+            never_falls(&j);
+            end(&j);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent) };
+
+    return cmocka_run_group_tests_name("spent", tests, NULL, NULL);
+}
