@@ -130,7 +130,7 @@ static inline uint32_t cc_middle(unsigned bits)
 }
 
 /* prepare.c: what is done to grey values before the threshold, step by step, from one plane to another.
- * Zeroed means none; begin, for each step that there is cc_prepare_step and all rows, end. */
+ * Zeroed means none; begin, for each step that there is cc_prepare_step and all pieces of all rows, end. */
 typedef struct cc_prepare {
     const cc_params *params;
     const wu_pixels *now;      /* what is there: the item's pixels, or one of: */
@@ -147,7 +147,9 @@ bool cc_has_step(const cc_params *p, cc_phase step);
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx);
 tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixels *pixels, tc_err *err);
 void cc_prepare_step(cc_prepare *p, cc_phase step);
-void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratch);
+/* Of so many rows: pieces of which none takes long. */
+size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
+void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number, void *scratch);
 /* Of a disc's row, dy from its middle: half its width, and from bit 16 on the power of the greatest power of two that is no
  * wider than the row. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);

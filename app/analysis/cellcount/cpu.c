@@ -68,7 +68,7 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     case CC_EXTREME:
     case CC_GROUND:
     case CC_LOCALLY:
-        return cc_has_step(p, phase) ? w->bands : 0;
+        return cc_has_step(p, phase) ? w->bands * cc_prepare_pieces(p, phase, w->nx, cc_band_rows(w->nx)) : 0;
     case CC_HISTOGRAM:
         return p->threshold_word == CC_OTSU ? w->bands : 0;
     case CC_HOLES:

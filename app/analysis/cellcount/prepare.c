@@ -11,8 +11,14 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Of a tile where the greatest values within a disc are found. */
+/* Of a piece: those of a filter that takes many values for each have so many columns at most, and
+ * those where the greatest values within a disc are found so many rows. */
 enum { TILE_ROWS = 64, TILE_COLUMNS = 512 };
+
+/* Columns [x0, x1) of rows [y0, y1). */
+typedef struct piece {
+    int64_t x0, x1, y0, y1;
+} piece;
 
 /* --- rows --------------------------------------------------------------------------- */
 
@@ -41,53 +47,57 @@ static uint32_t greatest(const wu_pixels *px)
 
 /* --- smooth --------------------------------------------------------------------------- */
 
-/* uint32_t of scratch memory: a row with its margins, the rows of a blur, and sums. */
+static size_t piece_columns(size_t nx)
+{
+    return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
+}
+
+/* uint32_t of scratch memory: a row of the picture, one of a piece with its margins, the rows of a blur, and sums. */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
-    const size_t taps = 2 * (size_t)radius + 1;
+    const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
 
-    return (nx + taps) + (taps + 1) * nx;
+    return nx + (n + taps) + (taps + 1) * n;
 }
 
-/* Row y along x into `out`, in 2^-8. line: with its margins. */
-static void smooth_x(const cc_prepare *p, const wu_pixels *in, uint32_t y, uint32_t *line, uint16_t *values, uint32_t *out)
+/* Row y of the piece along x into `out`, in 2^-8. line: with its margins. */
+static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, int64_t y, uint32_t *line,
+                     uint16_t *values, uint32_t *out)
 {
-    const size_t nx = in->nx, radius = (size_t)p->gauss.radius;
+    const int64_t nx = in->nx, radius = p->gauss.radius;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
-    read_values(in, y * nx, nx, values);
-    for (size_t x = 0; x < nx; x++)
-        line[radius + x] = values[x];
-    for (size_t k = 0; k < radius; k++) {
-        line[k] = values[0];
-        line[radius + nx + k] = values[nx - 1];
-    }
-    for (size_t k = 0; k <= 2 * radius; k++)
+    read_values(in, (size_t)(y * nx), (size_t)nx, values);
+    for (int64_t x = at->x0 - radius; x < at->x1 + radius; x++)
+        line[x - at->x0 + radius] = values[x < 0 ? 0 : x < nx ? x : nx - 1];
+    for (int64_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
-    an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, nx, AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
+    an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, (size_t)(at->x1 - at->x0), AN_GAUSS_BITS - CC_GREY_BITS,
+                  in->bits == 16, out);
 }
 
-static void smooth_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to, uint32_t y0, uint32_t y1, void *scratch)
+static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to, const piece *at, void *scratch)
 {
     const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
-    const size_t nx = in->nx;
+    const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
-    uint32_t *const line = (uint32_t *)scratch + nx, *const ring = line + nx + (size_t)taps, *const out = ring + (size_t)taps * nx;
+    uint32_t *const line = (uint32_t *)scratch + in->nx, *const ring = line + n + (size_t)taps;
+    uint32_t *const out = ring + (size_t)taps * n;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
-    for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++) {
+    for (int64_t y = at->y0 - h; y < at->y1 + h; y++) {
         const int64_t done = y - h;
 
         if (y >= 0 && y < ny)
-            smooth_x(p, in, (uint32_t)y, line, values, ring + (size_t)(y % taps) * nx);
-        if (done < y0)
+            smooth_x(p, in, at, y, line, values, ring + (size_t)(y % taps) * n);
+        if (done < at->y0)
             continue;
         for (int64_t j = done - h; j <= done + h; j++)
-            lines[j - done + h] = ring + (size_t)((j < 0 ? 0 : j < ny ? j : ny - 1) % taps) * nx;
-        an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, nx, AN_GAUSS_BITS, in->bits == 16, out);
-        for (size_t x = 0; x < nx; x++)
+            lines[j - done + h] = ring + (size_t)((j < 0 ? 0 : j < ny ? j : ny - 1) % taps) * n;
+        an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, n, AN_GAUSS_BITS, in->bits == 16, out);
+        for (size_t x = 0; x < n; x++)
             values[x] = (uint16_t)((out[x] + (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
-        write_values(to, (size_t)done * nx, nx, values);
+        write_values(to, (size_t)(done * in->nx + at->x0), n, values);
     }
 }
 
@@ -160,12 +170,12 @@ static const int32_t *columns_at(const column_sums *c, const around *rows, size_
 /* Rows without the mean, or what the lines through them say, of the squares of 2 radius + 1 pixels around, as far as
  * they are within the picture. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines, uint32_t middle,
-                      bool ratio, uint32_t y0, uint32_t y1, void *scratch)
+                      bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
     const int64_t nx = in->nx;
     const column_sums c = columns_of(scratch, in->nx, lines);
 
-    for (int64_t y = (int64_t)y0 - radius; y < (int64_t)y0 + radius; y++)
+    for (int64_t y = y0 - radius; y < y0 + radius; y++)
         add_row(&c, in, y, 1);
     for (int64_t y = y0; y < y1; y++) {
         const around rows = around_of(y, radius, in->ny);
@@ -227,16 +237,16 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
 
 static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
-    const size_t columns = (nx < TILE_COLUMNS ? nx : TILE_COLUMNS) + 2 * (size_t)radius;
+    const size_t columns = piece_columns(nx) + 2 * (size_t)radius;
 
     return ((TILE_ROWS + 2 * (size_t)radius) * (size_t)powers(radius) + 1) * columns * sizeof(uint16_t);
 }
 
-/* A tile: rows [y0, y1), columns [x0, x1); and what lies around it, as far as the disc reaches. */
+/* A piece, and what lies around it, as far as the disc reaches. */
 typedef struct tile {
-    const cc_prepare *p;
     const wu_pixels *in;
-    int64_t radius, y0, y1, x0, x1;
+    piece at;
+    int64_t radius;
     size_t columns;            /* of it and the margins */
     uint16_t flip;             /* least instead of greatest: values are flipped */
     uint16_t *maxima;          /* [rows][powers][columns]: of 2^power pixels from each on */
@@ -244,14 +254,14 @@ typedef struct tile {
 
 static uint16_t *maxima_of(const tile *t, int64_t y, int power)
 {
-    return t->maxima + ((size_t)(y - t->y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) * t->columns;
+    return t->maxima + ((size_t)(y - t->at.y0 + t->radius) * (size_t)powers(t->radius) + (size_t)power) * t->columns;
 }
 
 /* Values beyond the picture are 0, and count for nothing. */
 static void read_tile_row(const tile *t, int64_t y)
 {
-    const int64_t from = t->x0 - t->radius, lo = from > 0 ? from : 0;
-    const int64_t hi = t->x1 + t->radius < t->in->nx ? t->x1 + t->radius : t->in->nx;
+    const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
+    const int64_t hi = t->at.x1 + t->radius < t->in->nx ? t->at.x1 + t->radius : t->in->nx;
     uint16_t *row = maxima_of(t, y, 0);
 
     memset(row, 0, t->columns * sizeof *row);
@@ -275,7 +285,7 @@ static void read_tile_row(const tile *t, int64_t y)
 /* The greatest within the discs of a row of the tile; out: from x0 on. */
 static void disc_row(const tile *t, int64_t y, uint16_t *out)
 {
-    const size_t n = (size_t)(t->x1 - t->x0);
+    const size_t n = (size_t)(t->at.x1 - t->at.x0);
 
     memset(out, 0, n * sizeof *out);
     for (int64_t dy = -t->radius; dy <= t->radius; dy++) {
@@ -293,36 +303,32 @@ static void disc_row(const tile *t, int64_t y, uint16_t *out)
 }
 
 /* Each value becomes the greatest (dark cells: least) around it; with `from` what is left of those there. */
-static void disc_rows(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from, const wu_pixels *to, bool least,
-                      uint32_t y0, uint32_t y1, void *scratch)
+static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from, const wu_pixels *to, bool least,
+                       const piece *at, void *scratch)
 {
     const cc_params *const q = p->params;
     const uint32_t middle = q->bright ? q->ratio ? cc_middle(in->bits) : 0 : greatest(in);
-    tile t = { .p = p, .in = in, .radius = q->radius, .flip = least ? (uint16_t)greatest(in) : 0 };
+    const tile t = { .in = in, .at = *at, .radius = q->radius, .columns = (size_t)(at->x1 - at->x0) + 2 * (size_t)q->radius,
+                     .flip = least ? (uint16_t)greatest(in) : 0, .maxima = scratch };
+    const size_t n = (size_t)(at->x1 - at->x0);
+    uint16_t *const out = maxima_of(&t, at->y1 + t.radius, 0);
 
-    for (t.y0 = y0; t.y0 < y1; t.y0 = t.y1)
-        for (t.x0 = 0, t.y1 = t.y0 + TILE_ROWS < y1 ? t.y0 + TILE_ROWS : y1; t.x0 < in->nx; t.x0 = t.x1) {
-            t.x1 = t.x0 + TILE_COLUMNS < in->nx ? t.x0 + TILE_COLUMNS : in->nx;
-            t.columns = (size_t)(t.x1 - t.x0 + 2 * t.radius);
-            t.maxima = scratch;
-            for (int64_t y = t.y0 - t.radius; y < t.y1 + t.radius; y++)
-                read_tile_row(&t, y);
-            for (int64_t y = t.y0; y < t.y1; y++) {
-                uint16_t *const out = maxima_of(&t, t.y1 + t.radius, 0);
-                const size_t at = (size_t)(y * in->nx + t.x0), n = (size_t)(t.x1 - t.x0);
-                uint16_t values[TILE_COLUMNS];
+    for (int64_t y = at->y0 - t.radius; y < at->y1 + t.radius; y++)
+        read_tile_row(&t, y);
+    for (int64_t y = at->y0; y < at->y1; y++) {
+        const size_t first = (size_t)(y * in->nx + at->x0);
+        uint16_t values[TILE_COLUMNS];
 
-                disc_row(&t, y, out);
-                if (from != NULL)
-                    read_values(from, at, n, values);
-                for (size_t x = 0; x < n; x++) {
-                    out[x] ^= t.flip;
-                    if (from != NULL)
-                        out[x] = (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest(in));
-                }
-                write_values(to, at, n, out);
-            }
+        disc_row(&t, y, out);
+        if (from != NULL)
+            read_values(from, first, n, values);
+        for (size_t x = 0; x < n; x++) {
+            out[x] ^= t.flip;
+            if (from != NULL)
+                out[x] = (uint16_t)cc_levelled(values[x], out[x], middle, q->ratio, greatest(in));
         }
+        write_values(to, first, n, out);
+    }
 }
 
 /* --- the steps ------------------------------------------------------------------------ */
@@ -348,7 +354,7 @@ bool cc_has_step(const cc_params *p, cc_phase step)
 
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 {
-    const size_t smooth = p->smooth > 0 ? (nx + smooth_scratch(nx, an_gauss_make(p->smooth).radius)) * sizeof(uint32_t) : 0;
+    const size_t smooth = p->smooth > 0 ? smooth_scratch(nx, an_gauss_make(p->smooth).radius) * sizeof(uint32_t) : 0;
     const size_t mean = columns_scratch(nx), disc = p->ground == CC_OPENING ? disc_scratch(nx, p->radius) : 0;
 
     return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
@@ -366,26 +372,51 @@ void cc_prepare_step(cc_prepare *p, cc_phase step)
     p->now = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
 }
 
-void cc_prepare_rows(const cc_prepare *p, uint32_t y0, uint32_t y1, void *scratch)
+/* Of so many rows: as many as the step wants. */
+static piece piece_size(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows)
+{
+    const bool disc = step == CC_EXTREME || (step == CC_GROUND && p->ground == CC_OPENING);
+
+    return (piece){ .x1 = step == CC_SMOOTH || disc ? (int64_t)piece_columns(nx) : nx,
+                    .y1 = disc && rows > TILE_ROWS ? TILE_ROWS : rows };
+}
+
+size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows)
+{
+    const piece size = piece_size(p, step, nx, rows);
+
+    return (size_t)((nx + size.x1 - 1) / size.x1 * ((rows + size.y1 - 1) / size.y1));
+}
+
+void cc_prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number, void *scratch)
 {
     const cc_params *const q = p->params;
-    const uint32_t middle = cc_middle(p->now->bits);
+    const wu_pixels *const in = p->now;
+    const uint32_t middle = cc_middle(in->bits);
+    const piece size = piece_size(q, p->step, in->nx, rows);
+    const int64_t in_row = (in->nx + size.x1 - 1) / size.x1;
+    const int64_t end = (int64_t)y0 + rows < in->ny ? (int64_t)y0 + rows : in->ny;
+    piece at = { .x0 = (int64_t)number % in_row * size.x1, .y0 = y0 + (int64_t)number / in_row * size.y1 };
 
+    at.x1 = at.x0 + size.x1 < in->nx ? at.x0 + size.x1 : in->nx;
+    at.y1 = at.y0 + size.y1 < end ? at.y0 + size.y1 : end;
+    if (at.y0 >= at.y1)
+        return;                /* the last band has fewer rows */
     switch (p->step) {
     case CC_SMOOTH:
-        smooth_rows(p, p->from, p->now, y0, y1, scratch);
+        smooth_piece(p, p->from, p->now, &at, scratch);
         break;
     case CC_EXTREME:
-        disc_rows(p, p->now, NULL, &p->planes[2], q->bright, y0, y1, scratch);
+        disc_piece(p, p->now, NULL, &p->planes[2], q->bright, &at, scratch);
         break;
     case CC_GROUND:
         if (q->ground == CC_OPENING)
-            disc_rows(p, &p->planes[2], p->from, p->now, !q->bright, y0, y1, scratch);
+            disc_piece(p, &p->planes[2], p->from, p->now, !q->bright, &at, scratch);
         else
-            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, y0, y1, scratch);
+            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, at.y0, at.y1, scratch);
         break;
     default:
-        mean_rows(p->from, p->now, q->window / 2, false, middle, false, y0, y1, scratch);
+        mean_rows(p->from, p->now, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
     }
 }
 
@@ -425,7 +456,8 @@ tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels
     for (cc_phase step = CC_SMOOTH; st == TC_OK && step < CC_HISTOGRAM; step++)
         if (cc_has_step(params, step)) {
             cc_prepare_step(p, step);
-            cc_prepare_rows(p, 0, pixels->ny, scratch);
+            for (size_t i = 0; i < cc_prepare_pieces(params, step, pixels->nx, pixels->ny); i++)
+                cc_prepare_piece(p, 0, pixels->ny, i, scratch);
         }
     free(scratch);
     return st;
@@ -442,12 +474,12 @@ void cc_prepare_end(cc_prepare *p)
 
 /* --- the phases ----------------------------------------------------------------------- */
 
-static void prepare_band(cc_worker *w, size_t band, cc_scratch *s)
+static void prepare_part(cc_worker *w, size_t part, cc_scratch *s)
 {
-    uint32_t y0, y1;
+    const uint32_t rows = cc_band_rows(w->nx);
+    const size_t pieces = cc_prepare_pieces(w->params, w->phase, w->nx, rows);
 
-    cc_band_range(w, band, &y0, &y1);
-    cc_prepare_rows(&w->prepare, y0, y1, s->prepare);
+    cc_prepare_piece(&w->prepare, (uint32_t)(part / pieces) * rows, rows, part % pieces, s->prepare);
 }
 
-const cc_work cc_preparing = { prepare_band, NULL };
+const cc_work cc_preparing = { prepare_part, NULL };
