@@ -214,6 +214,7 @@ static tc_status check_output(const run_options *o, tc_err *err)
 static tc_status ask_client(void *unused, tc_err *err)
 {
     (void)unused;
+    tc_guard_heard();
     return bw_poll() == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 

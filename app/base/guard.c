@@ -18,6 +18,7 @@ static struct {
     _Atomic pthread_t caller;
     tc_guard_ask *_Atomic ask;       /* or NULL */
     _Atomic double patience_ms;      /* with calls that are work */
+    _Atomic uint64_t heard;          /* questions that the program asked by itself */
     atomic_flag tripped;
     _Atomic pthread_t acting;        /* the thread that set it */
     pthread_t watcher;
@@ -107,33 +108,40 @@ static void wait_a_tick(void)
     pthread_cond_timedwait(&guard.over, &guard.lock, &until);
 }
 
-/* Whether the program is to sleep while a call lasts, as it has for so long; ends it where it is to end. */
-static bool is_to_sleep(unsigned ms)
+/* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call is that of the
+ * tick before, and has lasted for so many ms. deaf_ms: since the program asked by itself, which many short calls
+ * keep it from. */
+static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
 {
+    enum { DEAF_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
 
-    return ask != NULL && (!guard.is_work || ms >= guard.patience_ms) && ask();
+    if (guard.call == NULL || ask == NULL)
+        return false;
+    return (guard.is_work ? lasts && ms >= guard.patience_ms : lasts || deaf_ms >= DEAF_MS) && ask();
 }
 
 /* Counts the time of one call that it had, not the time on a clock: a process that was stopped
  * meanwhile, or a computer that slept, is not at fault. */
 static void *watch(void *unused)
 {
-    uint64_t last = 0;
-    unsigned ms = 0;
+    uint64_t last = 0, last_heard = 0;
+    unsigned ms = 0, deaf_ms = 0;
 
     (void)unused;
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
         wait_a_tick();
-        const uint64_t now = guard.calls;
-        if (guard.call == NULL || now != last)
-            ms = 0;
-        else if (is_to_sleep(ms))
+        const uint64_t now = guard.calls, heard = guard.heard;
+        const bool lasts = guard.call != NULL && now == last;
+        ms = lasts ? ms : 0;
+        deaf_ms = heard == last_heard ? deaf_ms + TC_GUARD_TICK_MS : 0;
+        if (is_to_sleep(lasts, ms, deaf_ms))
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
-        else
+        else if (lasts)
             ms += TC_GUARD_TICK_MS;
         last = now;
+        last_heard = heard;
         if (ms >= 1000 * TC_GUARD_SECONDS)
             trip(" does not return", 0);
     }
@@ -168,6 +176,11 @@ void tc_guard_listen(tc_guard_ask *ask, double launch_ms)
 {
     guard.patience_ms = 2 * launch_ms;
     guard.ask = guard.act != NULL ? ask : NULL;
+}
+
+void tc_guard_heard(void)
+{
+    guard.heard++;
 }
 
 void tc_guard_down(void)

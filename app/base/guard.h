@@ -29,13 +29,16 @@ typedef void tc_guard_act(const char *how);
 tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* If the guard is up: puts back its handlers, which the library may have taken for itself. */
 void tc_guard_again(void);
-/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that: ends the
- * process if that is wanted. true: the program is to sleep; then the calling thread gets a tenth of its
- * time, rather than none, as it may have locked what others wait for. */
+/* Called in another thread, about every TC_GUARD_TICK_MS of a call that lasts longer than that, or of shorter ones
+ * between which the program has not asked by itself (tc_guard_heard) for some time: ends the process if that is
+ * wanted. true: the program is to sleep; then the calling thread gets a tenth of its time, rather than none, as it
+ * may have locked what others wait for. */
 typedef bool tc_guard_ask(void);
 /* If the guard is up, and until it is down. launch_ms: calls that are a part of the work are left
  * alone for twice as long, since what they do would be lost. */
 void tc_guard_listen(tc_guard_ask *ask, double launch_ms);
+/* The program has asked by itself what the other thread would. */
+void tc_guard_heard(void);
 /* From now on a fault is a fault again. */
 void tc_guard_down(void);
 

@@ -71,6 +71,36 @@ static void test_long_calls(void **unused)
     tc_guard_down();
 }
 
+/* Calls of a few ms for half a second, between which the program asks by itself, or not; how often it was asked for. */
+static unsigned short_calls(bool heard)
+{
+    const double start = seconds_of(CLOCK_MONOTONIC);
+    unsigned all = 0;
+
+    while (seconds_of(CLOCK_MONOTONIC) - start < 0.5) {
+        call(0.005, false);
+        all += asked;
+        if (heard)
+            tc_guard_heard();
+    }
+    return all;
+}
+
+static void test_many_short_calls(void **unused)
+{
+    unsigned tries = 10;
+    tc_err err;
+
+    (void)unused;
+    assert_int_equal(tc_guard_up(never, &err), TC_OK);
+    tc_guard_listen(ask, 1000);
+    suspended = false;
+    assert_true(short_calls(false) >= 3);
+    while (short_calls(true) > 0)    /* on a busy machine none of them is short */
+        assert_true(--tries > 0);
+    tc_guard_down();
+}
+
 static void test_nobody_asks_without_a_guard(void **unused)
 {
     (void)unused;
@@ -82,6 +112,7 @@ static void test_nobody_asks_without_a_guard(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_calls),
+                                        cmocka_unit_test(test_many_short_calls),
                                         cmocka_unit_test(test_nobody_asks_without_a_guard) };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
