@@ -472,6 +472,8 @@ def test_what_is_there():
     own = '<daemon><cmd>sample_bitwise_validator -d 3 -app texcell</cmd></daemon>\n    </daemons>'
     config = (CONFIG % (folder, folder)).replace("</daemons>", own)
     write(os.path.join(folder, "config.xml"), config, 0o640)
+    group = 65534 if os.geteuid() == 0 else -1
+    os.chown(os.path.join(folder, "config.xml"), -1, group)
     r = deploy(folder, "--one-result-per-host")
     new = read(folder, "plan_class_spec.xml").decode()
     ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
@@ -484,7 +486,8 @@ def test_what_is_there():
                                                 "script_assimilator"],
        "a validator of the admin's own stays", new)
     ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
-       and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640, "config.xml: the rule, and its mode")
+       and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640
+       and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid), "config.xml: the rule, its mode and group")
     ok(read(folder, "templates", "texcell_out.xml") == b"<output_template>mine</output_template>"
        and "texcell_out.xml: differs" in r.stdout, "a template that was changed stays")
     for text, words in (("<boinc><config/><daemons/></boinc>", "one line"),

@@ -1,6 +1,7 @@
 """The folder of a BOINC project, as texcell-deploy and texcell-submit see it. No
 shell is ever used: names are arguments."""
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -69,6 +70,9 @@ def write_file(path, data, mode=0o644, sync=True):
             f.flush()
             if sync:
                 os.fsync(f.fileno())
+        if os.path.exists(path):
+            with contextlib.suppress(PermissionError):
+                os.chown(temporary, -1, os.stat(path).st_gid)     # the group that may read it still may
         os.chmod(temporary, mode)
         os.rename(temporary, path)
     except BaseException:
