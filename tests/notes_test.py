@@ -68,6 +68,7 @@ def volumes():
     silent("a cell in a stack", "volume", {"membrane": 200}, HOLLOW)
     told("no membrane", ["no voxel is membrane", "lower parameters.membrane (252)"], "volume", {"membrane": 252}, HOLLOW)
     told("all is membrane", ["every voxel is membrane", "raise parameters.membrane (5)"], "volume", {"membrane": 5}, HOLLOW)
+    told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume", {}, HOLLOW * 0 + 90)
     told("all cells left out", ["left out by", "min_voxels"], "volume", {"membrane": 200, "min_voxels": 5000}, HOLLOW)
     hole = HOLLOW.copy()
     hole[3, 9, :8] = 10
@@ -157,7 +158,7 @@ def pixels():
     workunit.write(os.path.join(FOLDER, "v"), "levelset", start, [workunit.item("one", [SPOTS], [mask | 1])])
     r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)
     tap.ok(r.returncode == 2 and r.stderr == 'texcell: error: v: item "one": parameters.init: fills the whole picture, there is '
-           'no interface\n', "a short name of a file stands before its message", r.stderr)
+           'no interface; make it smaller\n', "a short name of a file stands before its message", r.stderr)
 
 
 def files():

@@ -356,14 +356,14 @@ static tc_status settle(const pack_options *o, wu_sources *sources, tc_err *err)
         if (o->skip_bad)
             wu_note("left out: %s", fault);
         else if (bad == 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s", fault);
+            return tc_fail(err, TC_BAD_INPUT, "%s%s", fault, n > 1 ? "; --skip-bad leaves it out" : "");
         else
             fprintf(stderr, "texcell-wu: error: %s\n", fault);
         last = fault;
     }
     if (bad > 0 && !o->skip_bad)
-        return tc_fail(err, TC_BAD_INPUT, "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out",
-                       bad, n);
+        return bad == n ? tc_fail(err, TC_BAD_INPUT, "pack: none of %zu inputs can be packed", n)
+             : tc_fail(err, TC_BAD_INPUT, "pack: %zu of %zu inputs cannot be packed; --skip-bad leaves them out", bad, n);
     wu_sources_leave_out(sources);
     return sources->n > 0 ? TC_OK : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be packed");
 }

@@ -26,7 +26,7 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
 static const char *start_fault(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
-         : inside == voxels ? "parameters.init: fills the whole picture, there is no interface" : NULL;
+         : inside == voxels ? "parameters.init: fills the whole picture, there is no interface; make it smaller" : NULL;
 }
 
 /* Whether a box or ball holds no voxel, or all. It is convex: all if the corners are in it, and

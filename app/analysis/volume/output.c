@@ -342,6 +342,8 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
         return false;
     else if (membrane == 0 && !p->watershed)
         snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", used);
+    else if (others == 0 && p->otsu && !p->repair)
+        snprintf(text, size, "no cells: all voxels have the same grey value");
     else if (others == 0)
         snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", used);
     else if (integer(out, "left_out_voxels") > 0)

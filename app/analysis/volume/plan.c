@@ -10,7 +10,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
 
     if (!item->is_stack)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is a picture; volume takes stacks: a file of several pages, or with --stack a folder of slices", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is a picture; volume takes stacks: a file of several pages, or with --stack "
+                       "a folder of slices or the times of a file", where);
     if (item->n_masks > 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: has a mask; volume takes none", where);
     if (!p->otsu && p->membrane >= 1 << item->bits)
