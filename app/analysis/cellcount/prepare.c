@@ -52,12 +52,12 @@ static size_t piece_columns(size_t nx)
     return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
 }
 
-/* uint32_t of scratch memory: a row of the picture, one of a piece with its margins, the rows of a blur, and sums. */
+/* uint32_t of scratch memory: a row of a piece with its margins, twice, the rows of a blur, and sums. */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
     const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
 
-    return nx + (n + taps) + (taps + 1) * n;
+    return 2 * (n + taps) + (taps + 1) * n;
 }
 
 /* Row y of the piece along x into `out`, in 2^-8. line: with its margins. */
@@ -65,11 +65,12 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
                      uint16_t *values, uint32_t *out)
 {
     const int64_t nx = in->nx, radius = p->gauss.radius;
+    const int64_t lo = at->x0 > radius ? at->x0 - radius : 0, hi = at->x1 + radius < nx ? at->x1 + radius : nx;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
-    read_values(in, (size_t)(y * nx), (size_t)nx, values);
+    read_values(in, (size_t)(y * nx + lo), (size_t)(hi - lo), values);
     for (int64_t x = at->x0 - radius; x < at->x1 + radius; x++)
-        line[x - at->x0 + radius] = values[x < 0 ? 0 : x < nx ? x : nx - 1];
+        line[x - at->x0 + radius] = values[(x < lo ? lo : x < hi ? x : hi - 1) - lo];
     for (int64_t k = 0; k <= 2 * radius; k++)
         lines[k] = line + k;
     an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, (size_t)(at->x1 - at->x0), AN_GAUSS_BITS - CC_GREY_BITS,
@@ -81,7 +82,7 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
     const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
-    uint32_t *const line = (uint32_t *)scratch + in->nx, *const ring = line + n + (size_t)taps;
+    uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps, *const ring = line + n + (size_t)taps;
     uint32_t *const out = ring + (size_t)taps * n;
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
