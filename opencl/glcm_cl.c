@@ -817,8 +817,8 @@ static void free_parts(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Portions are apart until some were seen to fit. Then there is one for each compute unit, as these work side by side
- * and take no longer than one does. */
+/* Portions are apart until some were seen to fit. There is one, or of apart ones a group, for each compute unit, as these
+ * work side by side and take no longer than one does. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;
@@ -828,13 +828,13 @@ static void begin_paces(cl_worker *w)
     ocl_pace_begin(&w->ocl, &w->pace, few > units ? few : units, w->most);
     w->pace.bold = true;
     w->apart = few < 1 && (w->pace.grown == NULL || *w->pace.grown <= 0);
-    ocl_pace_begin(&w->ocl, &w->features, 1, w->groups_per_portion);
+    ocl_pace_begin(&w->ocl, &w->features, units, w->groups_per_portion);
     ocl_pace_begin(&w->ocl, &w->maps, 1, w->portion_columns);
     for (size_t i = 0; i < p->n_levels; i++) {
         const size_t groups = (w->portion_rows + w->group[i] - 1) / w->group[i], segment = segment_of(w, i, 1);
+        const double moved = FIRST_MOVES / (moves * (double)(w->group[i] * segment));
 
-        ocl_pace_begin(&w->ocl, &w->slides[i], FIRST_MOVES / (moves * (double)(w->group[i] * segment)),
-                       groups * segments_of(w, segment));
+        ocl_pace_begin(&w->ocl, &w->slides[i], moved > units ? moved : units, groups * segments_of(w, segment));
     }
 }
 
