@@ -953,7 +953,7 @@ def test_status(folder):
     time.sleep(0.3)
     r = submit(folder, "--cancel", "ended")
     again = submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
-    ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout,
+    ok(r.returncode == 0 and "30 work units cancelled" in r.stdout and "0 work units created now" in again.stdout and "another --name" in again.stdout,
        "submit --cancel: what is cancelled is not created by the same command", r.stdout + again.stdout)
 
 
