@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "workunits/format/archive.h"
+#include "workunits/format/json_text.h"
 
 /* --- words ------------------------------------------------------------------------- */
 
@@ -167,7 +168,7 @@ json_t *an_json_of(const char *text)
     const bool word = is_word(text, &number) && strchr("[{", text[0]) == NULL && strcmp(text, "true") != 0 &&
                       strcmp(text, "false") != 0;
 
-    return word ? json_string(text) : json_loads(text, JSON_DECODE_ANY, NULL);
+    return word ? json_string(text) : wu_json_load(text, strlen(text), JSON_DECODE_ANY, NULL);
 }
 
 /* A whole number is one in JSON, too; 45.0 may also be written 45. */

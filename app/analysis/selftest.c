@@ -5,6 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "workunits/format/json_text.h"
+
 /* Longest launch on a device of which nothing is known yet. */
 enum { FIRST_MS = 5 };
 
@@ -116,7 +118,7 @@ typedef struct made_up {
 static tc_status make_up(const an_analysis *a, const an_selftest *t, struct ocl_device *device, unsigned threads,
                          const tc_poll *poll, made_up *m, tc_err *err)
 {
-    json_t *const json = json_loads(t->parameters, 0, NULL);
+    json_t *const json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
     tc_status st;
 
     *m = (made_up){ .work = { .item = &m->item, .pixels = &m->pixels, .threads = threads, .device = device, .poll = poll,

@@ -197,7 +197,7 @@ static tc_status compare(const val_dataset *ds, const unit *u, sqlite3_stmt *row
 {
     const char *const text[] = { (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2),
                                  (const char *)sqlite3_column_text(row, 3) };
-    json_t *const arrays = text[2] == NULL ? NULL : json_loads(text[2], 0, NULL);
+    json_t *const arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
     tc_status st = TC_OK;
 

@@ -1,19 +1,25 @@
 #include "workunits/format/json_text.h"
 
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* jansson has one allocator for the whole program, and so does this: the one
- * variable that is not const, and only ever set. */
+/* jansson has one allocator for the whole program, and so does this: a
+ * variable that is only ever set. */
 static atomic_bool starved;
+/* Where a thread goes on that has no memory while it reads; or NULL. */
+static _Thread_local jmp_buf *reading;
 
 static void *take(size_t n)
 {
     void *const memory = malloc(n);
 
-    if (memory == NULL)
+    if (memory == NULL) {
         atomic_store(&starved, true);
+        if (reading != NULL)
+            longjmp(*reading, 1);
+    }
     return memory;
 }
 
@@ -32,6 +38,33 @@ tc_status wu_json_verdict(tc_status found, tc_err *err)
     if (!wu_json_starved() || (found != TC_USAGE && found != TC_BAD_INPUT && found != TC_NO_MATCH && found != TC_INTERNAL))
         return found;
     return tc_no_memory(err, "JSON");
+}
+
+/* Of a file, or where path is NULL of a text. Where the end of a string finds no room jansson reads, and writes, beyond
+ * its memory: so it is left at the first failure, and what it had by then is lost. */
+static json_t *load(const char *path, const char *text, size_t n, size_t flags, json_error_t *fault)
+{
+    jmp_buf back;
+    json_t *volatile json = NULL;
+
+    wu_json_watch();
+    if (fault != NULL)
+        *fault = (json_error_t){ .line = -1, .column = -1, .text = "out of memory" };
+    reading = &back;
+    if (setjmp(back) == 0)
+        json = path != NULL ? json_load_file(path, flags, fault) : json_loadb(text, n, flags, fault);
+    reading = NULL;
+    return json;
+}
+
+json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault)
+{
+    return load(NULL, text, n, flags, fault);
+}
+
+json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault)
+{
+    return load(path, NULL, 0, flags, fault);
 }
 
 /* An upper bound for the values in a JSON text. A parsed value takes up to a
@@ -64,8 +97,7 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
     if (count_values(text, n) > max_values)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: more than %llu values", where, name,
                        (unsigned long long)max_values);
-    wu_json_watch();
-    json_t *const json = json_loadb(text, n, JSON_REJECT_DUPLICATES, &fault);
+    json_t *const json = wu_json_load(text, n, JSON_REJECT_DUPLICATES, &fault);
     tc_status st = TC_OK;
     if (wu_json_starved())
         st = tc_no_memory(err, name);
@@ -85,7 +117,7 @@ char *wu_json_text(const json_t *json, size_t flags)
 {
     wu_json_watch();
     char *const text = json_dumps(json, flags);
-    json_t *const again = text == NULL ? NULL : json_loads(text, 0, NULL);
+    json_t *const again = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
     const bool same = json_equal(json, again) && !wu_json_starved();
     json_decref(again);
     if (same)

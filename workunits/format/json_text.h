@@ -19,6 +19,10 @@
 tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n, uint64_t max_values,
                         json_t **out, tc_err *err);
 
+/* json_loadb and json_load_file, by which jansson does no harm where memory ends: NULL then. fault may be NULL. */
+json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault);
+json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
+
 /* How a file's JSON is written. */
 #define WU_JSON_LAYOUT ((size_t)(JSON_SORT_KEYS | JSON_INDENT(2)))
 /* json_dumps of an object or a list, which is read again: NULL unless it is the same, where

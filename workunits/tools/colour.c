@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "app/analysis/common/real.h"
+#include "workunits/format/json_text.h"
 
 enum { STAINS = 3 };
 
@@ -38,7 +39,7 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
     const char *name;
     json_t *list;
     size_t n = 0;
-    *json = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    *json = wu_json_load_file(path, JSON_REJECT_DUPLICATES, &where);
     if (*json == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
     bool good = json_is_object(*json) && json_object_size(*json) >= 2 && json_object_size(*json) <= STAINS;

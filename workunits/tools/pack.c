@@ -104,7 +104,7 @@ static tc_status take_params(void *to, const char *path, tc_err *err)
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > WU_MAX_JSON)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a file of parameters", path);
     json_error_t where;
-    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    json_t *json = wu_json_load_file(path, JSON_REJECT_DUPLICATES, &where);
     if (json == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: line %d: %s", path, where.line, where.text);
     tc_status status = TC_OK;

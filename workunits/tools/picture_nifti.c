@@ -29,18 +29,28 @@ static tc_status damaged(const wu_picture *picture, const char *what, tc_err *er
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged NIfTI: %s", picture->path, what);
 }
 
+/* What zlib says of a fault. */
+static tc_status unpacked(const wu_picture *picture, tc_err *err)
+{
+    const nifti_state *const s = picture->state;
+    int fault = Z_OK;
+    const char *const text = gzerror(s->stream, &fault);
+    return fault == Z_MEM_ERROR ? tc_no_memory(err, picture->path)
+         : fault == Z_ERRNO ? tc_fail(err, TC_IO, "%s: cannot read: %s", picture->path, strerror(errno))
+         : damaged(picture, text, err);
+}
+
 /* --- bytes ----------------------------------------------------------------------------------- */
 
 static tc_status take(wu_picture *picture, void *out, uint64_t n, tc_err *err)
 {
     nifti_state *const s = picture->state;
     uint8_t *to = out;
-    int fault = Z_OK;
     while (n > 0 && s->stream != NULL) {
         const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30;
         const int got = gzread(s->stream, to, part);
         if (got <= 0)
-            return damaged(picture, got < 0 ? gzerror(s->stream, &fault) : "ends too early", err);
+            return got < 0 ? unpacked(picture, err) : damaged(picture, "ends too early", err);
         to += got;
         n -= (unsigned)got;
         s->at += (unsigned)got;
@@ -243,8 +253,8 @@ static tc_status check_end(const wu_picture *picture, tc_err *err)
     uint8_t more;
     int fault = Z_OK;
     gzread(s->stream, &more, 1);
-    const char *const text = gzerror(s->stream, &fault);
-    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : damaged(picture, text, err);
+    gzerror(s->stream, &fault);
+    return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : unpacked(picture, err);
 }
 
 static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, tc_err *err)

@@ -10,6 +10,7 @@
 #include "app/base/pool.h"
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
+#include "workunits/format/json_text.h"
 #include "workunits/format/png_io.h"
 #include "workunits/format/zip_writer.h"
 #include "workunits/tools/labels.h"
@@ -124,7 +125,7 @@ static size_t real_precision(const wu_unit *unit)
         json_array_append_new(numbers, spacing_json(&unit->items[i]));
     for (bool same = false; !same && precision < 17; precision += !same) {
         char *text = json_dumps(numbers, JSON_REAL_PRECISION(precision));
-        json_t *again = text == NULL ? NULL : json_loads(text, 0, NULL);
+        json_t *again = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
         same = json_equal(numbers, again);
         json_decref(again);
         free(text);
