@@ -418,9 +418,11 @@ def main():
     kill_nine(deep, KILLS - 4 * share)
     for job in of_each_analysis(root):
         kill_in_between(job)
-    for job in (long_job, many):
+    for job in (many, long_job):
         polite(job, signal.SIGTERM)
         polite(job, signal.SIGINT)
+    tap.ok(" s since the restart" in long_job.stderr(), "an item begun before: its time is since the restart",
+           long_job.stderr())
     damaged(many, deep)
     stopped_while_packing(root)
     env = preload(root)
