@@ -2,8 +2,8 @@
  * Preloaded into a program, ends it by SIGKILL at a chosen one of its calls
  * that change files: KILL_AT=n is the n-th such call, counted from 1. The call
  * is not made; a write is made for its first half. With KILL_SIGNAL=s the
- * program gets that signal instead, and the call is made; with KILL_TIMES=t at each of t calls from the n-th on. KILL_COUNT=FILE
- * writes the number of such calls into FILE when the program exits.
+ * program gets that signal instead, and the call is made; with KILL_TIMES=t at each of t calls from the n-th on. KILL_COUNT=FILE:
+ * a line of FILE has the number of such calls of each process that exits; those that are forked count on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static atomic_long calls;
+static FILE *counts;
 
 /* Counts a call; true when it is the one. */
 static int is_it(void)
@@ -39,14 +40,20 @@ static void die(void)
         pause();
 }
 
-__attribute__((destructor)) static void report(void)
+/* Opened at once: a program may give up the right to, later. */
+__attribute__((constructor)) static void begin(void)
 {
     const char *const path = getenv("KILL_COUNT");
-    FILE *const file = path == NULL ? NULL : fopen(path, "w");
 
-    if (file != NULL) {
-        fprintf(file, "%ld\n", atomic_load(&calls));
-        fclose(file);
+    counts = path == NULL ? NULL : fopen(path, "we");
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    if (counts != NULL) {
+        (void)fseek(counts, 0, SEEK_END);        /* behind those of the programs that this one started */
+        fprintf(counts, "%ld\n", atomic_load(&calls));
+        fclose(counts);
     }
 }
 
