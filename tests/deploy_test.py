@@ -474,6 +474,13 @@ def test_what_is_there():
     write(os.path.join(folder, "config.xml"), config, 0o640)
     group = 65534 if os.geteuid() == 0 else -1
     os.chown(os.path.join(folder, "config.xml"), -1, group)
+    # user 33 may read: owner rw, that user r, group r, mask r, others nothing
+    entries = [(1, 6, -1), (2, 4, 33), (4, 4, -1), (16, 4, -1), (32, 0, -1)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
+    try:
+        os.setxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access", acl)
+    except OSError:
+        acl = None
     r = deploy(folder, "--one-result-per-host")
     new = read(folder, "plan_class_spec.xml").decode()
     ok(r.returncode == 0 and is_kept(OWN_CLASSES, new) and new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
@@ -488,6 +495,10 @@ def test_what_is_there():
     ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
        and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640
        and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid), "config.xml: the rule, its mode and group")
+    if acl:
+        ok(os.getxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access") == acl, "config.xml: who else may read it")
+    else:
+        skip("config.xml: who else may read it", "this file system has no ACLs")
     ok(read(folder, "templates", "texcell_out.xml") == b"<output_template>mine</output_template>"
        and "texcell_out.xml: differs" in r.stdout, "a template that was changed stays")
     for text, words in (("<boinc><config/><daemons/></boinc>", "one line"),
@@ -1091,6 +1102,9 @@ def test_backup(folder):
     handed_out = {n: read(folder, "download", n) for n in os.listdir(os.path.join(folder, "download"))
                   if "unit" not in n and os.path.isfile(os.path.join(folder, "download", n))}
     saved = os.path.join(TMP, "saved")
+    new = os.path.join(TMP, "restored")
+    changed = b"#!/bin/sh\nexec %s/bin/texcell-validate script-init --threads 2 \"$@\"\n"
+    write(os.path.join(folder, "bin", "texcell_check"), changed % os.fsencode(new), 0o755)
     with contextlib.closing(sqlite3.connect(os.path.join(folder, "texcell", "dataset.sqlite"))) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("INSERT INTO failed VALUES(77, 'in the log alone', 0, 1, 'x', 'now')")
@@ -1100,7 +1114,7 @@ def test_backup(folder):
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700, "backup: made, for its owner alone", r.stderr)
     again = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(again.returncode == 1 and "is there already" in again.stderr, "backup: each into a new folder", again.stderr)
-    new = make_project("restored")
+    make_project("restored")
     os.unlink(os.path.join(new, "db.sqlite"))
     for name in ("texcell-backup", "texcell_project.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
@@ -1111,11 +1125,16 @@ def test_backup(folder):
     ok(handed_out and {n: read(new, "download", n) for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
        "restore: what hosts fetch of a version, which update_versions takes to be there; the project's page", handed_out.keys())
+    ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new)
+       and not os.path.exists(os.path.join(new, "bin", "texcell_compare"))
+       and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" % saved in r.stdout,
+       "restore: a script as the admin changed it; one that names another folder is told", r.stdout)
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
         failed = [row[0] for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
         units = db.execute("SELECT name FROM units").fetchall()
     ok(failed == ["in the log alone"] and units == [("many_0299",)], "restore: the data set as it was, with what only its log had", failed)
     r = submit(new, "--status", "many") if deploy(new).returncode == 0 else None
+    ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new), "restore: deploy keeps that script")
     ok(r is not None and "300 units" in r.stdout, "restore: deploy goes on, what was submitted is known", r and r.stdout + r.stderr)
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set or submissions already" in r.stderr, "restore: never over a data set", r.stderr)

@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ElementTree
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 USAGE, BAD_INPUT, TRY_LATER = 1, 2, 3   # exit codes, those of all of texcell
+ACL = "system.posix_acl_access"         # what setfacl gave to others
 
 
 class Problem(Exception):
@@ -73,6 +74,8 @@ def write_file(path, data, mode=0o644, sync=True):
         if os.path.exists(path):
             with contextlib.suppress(PermissionError):
                 os.chown(temporary, -1, os.stat(path).st_gid)     # the group that may read it still may
+            with contextlib.suppress(OSError, AttributeError):    # most have none; nor has a system other than Linux
+                os.setxattr(temporary, ACL, os.getxattr(path, ACL))
         os.chmod(temporary, mode)
         os.rename(temporary, path)
     except BaseException:
