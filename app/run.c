@@ -11,29 +11,48 @@
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 
-/* done_before[i]: how much of the work there is before item i; done_before[n_items]: before the result is
- * written. The caller's. */
-static tc_status weigh_items(const an_unit *unit, bool on_device, double **done_before, tc_err *err)
+/* How much of the work there is in each part, in operations. */
+typedef struct weights {
+    double *before;            /* [n_items + 1]: item i; the last: what comes after all items */
+    double *writing;           /* [n_items + 1]: a guess of what writing items i and later takes */
+    double identifying, byte;  /* the unit; writing a byte of arrays */
+} weights;
+
+static void free_weights(weights *w)
+{
+    free(w->before);
+    free(w->writing);
+}
+
+/* The caller's, also after a failure. */
+static tc_status weigh_items(const an_unit *unit, bool on_device, weights *w, tc_err *err)
 {
     const size_t n = unit->job->n_items;
-    double *const before = calloc(n + 1, sizeof *before), writing = 0;
 
-    *done_before = before;
-    if (before == NULL)
+    *w = (weights){ .before = calloc(n + 1, sizeof *w->before), .writing = calloc(n + 1, sizeof *w->writing) };
+    if (w->before == NULL || w->writing == NULL)
         return tc_no_memory(err, "the items");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = n; i-- > 0;) {
         an_plan plan = { 0 };
         const tc_status st = unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
 
         if (st != TC_OK)
             return st;
-        before[i + 1] = before[i] + an_weight(&plan, on_device);
-        writing += plan.write_flops;
+        w->before[0] += plan.open_flops;
+        w->before[i + 1] = an_weight(&plan, on_device);
+        w->identifying += plan.identify_flops;
+        w->writing[i] = w->writing[i + 1] + plan.write_flops;
+        w->byte = plan.byte_flops;
     }
-    writing += before[n];
-    for (size_t i = 0; i <= n; i++)
-        before[i] /= writing;
+    for (size_t i = 0; i < n; i++)
+        w->before[i + 1] += w->before[i];
     return TC_OK;
+}
+
+/* All of it when so many items are done, which have that many bytes. */
+static double whole(const weights *w, size_t n_items, size_t done, uint64_t bytes)
+{
+    return w->before[n_items] + w->identifying + w->byte * (double)bytes + w->writing[done];
 }
 
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
@@ -71,26 +90,35 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
 static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, job_files *files, progress *p,
                           double *done, tc_err *err)
 {
-    double *done_before;
+    const size_t n = unit->job->n_items;
+    weights w;
     view v = { .next = 0 };
-    tc_status st = weigh_items(unit, device->open != NULL, &done_before, err);
+    tc_status st = weigh_items(unit, device->open != NULL, &w, err);
 
-    for (size_t i = (size_t)files->mark.item; st == TC_OK && i < unit->job->n_items; i++) {
-        const item_work work = { .unit = unit, .index = i, .from = done_before[i], .to = done_before[i + 1],
+    for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
+        const double all = whole(&w, n, i, spool_size(files->spool));
+        const double from = w.before[i] / all, to = w.before[i + 1] / all;
+        /* More to write than was guessed takes nothing back. */
+        const item_work work = { .unit = unit, .index = i, .from = from > *done ? from : *done, .to = to > *done ? to : *done,
                                  .threads = o->threads, .launch_ms = o->launch_ms,
                                  .device = device, .files = files, .progress = p,
                                  .view = o->watched ? &v : NULL };
 
+        *done = work.to;
         files->mark.item = i;
         files->item_saved = files->state != NULL;
         st = item_do(&work, err);
         free(files->state);        /* one that was not of this item */
         files->state = NULL;
-        if (st == TC_OK && i + 1 < unit->job->n_items)
+        if (st == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
-    *done = st == TC_OK ? done_before[unit->job->n_items] : 0;
-    free(done_before);
+    if (st == TC_OK) {
+        const double before = (w.before[n] + w.identifying) / whole(&w, n, n, spool_size(files->spool));
+
+        *done = before > *done ? before : *done;
+    }
+    free_weights(&w);
     return st;
 }
 
@@ -109,11 +137,10 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
     return spool_read(w->s, index, only, out, err);
 }
 
-static void show_written(void *user, uint64_t bytes)
+static void show_written(void *user, double share)
 {
     const writing *const w = user;
-    const double share = (double)bytes / (double)spool_size(w->s);
-    const double fraction = w->before + (1 - w->before) * (share < 1 ? share : 1);
+    const double fraction = w->before + (1 - w->before) * share;
 
     bw_fraction_done(fraction);
     progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);

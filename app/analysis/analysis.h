@@ -42,9 +42,12 @@ typedef struct an_plan {
     uint64_t most_memory_bytes; /* of an item that is all noise, where that is more; else 0 */
     uint64_t most_rows;        /* that the item's table can have, if it has one; 0: as many as pixels */
     double flops;              /* for rsc_fpops_est: what takes as long as a flop of the client's Whetstone; of these: */
+    double open_flops;         /* its part in opening the unit, before any item */
     double load_flops;         /* before the first portion: reading the pixels */
     double finish_flops;       /* after the last: the item's arrays */
-    double write_flops;        /* their part in writing the result, when all items are done */
+    double identify_flops;     /* its part in the unit's SHA-256, when all items are done */
+    double write_flops;        /* and in writing the result: a guess, since once the arrays are known ... */
+    double byte_flops;         /* ... each of their bytes takes so many */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
@@ -200,8 +203,11 @@ void an_unit_free(an_unit *unit);
 /* What all portions take, of plan.flops. */
 static inline double an_portions_flops(const an_plan *plan)
 {
-    return plan->flops - plan->load_flops - plan->finish_flops - plan->write_flops;
+    return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops - plan->identify_flops - plan->write_flops;
 }
+
+/* The sum of all, of a plan that has the item's own of before, after and of the result. */
+void an_plan_flops(an_plan *plan, const wu_item *item, double portions);
 
 /* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in the file. */
 double an_reading_flops(const wu_item *item);

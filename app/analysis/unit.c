@@ -155,6 +155,14 @@ double an_reading_flops(const wu_item *item)
     return bytes * (12.5 + 70 * (packed < 0.43 ? packed : 0.43));
 }
 
+/* Opening reads all bytes of the file, and takes its sums of them; so does identifying. */
+void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
+{
+    plan->open_flops = 10 * (double)item->packed_bytes;
+    plan->identify_flops = 6 * (double)item->packed_bytes;
+    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops + plan->identify_flops + plan->write_flops;
+}
+
 /* How many times as fast as a core a device does portions, about. */
 #define DEVICE_SPEED 50
 

@@ -1,6 +1,7 @@
 """make bench-progress: how linear the fraction done is. The client takes the time left from it: t (1 - f) / f, t being the time
 so far. Here t is processor time of one thread; printed is by how much the time left that this tells was wrong, from a tenth of
-the task on, "-" where nothing was drawn near that share: a phase without progress. Arguments: names of analyses, or none for all."""
+the task on, "-" where nothing was drawn near that share. First tasks as a project has them, of many items: pieces of real
+pictures, of differing sizes and mixed kinds; then single items. Arguments: names of analyses, or none for all."""
 import fcntl
 import os
 import pty
@@ -11,9 +12,33 @@ import sys
 import tempfile
 import termios
 
+import numpy as np
+import tifffile
+from PIL import Image
+
 import plans
 
 LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}     # than for make bench-plans: sides, so that there are seconds to look at
+
+
+COUNT = [("count/" + f,) for f in ("bccd_BloodImage_00000.jpg", "blobs.tif", "chula_1.jpg", "coins.png", "chula_262.jpg")]
+CRYSTAL = [("crystal/texture_%s.png" % f,) for f in ("brick", "gravel")]
+BRAIN = [("levelset/itk_BrainProtonDensitySlice.png",), ("levelset/itk_BrainT1Slice.png",)]
+MEMBRANE, NUCLEI = [("volume/membrane_raw.tif",)], [("volume/neubias_nuclei.tif",)]
+FLAT, DEEP = [("voting/stardist_img2d.tif",)], [("voting/cellfinder_crop_ch0.tif",)]
+# Analysis, parameters, pictures (and labels), how many pieces of them, and how often each stands beside itself.
+TASKS = [
+    ("cellcount", ["split=distance"], COUNT, 240, 4), ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
+    ("cellcount", ["min_area=20"], COUNT, 400, 6),
+    ("glcm", ["preset=hcc"], CRYSTAL, 12, 1), ("glcm", ["levels=[32]", "distances=[1]", 'features="ibsi"'], CRYSTAL, 24, 1),
+    ("volume", ["membrane=30"], MEMBRANE, 120, 4), ("volume", ["membrane=30", 'repair={"sigma":1}', "labels=true"], MEMBRANE, 80, 2),
+    ("volume", ["method=watershed", "smooth=1.5"], MEMBRANE, 160, 1), ("volume", ["membrane=60"], NUCLEI, 160, 8),
+    ("levelset", ["target=128", "epsilon=40", "iterations=1000", 'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 1),
+    ("levelset", ["target=128", "epsilon=40", "iterations=1000", "band=6", 'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 2),
+    ("voting", ["radius=12"], FLAT, 240, 1), ("voting", ["radius=6"], DEEP, 20, 1),
+    ("objects", ['families=["shape","intensity"]'], [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240, 4),
+    ("objects", ["levels=32"], [("voting/stardist_img2d.tif", "voting/stardist_mask2d.tif")], 240, 4),
+]
 
 
 def processor_time(pid):
@@ -46,25 +71,61 @@ def course(unit, result):
     return points, usage.ru_utime + usage.ru_stime
 
 
+def pieces(rng, files, count, times):
+    """So many pieces of pictures, in turn of each: half to the whole of their sides, that many times beside itself."""
+    shown = []
+    for f in files:
+        path = os.path.join(plans.DATA, f)
+        picture = tifffile.imread(path) if f.endswith(".tif") else np.asarray(Image.open(path).convert("L"))
+        shown.append(np.tile(picture, (1,) * (picture.ndim - 2) + (times, times)))
+    for i in range(count):
+        whole = shown[i % len(shown)]
+        size = [int(n * rng.uniform(0.5, 1)) for n in whole.shape]
+        at = [rng.integers(n - k + 1) for n, k in zip(whole.shape, size)]
+        yield whole[tuple(slice(a, a + k) for a, k in zip(at, size))]
+
+
+def task(folder, analysis, parameters, files, count, times):
+    """Its work unit."""
+    unit, pictures, labels = (os.path.join(folder, n) for n in ("u.zip", "pictures", "labels"))
+    words = [w for p in parameters for w in ("--param", p)]
+    for name, of in (("pictures", [f[0] for f in files]), ("labels", [f[1] for f in files if len(f) > 1])):
+        os.mkdir(os.path.join(folder, name))
+        for i, piece in enumerate(pieces(np.random.default_rng(5), of, count, times) if of else ()):
+            tifffile.imwrite(os.path.join(folder, name, "%03d.tif" % i), piece)
+    if len(files[0]) > 1:
+        words += ["--labels", labels]
+    subprocess.check_call([plans.TEXCELL_WU, "pack", "--analysis", analysis, *words, "-o", unit, pictures], stdout=subprocess.DEVNULL)
+    return unit
+
+
+def tell(analysis, parameters, unit, result):
+    points, whole = course(unit, result)
+    errors = []
+    for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+        at = [p for p in points if p[0] >= share * whole]
+        if at and at[0][0] < min(share + 0.08, 0.97) * whole and at[0][1] > 0:
+            t, f = at[0]
+            errors.append("%+4.0f%%" % (100 * (t * (1 - f) / f / (whole - t) - 1)))
+        else:
+            errors.append("    -")
+    print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" % (analysis, " ".join(parameters), whole, " ".join(errors)),
+          flush=True)
+
+
 def main():
-    shown, only = plans.pictures(), sys.argv[1:]
+    only = sys.argv[1:]
+    for analysis, *job in TASKS:
+        if (not only or analysis in only) and os.path.exists(os.path.join(plans.DATA, job[1][0][0])):
+            with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
+                tell(analysis, job[0], task(folder, analysis, *job), os.path.join(folder, "r.npz"))
+    print("Single items")
+    shown = plans.pictures()
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
         for analysis, parameters, kind, times in plans.JOBS:
-            if only and analysis not in only:
-                continue
-            times *= LARGER.get(analysis, 1)
-            unit = plans.pack(folder, shown, analysis, parameters, kind, times)
-            points, whole = course(unit, os.path.join(folder, "r.npz"))
-            errors = []
-            for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
-                at = [p for p in points if p[0] >= share * whole]
-                if at and at[0][0] < min(share + 0.08, 0.97) * whole and at[0][1] > 0:
-                    t, f = at[0]
-                    errors.append("%+4.0f%%" % (100 * (t * (1 - f) / f / (whole - t) - 1)))
-                else:
-                    errors.append("    -")
-            print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" % (analysis, " ".join(parameters), whole, " ".join(errors)),
-                  flush=True)
+            if not only or analysis in only:
+                unit = plans.pack(folder, shown, analysis, parameters, kind, times * LARGER.get(analysis, 1))
+                tell(analysis, parameters, unit, os.path.join(folder, "r.npz"))
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@ typedef struct fixture {
     int loads;               /* calls of the source */
     size_t fail_at;          /* this item has no output */
     const char *fault;       /* what is wrong with the last item */
+    double share;            /* last told of; 0: none */
 } fixture;
 
 static tc_err err;
@@ -128,6 +130,14 @@ static tc_status source(void *user, size_t index, const char *only, wu_output *o
     return TC_OK;
 }
 
+/* From the first item that has been looked at, in all a ninth, up to 1. */
+static void told(void *user, double share)
+{
+    fixture *f = user;
+    assert_true(f->share > 0 ? share >= f->share : share == 0 || fabs(share * 9 * (double)f->job.n_items - 1) < 1e-9);
+    f->share = share;
+}
+
 /* As an analysis declares what source gives; "tags" has any number of rows. */
 static void declare_arrays(const fixture *f, wu_output *once, wu_output *item)
 {
@@ -148,7 +158,9 @@ static tc_status write_result(fixture *f)
     wu_output once = { 0 }, declared = { 0 };
     json_t *parameters = json_pack("{s:i, s:[f]}", "b", 1, "a", 0.5);
     declare_arrays(f, &once, &declared);
-    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err);
+    f->share = 0;
+    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, told, f, &err);
+    assert_true(st != TC_OK || f->share == 1);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);

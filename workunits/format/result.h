@@ -77,8 +77,8 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
  * item_spacing: [items, 3], z, y, x in micrometres, NaN for what is not said, and for z of a picture. */
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
-/* Is told how many bytes of all items' arrays have been written. */
-typedef void (*wu_written)(void *user, uint64_t bytes);
+/* Is told which share of the result has been written: 0 to 1. */
+typedef void (*wu_written)(void *user, double share);
 
 /* Writes the result of a job that wu_job_identify has been asked of: result.json, the WU_ONCE arrays, item_names, the
  * WU_ROWS arrays, the WU_OWN arrays. declared: an item's arrays, without data. written: may be NULL. Memory:

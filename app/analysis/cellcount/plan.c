@@ -121,7 +121,8 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
     out->write_flops = n * (3.5 + (p->labels ? 87 : 0));
-    out->flops = out->load_flops + n * an_phases_sum(costs, CC_PHASES) + out->finish_flops + out->write_flops;
+    out->byte_flops = p->labels ? 23 : 45;
+    an_plan_flops(out, item, n * an_phases_sum(costs, CC_PHASES));
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)

@@ -7,23 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The share of the phases' costs that has been spent when so many portions are done, per_phase to each. */
-static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase, uint64_t portions_done)
-{
-    double spent = 0, all = 0;
-
-    for (size_t i = 0; i < phases; i++) {
-        const uint64_t before = i * per_phase;
-
-        all += costs[i];
-        if (portions_done >= before + per_phase)
-            spent += costs[i];
-        else if (portions_done > before)
-            spent += costs[i] * (double)(portions_done - before) / (double)per_phase;
-    }
-    return portions_done >= phases * per_phase ? 1 : spent / all;
-}
-
 static inline double an_phases_sum(const double *costs, size_t phases)
 {
     double all = 0;
@@ -31,6 +14,22 @@ static inline double an_phases_sum(const double *costs, size_t phases)
     for (size_t i = 0; i < phases; i++)
         all += costs[i];
     return all;
+}
+
+/* The share of the phases' costs that has been spent when so many portions are done, per_phase to each. */
+static inline double an_phases_spent(const double *costs, size_t phases, uint64_t per_phase, uint64_t portions_done)
+{
+    double spent = 0;
+
+    for (size_t i = 0; i < phases; i++) {
+        const uint64_t before = i * per_phase;
+
+        if (portions_done >= before + per_phase)
+            spent += costs[i];
+        else if (portions_done > before)
+            spent += costs[i] * (double)(portions_done - before) / (double)per_phase;
+    }
+    return portions_done >= phases * per_phase ? 1 : spent / an_phases_sum(costs, phases);
 }
 
 #endif

@@ -304,7 +304,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     const uint64_t voxels = plane * item->nz;
     glcm_geometry g;
     tc_status st = glcm_geometry_plan(p, item, &g, err);
-    double windows;
+    double windows, portions = 0;
 
     if (st != TC_OK)
         return st;
@@ -317,10 +317,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;
     out->write_flops = (15 + 4.0 * (double)p->n_maps) * (double)plane;
-    out->flops = out->load_flops + out->write_flops;
+    out->byte_flops = 60;
     for (size_t i = 0; i < p->n_levels; i++)
-        out->flops += (double)item->nz * (double)p->n_offsets
+        portions += (double)item->nz * (double)p->n_offsets
                     * (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i]) : windows * window_flops(p, p->levels[i]));
+    an_plan_flops(out, item, portions);
     return TC_OK;
 }
 

@@ -170,8 +170,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
     out->write_flops = 22 * (double)voxels;
-    out->flops = (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions
-               + out->load_flops + out->finish_flops + out->write_flops;
+    out->byte_flops = 35;
+    an_plan_flops(out, item, (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions);
     return TC_OK;
 }
 

@@ -51,11 +51,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                         ((uint64_t)128 << 20) + ((uint64_t)8 << 20);
     out->thread_bytes = thread;
     out->load_flops = an_reading_flops(item);
-    out->finish_flops = 1 * (double)pixels;
-    out->write_flops = 8 * (double)pixels;
-    out->flops = out->load_flops + out->finish_flops + out->write_flops
-               + (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
-               + (double)objects * (4000 + 430.0 * p->levels * matrices);
+    out->finish_flops = (double)pixels;
+    out->byte_flops = 320;
+    out->write_flops = out->byte_flops * (double)(objects * obj_row_bytes(p, item));
+    an_plan_flops(out, item, (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
+                           + (double)objects * (4000 + 430.0 * p->levels * matrices));
     return TC_OK;
 }
 

@@ -99,8 +99,9 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 18 : 0));
-    out->write_flops = n * (4 + (p->labels ? 90 : 0));
-    out->flops = out->load_flops + n * an_phases_sum(costs, VOL_PHASES) + out->finish_flops + out->write_flops;
+    out->write_flops = n * (2 + (p->labels ? 90 : 0));
+    out->byte_flops = p->labels ? 23 : 110;
+    an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)

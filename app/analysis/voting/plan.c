@@ -445,7 +445,8 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
     out->finish_flops = (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
     out->write_flops = 5.0 * (double)s->n;
-    out->flops = out->load_flops + (double)s->n * an_phases_sum(costs, phases) + out->finish_flops + out->write_flops;
+    out->byte_flops = 200;
+    an_plan_flops(out, item, (double)s->n * an_phases_sum(costs, phases));
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
