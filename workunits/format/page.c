@@ -17,7 +17,7 @@ static void put_lines(wu_page *page, const char *const *lines)
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
 {
-    const tc_status status = wu_new_file_open(path, &out->out, err);
+    const tc_status status = wu_new_file_open(path, out, err);
     if (status != TC_OK)
         return status;
     wu_page_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -34,19 +34,19 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
 
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err)
 {
-    if (page->out.file != NULL) {
+    if (page->file != NULL) {
         wu_page_put(page, "<script>\n");
         put_lines(page, wu_page_script);
         wu_page_put(page, "</script>\n</body>\n</html>\n");
     }
-    return wu_new_file_close(&page->out, status, err);
+    return wu_new_file_close(page, status, err);
 }
 
 void wu_page_put(wu_page *page, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vfprintf(page->out.file, format, args);
+    vfprintf(page->file, format, args);
     va_end(args);
 }
 
@@ -58,12 +58,12 @@ void wu_page_text(wu_page *page, const char *text)
         char one[8] = "?";
         memcpy(one, text, n);
         switch (one[0]) {
-        case '&': fputs("&amp;", page->out.file); break;
-        case '<': fputs("&lt;", page->out.file); break;
-        case '>': fputs("&gt;", page->out.file); break;
-        case '"': fputs("&quot;", page->out.file); break;
-        case '\n': fputc('\n', page->out.file); break;
-        default: fputs(tc_plain(one), page->out.file);
+        case '&': fputs("&amp;", page->file); break;
+        case '<': fputs("&lt;", page->file); break;
+        case '>': fputs("&gt;", page->file); break;
+        case '"': fputs("&quot;", page->file); break;
+        case '\n': fputc('\n', page->file); break;
+        default: fputs(tc_plain(one), page->file);
         }
         text += n > 0 ? n : 1;
     }
@@ -102,8 +102,8 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
                           const uint8_t *pixels, tc_err *err)
 {
     const wu_png_info info = { nx, ny, 8, channels };
-    base64 b = { .file = page->out.file };
-    fputs("data:image/png;base64,", page->out.file);
+    base64 b = { .file = page->file };
+    fputs("data:image/png;base64,", page->file);
     const tc_status status = wu_png_write(write_base64, &b, what, &info, pixels, err);
     if (b.n > 0)
         put_four(&b);

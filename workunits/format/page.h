@@ -11,9 +11,7 @@
 #include "app/base/status.h"
 #include "workunits/format/new_file.h"
 
-typedef struct wu_page {
-    wu_new_file out;
-} wu_page;
+typedef wu_new_file wu_page;
 
 /* Begins the page: head, style and title. wu_page_close also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);

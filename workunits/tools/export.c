@@ -174,10 +174,10 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, wu_job **
     if (status != TC_OK)
         return status;
     json_t *own = wu_job_identity(*job);
-    const bool same = own != NULL && json_equal(own, json_object_get(wu_npz_json(file->npz), "workunit"));
-    json_decref(own);
     if (own == NULL)
         return tc_no_memory(err, path);
+    const bool same = json_equal(own, json_object_get(wu_npz_json(file->npz), "workunit"));
+    json_decref(own);
     if (!same)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);

@@ -152,7 +152,7 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
         char *const text = json_is_string(value) ? strdup(json_string_value(value))
                          : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         if (text == NULL)
-            return tc_no_memory(err, page->out.path);
+            return tc_no_memory(err, page->path);
         wu_page_put(page, "<tr><td>%s%s</td><td>", where, p->key);
         wu_page_text(page, text);
         wu_page_put(page, "</td><td>%s</td><td class=help>", p->unit != NULL && !json_is_null(value) ? p->unit : "");
@@ -348,7 +348,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output, tc_err *err)
 {
     wu_report *const reports = calloc(n, sizeof *reports);
-    wu_page page = { .out = { .file = NULL } };
+    wu_page page = { .file = NULL };
     tc_status status = reports == NULL ? tc_no_memory(err, output) : TC_OK;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         status = open_report(&reports[k], variants[k].result, variants[k].unit, WU_REPORT_ITEMS, err);

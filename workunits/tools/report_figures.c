@@ -91,7 +91,7 @@ static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
     choose_panels(s);
     choose_step(s);
     s->bytes = malloc((size_t)s->sx * s->sy * 3);
-    return s->bytes == NULL ? tc_no_memory(err, r->page->out.path) : TC_OK;
+    return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
 }
 
 static void end(shown *s)
@@ -121,7 +121,7 @@ static tc_status shrink(const shown *s, const void *samples, panel *p, tc_err *e
     const size_t c = s->channels;
     p->samples = malloc((size_t)s->sx * s->sy * c * sizeof *p->samples);
     if (p->samples == NULL)
-        return tc_no_memory(err, s->r->page->out.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy * c; i++) {
         const uint32_t x0 = (uint32_t)(i / c % s->sx) * s->step, y0 = (uint32_t)(i / c / s->sx) * s->step;
         uint64_t sum = 0, n = 0;
@@ -139,7 +139,7 @@ static tc_status load_panels(shown *s, tc_err *err)
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
     uint8_t *const slice = malloc(bytes), *const most = calloc(1, bytes);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
-    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->out.path) : TC_OK;
+    tc_status status = slice == NULL || most == NULL ? tc_no_memory(err, s->r->page->path) : TC_OK;
     for (uint32_t z = 0, next = projected != NULL; status == TC_OK && z < s->nz; z++) {
         const bool wanted = next < s->n_panels && s->panels[next].z == z;
         if (!wanted && projected == NULL)
@@ -171,7 +171,7 @@ static tc_status choose_greys(shown *s, tc_err *err)
     uint64_t *const histogram = calloc(65536, sizeof *histogram), above = 0;
     unsigned lo = 0, hi = 65535;
     if (histogram == NULL)
-        return tc_no_memory(err, s->r->page->out.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t k = 0; k < s->n_panels; k++)
         for (size_t i = 0; i < n; i++)
             histogram[s->panels[k].samples[i]]++;
@@ -210,7 +210,7 @@ static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_er
 {
     wu_page *const page = s->r->page;
     wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step, s->sy * s->step);
-    const tc_status status = wu_page_picture(page, page->out.path, s->sx, s->sy, channels, s->bytes, err);
+    const tc_status status = wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
     wu_page_put(page, "\"/>");
     return status;
 }
@@ -266,7 +266,7 @@ static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err
     struct { uint32_t label; uint64_t x, y, n; } *const found = calloc(ROOM, sizeof *found);
     size_t different = 0;
     if (found == NULL)
-        return tc_no_memory(err, s->r->page->out.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy && different <= MAX_NUMBERS; i++) {
         size_t at = g->label[i] * (size_t)2654435761u % ROOM;
         if (g->label[i] == 0)
@@ -311,8 +311,8 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     wu_page *const page = s->r->page;
     uint32_t *const label = malloc(n * sizeof *label);
     const wu_label_grid g = { s->sx, s->sy, label, calloc(n, sizeof *g.seen) };
-    tc_status status = label == NULL || g.seen == NULL ? tc_no_memory(err, page->out.path) : TC_OK;
-    const long start = ftell(page->out.file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
+    tc_status status = label == NULL || g.seen == NULL ? tc_no_memory(err, page->path) : TC_OK;
+    const long start = ftell(page->file), room = (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0;
     for (size_t k = 0; status == TC_OK && k < n; k++) {
         const size_t at = voxel_of(s, k, z);
@@ -320,7 +320,7 @@ static tc_status put_outlines(shown *s, const layer *l, uint32_t z, tc_err *err)
     }
     if (status == TC_OK) {
         wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
-        for (; i < n && ftell(page->out.file) - start < room; i++)
+        for (; i < n && ftell(page->file) - start < room; i++)
             if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx)))
                 put_outline(s, &g, i);
         wu_page_put(page, "</g>");
@@ -432,7 +432,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
     tc_status status = TC_OK;
     *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };      /* the work unit's own, too */
     if (l->all == NULL)
-        return tc_no_memory(err, s->r->page->out.path);
+        return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
         const wu_declared *const d = &file->declared[i];
         size_t index;

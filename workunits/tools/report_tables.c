@@ -122,7 +122,7 @@ static tc_status put_histograms(wu_report *r, const wu_table *table, tc_err *err
     size_t chosen[MAX_HISTOGRAMS];
     const size_t n = choose_histograms(table, chosen);
     wu_spread *const spreads = calloc(MAX_HISTOGRAMS, sizeof *spreads);
-    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->out.path) : look_through(r, table, chosen, n, spreads, false, err);
+    tc_status status = spreads == NULL ? tc_no_memory(err, r->page->path) : look_through(r, table, chosen, n, spreads, false, err);
     if (status == TC_OK)
         status = look_through(r, table, chosen, n, spreads, true, err);
     wu_page_put(r->page, "<div class=hists>\n");

@@ -149,7 +149,7 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
 {
     char *const text = wu_json_text(s->parameters, WU_JSON_LAYOUT);
     if (text == NULL)
-        return tc_no_memory(err, page->out.path);
+        return tc_no_memory(err, page->path);
     wu_page_put(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
     wu_page_text(page, s->why);
     if (s->doubt[0] != '\0') {
