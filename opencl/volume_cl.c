@@ -373,6 +373,9 @@ static tc_status cl_step(void *worker, void *state_at, uint64_t *portions_done, 
     tc_status st;
     bool done;
 
+    *portions_done = state->head.portions_done;
+    if (state->head.portions_done == w->ocl.work->plan.portions)
+        return TC_OK;
     if (w->ocl.launcher == &vol_watershed_launcher)
         return vol_watershed_step(worker, state, portions_done, err);
     if (w->host_only)

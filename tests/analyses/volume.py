@@ -57,7 +57,8 @@ def memory_jobs():
 
 
 SEEDS = [({"membrane": 150, "labels": True}, TINY_STACK),
-         ({"method": "watershed", "smooth": 0.5, "labels": True}, TINY_STACK)]
+         ({"method": "watershed", "smooth": 0.5, "labels": True}, TINY_STACK),
+         ({"membrane": 150, "repair": {"sigma": 0.8, "threshold": 90}}, TINY_STACK)]
 
 ESTIMATES = [
     (["membrane=150"], SMOOTH_STACK),
