@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -818,6 +819,13 @@ static void test_batch(void **state)
     fake.fail_at = fake.calls + 5;             /* flush, three looks, then the wait */
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "clWaitForEvents"));
+    /* It is never complete: the wait proper has it, which the guard watches. */
+    assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
+    fake.event_state = CL_RUNNING;
+    alarm(60);
+    assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
+    alarm(0);
+    assert_true(fake.event_polls > 3);
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     ocl_batch_drop(d, &batch);
     ocl_kernel_free(d, &k);
