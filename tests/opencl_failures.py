@@ -2,9 +2,8 @@
 there on, with several codes. The result is the CPU's, byte for byte, or there is none and the same command makes
 it; of what was made on the device nothing is left. With --device auto, on what says that it is a GPU, there always is one.
 
-OPENCL_FAILURES=all tries every job of each analysis, one the last (check-long); without it each twenty-third failure of the last is
-tried. OPENCL_FAILURES_ONLY: a regular
-expression of analyses."""
+OPENCL_FAILURES=all tries every one, of every job of each analysis (check-long), OPENCL_FAILURES=N each N-th of every job; without it
+each twenty-third of the last job is tried. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
 import collections
 import os
 import re
@@ -15,6 +14,7 @@ from oracle import workunit
 
 FOLDER = tap.scratch()
 WANTED = os.environ.get("OPENCL_FAILURES", "")
+STEP = 1 if WANTED == "all" else int(WANTED or 23)
 ONLY = re.compile(os.environ.get("OPENCL_FAILURES_ONLY", ""))
 LANES = 2
 # What a busy machine makes of a driver now and then: the process begins anew, without it.
@@ -84,7 +84,7 @@ def sweep(job, device, **hooks):
         for n in sorted({1, 100, times // 2, times}):
             if 1 <= n <= times:
                 jobs += [(call, n, "%s:%d%s" % (call, n, more)) for more in ("", "+")]
-    jobs = jobs if WANTED else jobs[len(job.name) % 23::23]
+    jobs = jobs[len(job.name) % STEP::STEP]
 
     def trial(lane, numbered):
         i, (_call, n, where) = numbered
@@ -106,7 +106,7 @@ def main():
     for name, of in analyses.each():
         if not analyses.has_opencl(name) or not ONLY.match(name):
             continue
-        for title, (parameters, items) in list(of.JOBS.items())[0 if WANTED == "all" else -1:]:
+        for title, (parameters, items) in list(of.JOBS.items())[0 if WANTED else -1:]:
             job = Job(name, title, parameters, items)
             sweep(job, "opencl")
             sweep(job, "auto", gpu=1)
