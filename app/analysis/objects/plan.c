@@ -53,7 +53,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->load_flops = an_reading_flops(item);
     out->finish_flops = (double)pixels;
     out->byte_flops = 320;
-    out->write_flops = out->byte_flops * (double)(objects * obj_row_bytes(p, item));
+    out->write_flops = 8 * (double)pixels;
     an_plan_flops(out, item, (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
                            + (double)objects * (4000 + 430.0 * p->levels * matrices));
     return TC_OK;
