@@ -55,6 +55,14 @@ static double whole(const weights *w, size_t n_items, size_t done, uint64_t byte
     return w->before[n_items] + w->identifying + w->byte * (double)bytes + w->writing[done];
 }
 
+/* What has been told of the work goes up to that share, if it is more, and never back: there may be more to write than
+ * was guessed. */
+static double forward(double *told, double share)
+{
+    *told = share > *told ? share : *told;
+    return *told;
+}
+
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
 static tc_status find_device(const run_options *o, const an_analysis *analysis, const tc_poll *poll, const progress *p,
@@ -97,14 +105,12 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
         const double all = whole(&w, n, i, spool_size(files->spool));
-        const double from = w.before[i] / all, to = w.before[i + 1] / all;
-        /* More to write than was guessed takes nothing back. */
-        const item_work work = { .unit = unit, .index = i, .from = from > *done ? from : *done, .to = to > *done ? to : *done,
+        const double from = forward(done, w.before[i] / all), to = forward(done, w.before[i + 1] / all);
+        const item_work work = { .unit = unit, .index = i, .from = from, .to = to,
                                  .threads = o->threads, .launch_ms = o->launch_ms,
                                  .device = device, .files = files, .progress = p,
                                  .view = o->watched ? &v : NULL };
 
-        *done = work.to;
         files->mark.item = i;
         files->item_saved = files->state != NULL;
         st = item_do(&work, err);
@@ -113,11 +119,8 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         if (st == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
-    if (st == TC_OK) {
-        const double before = (w.before[n] + w.identifying) / whole(&w, n, n, spool_size(files->spool));
-
-        *done = before > *done ? before : *done;
-    }
+    if (st == TC_OK)
+        forward(done, (w.before[n] + w.identifying) / whole(&w, n, n, spool_size(files->spool)));
     free_weights(&w);
     return st;
 }

@@ -20,7 +20,6 @@ import plans
 
 LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}     # than for make bench-plans: sides, so that there are seconds to look at
 
-
 COUNT = [("count/" + f,) for f in ("bccd_BloodImage_00000.jpg", "blobs.tif", "chula_1.jpg", "coins.png", "chula_262.jpg")]
 CRYSTAL = [("crystal/texture_%s.png" % f,) for f in ("brick", "gravel")]
 BRAIN = [("levelset/itk_BrainProtonDensitySlice.png",), ("levelset/itk_BrainT1Slice.png",)]
