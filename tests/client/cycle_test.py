@@ -93,12 +93,6 @@ def forges(host, task):
     tap.ok(project.result(task) == content, "and it is the file as it is then")
 
 
-def init_data(slot, name):
-    """What the client told the task at its start."""
-    with open(os.path.join(slot, "init_data.xml")) as f:
-        return re.search("<%s>(.*)</%s>" % (name, name), f.read())[1]
-
-
 def has_a_hard_life(host, task, upload_server):
     """Three threads; suspended, resumed, power cut, and no server to upload to."""
     process = host.works_on(task)
@@ -113,7 +107,7 @@ def has_a_hard_life(host, task, upload_server):
     until(10, lambda: not process.alive(), "the power cut ends the task")
     host.start()
     host.works_on(task, before)
-    ran = float(init_data(host.slot_of(task), "starting_elapsed_time"))
+    ran = host.told(task, "starting_elapsed_time")
     with upload_server.unreachable():
         until(90, lambda: "Temporarily failed upload" in host.log_tail(), "an upload fails")
         tap.ok(host.server.result(task) is None, "the server is away: the client keeps the result")

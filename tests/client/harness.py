@@ -474,6 +474,11 @@ class Client:
     def slot_of(self, task):
         return self.slot(int(self.task(task).get("slot", 0)))
 
+    def told(self, task, tag):
+        """A number that the client gave the task at its start (init_data.xml)."""
+        with open(os.path.join(self.slot_of(task), "init_data.xml")) as f:
+            return float(re.search("<%s>([^<]*)<" % tag, f.read())[1])
+
     def stderr_of(self, task):
         return self.slot_stderr(int(self.task(task).get("slot", 0)))
 
