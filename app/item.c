@@ -124,18 +124,23 @@ static tc_status maybe_save(const item_work *w, item_run *it, tc_err *err)
     return st;
 }
 
-/* The job's, when so many portions of the item are done. */
-static double fraction_at(const item_work *w, const item_run *it, uint64_t portions_done)
+/* The job's, when that share of the item is done. */
+static double fraction_at(const item_work *w, double share)
 {
-    return w->from + (w->to - w->from) * an_spent(w->unit->analysis, &it->work, portions_done);
+    return w->from + (w->to - w->from) * share;
 }
 
-static void show(const item_work *w, const item_run *it, uint64_t portions_done)
+static void show(const item_work *w, double share)
 {
-    const double fraction = fraction_at(w, it, portions_done);
+    const double fraction = fraction_at(w, share);
 
     bw_fraction_done(fraction);
-    progress_show(w->progress, fraction, it->work.item->name, w->index);
+    progress_show(w->progress, fraction, w->unit->job->items[w->index].name, w->index);
+}
+
+static double spent(const item_run *it, uint64_t portions_done)
+{
+    return an_spent(it->how->unit->analysis, &it->work, portions_done);
 }
 
 /* A picture of it, for who watches. */
@@ -147,7 +152,7 @@ static void draw(const item_work *w, item_run *it, uint64_t portions_done)
         return;
     /* What comes of a sync that fails, the next step sees. */
     if (it->backend->sync(it->worker, it->state, &ignored) == TC_OK)
-        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction_at(w, it, portions_done), w->index,
+        view_write(w->view, w->unit->analysis, &it->work, it->state, fraction_at(w, spent(it, portions_done)), w->index,
                    w->unit->job);
 }
 
@@ -169,7 +174,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status st = TC_MORE;
 
-    show(w, it, ((const an_state_head *)it->state)->portions_done);
+    show(w, spent(it, ((const an_state_head *)it->state)->portions_done));
     while (st == TC_MORE) {
         uint64_t portions = 0;
 
@@ -181,7 +186,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
         if (st == TC_OK || st == TC_MORE)
             draw(w, it, portions);
         if (st == TC_MORE) {
-            show(w, it, portions);
+            show(w, spent(it, portions));
             st = maybe_save(w, it, err);
             st = st == TC_OK ? TC_MORE : st;
         }
@@ -253,19 +258,27 @@ static tc_status ask_while_finishing(void *user, tc_err *err)
     return st;
 }
 
+static void show_packed(void *user, double share)
+{
+    const item_run *const it = user;
+
+    show(it->how, an_spent_packing(&it->work, share));
+}
+
 static tc_status end(const item_work *w, item_run *it, tc_err *err)
 {
     const an_analysis *const analysis = w->unit->analysis;
     const tc_poll poll = { ask_while_finishing, it };
+    const wu_written written = { show_packed, it };
     char text[TC_ERR_MAX];
     tc_status st = TC_OK;
 
     it->work.poll = &poll;
     if (!it->finished)
         st = analysis->finish(&it->work, w->index, it->state, &it->output, err);
-    it->work.poll = &w->files->poll;
     if (st == TC_OK)
-        st = spool_append(w->files->spool, &it->output, err);
+        st = spool_append(w->files->spool, &it->output, w->threads, &poll, &written, err);
+    it->work.poll = &w->files->poll;
     if (st == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
         progress_note(w->progress, "%s: note: %s", it->work.item->name, text);

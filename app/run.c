@@ -15,7 +15,7 @@
 typedef struct weights {
     double *before;            /* [n_items + 1]: item i; the last: what comes after all items */
     double *writing;           /* [n_items + 1]: a guess of what writing items i and later takes */
-    double identifying, byte;  /* the unit; writing a byte of arrays */
+    double identifying, byte;  /* the unit; writing a byte of what is packed then */
 } weights;
 
 static void free_weights(weights *w)
@@ -49,10 +49,10 @@ static tc_status weigh_items(const an_unit *unit, bool on_device, weights *w, tc
     return TC_OK;
 }
 
-/* All of it when so many items are done, which have that many bytes. */
-static double whole(const weights *w, size_t n_items, size_t done, uint64_t bytes)
+/* All of it when so many items are done, which have that many bytes to write. */
+static double whole(const weights *w, size_t n_items, size_t done, double bytes)
 {
-    return w->before[n_items] + w->identifying + w->byte * (double)bytes + w->writing[done];
+    return w->before[n_items] + w->identifying + w->byte * bytes + w->writing[done];
 }
 
 /* What has been told of the work goes up to that share, if it is more, and never back: there may be more to write than
@@ -104,7 +104,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     tc_status st = weigh_items(unit, device->open != NULL, &w, err);
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
-        const double all = whole(&w, n, i, spool_size(files->spool));
+        const double all = whole(&w, n, i, spool_to_write(files->spool));
         const double from = forward(done, w.before[i] / all), to = forward(done, w.before[i + 1] / all);
         const item_work work = { .unit = unit, .index = i, .from = from, .to = to,
                                  .threads = o->threads, .launch_ms = o->launch_ms,
@@ -120,25 +120,17 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
             item_save_between(&work);
     }
     if (st == TC_OK)
-        forward(done, (w.before[n] + w.identifying) / whole(&w, n, n, spool_size(files->spool)));
+        forward(done, (w.before[n] + w.identifying) / whole(&w, n, n, spool_to_write(files->spool)));
     free_weights(&w);
     return st;
 }
 
 /* A result that is being written. */
 typedef struct writing {
-    spool *s;
     progress *p;
     const wu_job *job;
     double before;             /* share of the job's work */
 } writing;
-
-static tc_status read_item(void *user, size_t index, const char *only, wu_output *out, tc_err *err)
-{
-    const writing *const w = user;
-
-    return spool_read(w->s, index, only, out, err);
-}
 
 static void show_written(void *user, double share)
 {
@@ -149,8 +141,10 @@ static void show_written(void *user, double share)
     progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);
 }
 
-static tc_status write_result(const char *path, const an_unit *unit, writing *w, tc_err *err)
+static tc_status write_result(const char *path, const an_unit *unit, spool *s, writing *w, tc_err *err)
 {
+    const wu_result_source source = { s, spool_read, spool_copy };
+    const wu_written written = { show_written, w };
     wu_output once = { .n = 0 }, declared = { .n = 0 };
     json_t *const parameters = an_params_as_run(unit->params);
     tc_status st = TC_OK;
@@ -164,7 +158,7 @@ static tc_status write_result(const char *path, const an_unit *unit, writing *w,
     if (st == TC_OK)
         st = wu_job_identify(unit->job, err);
     if (st == TC_OK)
-        st = wu_result_write(path, unit->job, parameters, &once, &declared, read_item, show_written, w, err);
+        st = wu_result_write(path, unit->job, parameters, &once, &declared, &source, &written, err);
     wu_output_free(&once);
     wu_output_free(&declared);
     json_decref(parameters);
@@ -190,7 +184,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
 {
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
-    writing w = { .s = files->spool, .p = p, .job = unit->job };
+    writing w = { .p = p, .job = unit->job };
     tc_status st = job_files_find_start(files, n_items, p, err);
 
     if (st == TC_OK)
@@ -212,7 +206,7 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
         return st;
     }
     files->mark.item = n_items;
-    st = write_result(o->output, unit, &w, err);
+    st = write_result(o->output, unit, files->spool, &w, err);
     progress_clear(p);
     if (st == TC_OK)
         bw_fraction_done(1);

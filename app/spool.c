@@ -17,25 +17,33 @@ struct spool {
     int fd;
     uint64_t size;           /* of the records that count */
     uint32_t crc;            /* of those bytes */
+    double to_write;
     size_t items, capacity;
-    uint64_t *at;            /* [items] where each record begins */
+    uint64_t *at;            /* [items] where each record's tail begins */
 };
 
-/* A record: this header, then n_arrays times { array_head, name, shape, data }. */
-typedef struct record_head {
+/* A record: the data of n_arrays; as many times { array_head, name, shape }; this tail. */
+typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
-    uint64_t bytes;          /* of what follows */
-    uint32_t crc;            /* of what follows */
-    uint32_t reserved;
-} record_head;
+    uint64_t bytes;          /* of the data */
+    uint32_t head_bytes;     /* of what stands between the data and the tail */
+    uint32_t crc;            /* of these */
+} record_tail;
 
 typedef struct array_head {
-    uint8_t kind, dtype, ndim, reserved;
+    uint8_t kind, dtype, ndim;
+    uint8_t packed;          /* 0: the data are as they are; else these */
     uint32_t width;
     uint32_t name_length;
-    uint32_t reserved2;
+    uint32_t crc;            /* of the data as they stand in the record */
+    uint64_t bytes;          /* of these */
+    uint64_t plain_bytes;    /* that were packed, and their CRC; else 0 */
+    uint32_t plain_crc;
+    uint32_t reserved;
 } array_head;
+
+enum { PACKED = 1, PACKED_DEFLATED = 2, PACKED_TEXT = 4 };
 
 static const char magic[4] = "TXSP";
 
@@ -84,17 +92,6 @@ static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
     return tc_read_at(s->fd, s->path, at, data, n, &got, NULL) == TC_OK && got == n;
 }
 
-static tc_status add_index(spool *s, uint64_t at, tc_err *err)
-{
-    uint64_t *const grown = tc_array_grow(s->at, s->items, &s->capacity, sizeof *grown);
-
-    if (grown == NULL)
-        return tc_no_memory(err, "the spool");
-    s->at = grown;
-    s->at[s->items++] = at;
-    return TC_OK;
-}
-
 /* Whether the first `size` bytes are there and have this CRC. */
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
@@ -117,50 +114,279 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
     return st;
 }
 
-/* Finds the records in the first `size` bytes. */
+/* --- reading records ------------------------------------------------------------------ */
+
+/* The heads of a record, taken in order. */
+typedef struct heads {
+    record_tail tail;
+    unsigned char *bytes;      /* [tail.head_bytes] */
+    size_t used;
+    uint64_t at, left;         /* where the next array's data begin; bytes of data from there on */
+    /* the array at hand */
+    array_head head;
+    char name[4 * WU_MAX_NAME];
+    wu_array_info info;        /* its name is the one above */
+    uint64_t plain;            /* bytes of its data */
+    uint64_t data;             /* where they begin, as they are here */
+} heads;
+
+/* Of the record whose tail begins at `at`; h->bytes is the caller's, also after a failure. TC_BAD_INPUT: that is none. */
+static tc_status read_heads(const spool *s, uint64_t at, heads *h, tc_err *err)
+{
+    record_tail *const t = &h->tail;
+
+    *h = (heads){ .bytes = NULL };
+    if (read_at(s, at, t, sizeof *t) && memcmp(t->magic, magic, sizeof magic) == 0 && t->head_bytes <= at &&
+        t->bytes <= at - t->head_bytes) {
+        h->at = at - t->head_bytes - t->bytes;
+        h->left = t->bytes;
+        h->bytes = malloc((size_t)t->head_bytes + 1);
+        if (h->bytes == NULL)
+            return tc_no_memory(err, "the spool");
+        if (read_at(s, at - t->head_bytes, h->bytes, t->head_bytes) && crc_more(0, h->bytes, t->head_bytes) == t->crc)
+            return TC_OK;
+    }
+    return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
+}
+
+static bool take(heads *h, void *out, size_t n)
+{
+    if (n > h->tail.head_bytes - h->used)
+        return false;
+    memcpy(out, h->bytes + h->used, n);
+    h->used += n;
+    return true;
+}
+
+static bool next_array(heads *h)
+{
+    array_head *const a = &h->head;
+    wu_array_info *const info = &h->info;
+    int ok;
+
+    if (!take(h, a, sizeof *a) || a->kind > WU_ONCE || a->dtype > WU_STR || a->ndim < 1 || a->ndim > WU_MAX_NDIM ||
+        a->name_length >= sizeof h->name || !take(h, h->name, a->name_length))
+        return false;
+    h->name[a->name_length] = '\0';
+    *info = (wu_array_info){ .name = h->name, .dtype = (wu_dtype)a->dtype, .width = a->width, .ndim = a->ndim };
+    if (!take(h, info->shape, a->ndim * sizeof info->shape[0]) || a->bytes > h->left)
+        return false;
+    h->plain = wu_array_bytes(info, &ok);
+    h->data = h->at;
+    h->at += a->bytes;
+    h->left -= a->bytes;
+    /* Nothing is allocated that the record cannot fill. */
+    return ok && wu_dtype_size(info->dtype, info->width) > 0 && (a->packed != 0) == (a->kind == WU_OWN) && (a->packed != 0 || a->bytes == h->plain);
+}
+
+static wu_packed member_of(const array_head *a)
+{
+    return (wu_packed){ .size = a->plain_bytes, .packed = a->bytes, .crc = a->plain_crc, .deflated = (a->packed & PACKED_DEFLATED) != 0,
+                        .text = (a->packed & PACKED_TEXT) != 0 };
+}
+
+static tc_status cannot_be_read(const spool *s, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
+}
+
+/* Hands the data of the array at hand to `give`, piece by piece. TC_IO: they are not what was written. */
+static tc_status read_data(const spool *s, const heads *h, wu_take give, void *user, tc_err *err)
+{
+    unsigned char *const block = malloc(TC_BLOCK);
+    tc_status st = block == NULL ? tc_no_memory(err, "the spool") : TC_OK;
+    uint32_t crc = 0;
+    bool good = true;
+
+    for (uint64_t at = 0; st == TC_OK && good && at < h->head.bytes; at += TC_BLOCK) {
+        const size_t n = h->head.bytes - at < TC_BLOCK ? (size_t)(h->head.bytes - at) : TC_BLOCK;
+
+        good = read_at(s, h->data + at, block, n);
+        crc = crc_more(crc, block, n);
+        st = tc_ask(s->poll, err);
+        if (st == TC_OK && good)
+            st = give(user, block, n, err);
+    }
+    free(block);
+    if (st == TC_OK && (!good || crc != h->head.crc))
+        st = cannot_be_read(s, err);
+    return st;
+}
+
+static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
+{
+    unsigned char **const to = user;
+
+    (void)err;
+    memcpy(*to, data, n);
+    *to += n;
+    return TC_OK;
+}
+
+/* Adds the array at hand, with its data unless they are packed. */
+static tc_status add_array(const spool *s, const heads *h, wu_output *output, tc_err *err)
+{
+    const wu_packed packed = member_of(&h->head);
+    void *data;
+    tc_status st;
+
+    if (h->head.packed != 0)
+        return wu_output_add_packed(output, &h->info, &packed, err);
+    st = wu_output_add(output, (wu_array_kind)h->head.kind, h->name, h->info.dtype, h->info.width, h->info.ndim, h->info.shape, &data, err);
+    return st == TC_OK && data != NULL ? read_data(s, h, copy_to, &data, err) : st;
+}
+
+/* The heads of item `index`. */
+static tc_status open_record(const spool *s, size_t index, heads *h, tc_err *err)
+{
+    const tc_status st = index < s->items ? read_heads(s, s->at[index], h, err) : TC_BAD_INPUT;
+
+    return st == TC_BAD_INPUT ? cannot_be_read(s, err) : st;
+}
+
+tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err)
+{
+    const spool *const s = user;
+    heads h = { .bytes = NULL };
+    tc_status st = open_record(s, index, &h, err);
+
+    memset(output, 0, sizeof *output);
+    for (uint32_t i = 0; st == TC_OK && i < h.tail.n_arrays; i++) {
+        if (!next_array(&h))
+            st = cannot_be_read(s, err);
+        else if (only == NULL || h.head.packed != 0 || strcmp(h.name, only) == 0)
+            st = add_array(s, &h, output, err);
+    }
+    if (st == TC_OK && (h.left > 0 || h.used < h.tail.head_bytes))
+        st = cannot_be_read(s, err);
+    free(h.bytes);
+    if (st != TC_OK)
+        wu_output_free(output);
+    return st;
+}
+
+tc_status spool_copy(void *user, size_t index, const char *array, wu_take give, void *taker, tc_err *err)
+{
+    const spool *const s = user;
+    heads h = { .bytes = NULL };
+    bool found = false;
+    tc_status st = open_record(s, index, &h, err);
+
+    for (uint32_t i = 0; st == TC_OK && !found && i < h.tail.n_arrays; i++) {
+        if (next_array(&h))
+            found = strcmp(h.name, array) == 0;
+        else
+            st = cannot_be_read(s, err);
+    }
+    if (st == TC_OK)
+        st = found ? read_data(s, &h, give, taker, err) : cannot_be_read(s, err);
+    free(h.bytes);
+    return st;
+}
+
+/* --- which records count ------------------------------------------------------------------ */
+
+/* The record whose tail begins at `at` comes after those that are known. */
+static tc_status add_record(spool *s, uint64_t at, tc_err *err)
+{
+    uint64_t *const grown = tc_array_grow(s->at, s->items, &s->capacity, sizeof *grown);
+
+    if (grown == NULL)
+        return tc_no_memory(err, "the spool");
+    s->at = grown;
+    s->at[s->items++] = at;
+    return TC_OK;
+}
+
+/* How much of writing the result an array is. */
+static double to_write(const array_head *a)
+{
+    return (double)a->bytes / (a->packed != 0 ? WU_COPIED : 1);
+}
+
+/* Finds the records in the first `size` bytes, from the last one on. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
-    uint64_t at = 0;
+    uint64_t end = size;
+    tc_status st = TC_OK;
 
-    while (at < size) {
-        record_head head;
-        tc_status st;
+    while (st == TC_OK && end > 0) {
+        heads h = { .bytes = NULL };
 
-        if (size - at < sizeof head || !read_at(s, at, &head, sizeof head) ||
-            memcmp(head.magic, magic, sizeof magic) != 0 || head.bytes > size - at - sizeof head)
-            return tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path);
-        st = add_index(s, at, err);
-        if (st != TC_OK)
-            return st;
-        at += sizeof head + head.bytes;
+        st = end < sizeof h.tail ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", s->path)
+                                 : read_heads(s, end - sizeof h.tail, &h, err);
+        if (st == TC_OK)
+            st = add_record(s, end - sizeof h.tail, err);
+        end = h.at;
+        for (uint32_t i = 0; st == TC_OK && i < h.tail.n_arrays && next_array(&h); i++)
+            s->to_write += to_write(&h.head);
+        free(h.bytes);
     }
-    if (s->items != items)
-        return tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
-    return TC_OK;
+    for (size_t i = 0; i < s->items / 2; i++) {
+        const uint64_t other = s->at[i];
+
+        s->at[i] = s->at[s->items - 1 - i];
+        s->at[s->items - 1 - i] = other;
+    }
+    if (st == TC_OK && s->items != items)
+        st = tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
+    return st;
+}
+
+static void forget_records(spool *s)
+{
+    s->items = 0;
+    s->to_write = 0;
 }
 
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
 {
     tc_status st = check_crc(s, size, crc, err);
 
-    s->items = 0;
-    if (st == TC_TRY_LATER)
-        return st;             /* all is kept for the next time */
+    forget_records(s);
     if (st == TC_OK)
         st = index_records(s, size, items, err);
-    if (st != TC_OK) {
-        s->items = 0;
-        size = 0;
-        crc = 0;
-    }
-    s->size = size;
-    s->crc = crc;
-    if (ftruncate(s->fd, (off_t)size) != 0)
+    if (st != TC_OK)
+        forget_records(s);
+    if (st != TC_OK && st != TC_BAD_INPUT)
+        return st;             /* all is kept for the next time */
+    s->size = st == TC_OK ? size : 0;
+    s->crc = st == TC_OK ? crc : 0;
+    if (ftruncate(s->fd, (off_t)s->size) != 0)
         return tc_fail(err, TC_IO, "%s: cannot be written: %s", s->path, strerror(errno));
     return st;
 }
 
-/* --- one record ------------------------------------------------------------------ */
+double spool_to_write(const spool *s)
+{
+    return s->to_write;
+}
+
+/* --- writing a record ------------------------------------------------------------------ */
+
+/* A record as it is being written. */
+typedef struct record {
+    const spool *s;
+    const tc_poll *poll;
+    const wu_written *written;
+    wu_packer *packer;
+    double done, all;          /* bytes of data */
+    uint64_t at;               /* where the next piece goes */
+    uint32_t crc;              /* of the file up to there */
+    uint32_t data_crc;         /* of the array at hand */
+} record;
+
+static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
+{
+    record *const r = user;
+
+    if (!tc_write_at(r->s->fd, r->at, data, n))
+        return tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
+    r->at += n;
+    r->crc = crc_more(r->crc, data, n);
+    r->data_crc = crc_more(r->data_crc, data, n);
+    return TC_OK;
+}
 
 static size_t data_bytes(const wu_array_info *info)
 {
@@ -170,103 +396,105 @@ static size_t data_bytes(const wu_array_info *info)
     return ok ? (size_t)bytes : 0;
 }
 
-static size_t record_bytes(const wu_output *output)
+/* Piece by piece, none of them large. */
+static tc_status write_data(record *r, const wu_out_array *a, tc_err *err)
 {
-    size_t bytes = 0;
+    const unsigned char *const data = a->data;
+    const size_t bytes = data_bytes(&a->info);
+    tc_status st = TC_OK;
 
-    for (size_t i = 0; i < output->n; i++) {
-        const wu_array_info *const info = &output->arrays[i].info;
-
-        bytes += sizeof(array_head) + strlen(info->name) + info->ndim * sizeof(uint64_t) + data_bytes(info);
-    }
-    return bytes;
-}
-
-/* Hands the bytes of a record behind its head to `take`, piece by piece, none of them large. */
-typedef bool (*take_fn)(void *user, const void *data, size_t n);
-
-static bool take_all(const void *data, size_t n, take_fn take, void *user)
-{
-    const unsigned char *const p = data;
-    bool good = true;
-
-    for (size_t at = 0; good && at < n; at = tc_block_end(at, n))
-        good = take(user, p + at, tc_block_end(at, n) - at);
-    return good;
-}
-
-static bool each_piece(const wu_output *output, take_fn take, void *user)
-{
-    bool good = true;
-
-    for (size_t i = 0; good && i < output->n; i++) {
-        const wu_out_array *const a = &output->arrays[i];
-        const array_head head = {
-            .kind = (uint8_t)a->kind, .dtype = (uint8_t)a->info.dtype, .ndim = (uint8_t)a->info.ndim,
-            .width = a->info.width, .name_length = (uint32_t)strlen(a->info.name)
-        };
-
-        good = take(user, &head, sizeof head) && take(user, a->info.name, head.name_length) &&
-               take(user, a->info.shape, a->info.ndim * sizeof(uint64_t)) &&
-               take_all(a->data, data_bytes(&a->info), take, user);
-    }
-    return good;
-}
-
-/* Where the next piece goes, and the CRC of the file up to there. */
-typedef struct spool_end {
-    const spool *s;
-    uint64_t size;
-    uint32_t crc, record_crc;
-    tc_status status;          /* after a piece that was refused */
-    tc_err *err;
-} spool_end;
-
-static bool add_to_crc(void *user, const void *data, size_t n)
-{
-    spool_end *const end = user;
-
-    end->record_crc = crc_more(end->record_crc, data, n);
-    end->status = tc_ask(end->s->poll, end->err);
-    return end->status == TC_OK;
-}
-
-static bool write_piece(void *user, const void *data, size_t n)
-{
-    spool_end *const end = user;
-
-    if (tc_write_at(end->s->fd, end->size, data, n))
-        end->status = tc_ask(end->s->poll, end->err);
-    else
-        end->status = tc_fail(end->err, TC_IO, "%s: cannot be written: %s", end->s->path, strerror(errno));
-    end->size += n;
-    end->crc = crc_more(end->crc, data, n);
-    return end->status == TC_OK;
-}
-
-tc_status spool_append(spool *s, const wu_output *output, tc_err *err)
-{
-    record_head head = { .n_arrays = (uint32_t)output->n, .bytes = record_bytes(output) };
-    spool_end end = { .s = s, .size = s->size, .crc = s->crc, .err = err };
-    tc_status st;
-
-    memcpy(head.magic, magic, sizeof magic);
-    if (!each_piece(output, add_to_crc, &end))
-        return end.status;
-    head.crc = end.record_crc;
-    if (!write_piece(&end, &head, sizeof head) || !each_piece(output, write_piece, &end))
-        return end.status;
-    st = add_index(s, s->size, err);
-    if (st == TC_OK) {
-        s->crc = end.crc;
-        s->size = end.size;
+    for (size_t at = 0, end; st == TC_OK && at < bytes; at = end) {
+        end = tc_block_end(at, bytes);
+        st = a->kind == WU_OWN ? wu_packer_write(r->packer, data + at, end - at, err) : write_piece(r, data + at, end - at, err);
+        r->done += (double)(end - at);
+        if (st == TC_OK)
+            st = tc_ask(r->poll, err);
+        if (st == TC_OK && r->written != NULL)
+            r->written->told(r->written->user, r->done / r->all);
     }
     return st;
 }
 
-uint64_t spool_size(const spool *s)
+/* What a record says of an array whose data have been written from `begin` on. */
+static array_head head_of(const record *r, const wu_out_array *a, uint64_t begin, const wu_packed *packed)
 {
-    return s->size;
+    array_head head = { .kind = (uint8_t)a->kind, .dtype = (uint8_t)a->info.dtype, .ndim = (uint8_t)a->info.ndim, .width = a->info.width,
+                        .name_length = (uint32_t)strlen(a->info.name), .crc = r->data_crc, .bytes = r->at - begin };
+
+    if (a->kind == WU_OWN) {
+        head.packed = (uint8_t)(PACKED | (packed->deflated ? PACKED_DEFLATED : 0) | (packed->text ? PACKED_TEXT : 0));
+        head.plain_bytes = packed->size;
+        head.plain_crc = packed->crc;
+    }
+    return head;
+}
+
+static tc_status write_array(record *r, const wu_out_array *a, array_head *head, tc_err *err)
+{
+    const uint64_t begin = r->at;
+    wu_packed packed = { .size = 0 };
+    tc_status st = TC_OK;
+
+    r->data_crc = 0;
+    if (a->kind == WU_OWN)
+        st = wu_npz_pack(r->packer, r->s->path, &a->info, err);
+    if (st == TC_OK)
+        st = write_data(r, a, err);
+    if (st == TC_OK && a->kind == WU_OWN)
+        st = wu_packer_end(r->packer, &packed, err);
+    *head = head_of(r, a, begin, &packed);
+    return st;
+}
+
+/* Heads and tail: r->data_crc becomes that of the heads. */
+static tc_status write_heads(record *r, const wu_output *output, const array_head *all, uint64_t bytes, tc_err *err)
+{
+    const uint64_t begin = r->at;
+    record_tail tail = { .n_arrays = (uint32_t)output->n, .bytes = bytes };
+    tc_status st = TC_OK;
+
+    r->data_crc = 0;
+    for (size_t i = 0; st == TC_OK && i < output->n; i++) {
+        const wu_array_info *const info = &output->arrays[i].info;
+
+        st = write_piece(r, &all[i], sizeof all[i], err);
+        if (st == TC_OK)
+            st = write_piece(r, info->name, all[i].name_length, err);
+        if (st == TC_OK)
+            st = write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err);
+    }
+    memcpy(tail.magic, magic, sizeof magic);
+    tail.head_bytes = (uint32_t)(r->at - begin);
+    tail.crc = r->data_crc;
+    return st == TC_OK ? write_piece(r, &tail, sizeof tail, err) : st;
+}
+
+tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll, const wu_written *written, tc_err *err)
+{
+    record r = { .s = s, .poll = poll, .written = written, .at = s->size, .crc = s->crc };
+    array_head *const all = calloc(output->n + 1, sizeof *all);
+    tc_status st = all == NULL ? tc_no_memory(err, "the spool")
+                               : wu_packer_create(WU_NPZ_LEVEL, threads, s->path, write_piece, &r, &r.packer, err);
+    double more = 0;
+
+    for (size_t i = 0; i < output->n; i++)
+        r.all += (double)data_bytes(&output->arrays[i].info);
+    for (size_t i = 0; st == TC_OK && i < output->n; i++) {
+        st = write_array(&r, &output->arrays[i], &all[i], err);
+        more += to_write(&all[i]);
+    }
+    if (st == TC_OK)
+        st = write_heads(&r, output, all, r.at - s->size, err);
+    if (st == TC_OK)
+        st = add_record(s, r.at - sizeof(record_tail), err);
+    if (st == TC_OK) {
+        s->crc = r.crc;
+        s->size = r.at;
+        s->to_write += more;
+    }
+    wu_packer_free(&r.packer);
+    free(all);
+    return st;
 }
 
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
@@ -276,92 +504,4 @@ tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
     *size = s->size;
     *crc = s->crc;
     return TC_OK;
-}
-
-/* Reads a record in order, never past its end. */
-typedef struct cursor {
-    const spool *s;
-    uint64_t at, left;
-    uint32_t crc;              /* of what was read */
-    tc_status status;          /* TC_TRY_LATER: asked to stop */
-    tc_err *err;
-} cursor;
-
-static bool next_bytes(cursor *c, void *out, size_t n)
-{
-    unsigned char *const p = out;
-
-    if (n > c->left)
-        return false;
-    for (size_t at = 0, end; at < n; at = end) {
-        end = tc_block_end(at, n);
-        if (!read_at(c->s, c->at + at, p + at, end - at))
-            return false;
-        c->crc = crc_more(c->crc, p + at, end - at);
-        c->status = tc_ask(c->s->poll, c->err);
-        if (c->status != TC_OK)
-            return false;
-    }
-    c->at += n;
-    c->left -= n;
-    return true;
-}
-
-/* The next array; one that is not `only` (NULL: all are wanted) is passed by. */
-static bool unpack_array(cursor *c, const char *only, wu_output *output)
-{
-    uint64_t shape[WU_MAX_NDIM] = { 0 };
-    char name[4 * WU_MAX_NAME];
-    wu_array_info info = { .name = name };
-    array_head head;
-    uint64_t bytes;
-    void *data;
-    int ok;
-
-    if (!next_bytes(c, &head, sizeof head) || head.kind > WU_ONCE || head.dtype > WU_STR || head.ndim < 1 || head.ndim > WU_MAX_NDIM ||
-        head.name_length >= sizeof name || !next_bytes(c, name, head.name_length))
-        return false;
-    name[head.name_length] = '\0';
-    if (!next_bytes(c, shape, head.ndim * sizeof shape[0]))
-        return false;
-    memcpy(info.shape, shape, sizeof shape);
-    info.dtype = (wu_dtype)head.dtype;
-    info.width = head.width;
-    info.ndim = head.ndim;
-    /* Nothing is allocated that the record cannot fill. */
-    bytes = wu_array_bytes(&info, &ok);
-    if (!ok || bytes > c->left)
-        return false;
-    if (only != NULL && strcmp(name, only) != 0) {
-        c->at += bytes;
-        c->left -= bytes;
-        return true;
-    }
-    if (wu_output_add(output, (wu_array_kind)head.kind, name, info.dtype, info.width,
-                      info.ndim, shape, &data, NULL) != TC_OK)
-        return false;
-    return data == NULL || next_bytes(c, data, (size_t)bytes);
-}
-
-tc_status spool_read(void *user, size_t index, const char *only, wu_output *output, tc_err *err)
-{
-    const spool *const s = user;
-    record_head head;
-    cursor c = { .s = s, .err = err };
-    bool good;
-
-    memset(output, 0, sizeof *output);
-    good = index < s->items && read_at(s, s->at[index], &head, sizeof head) &&
-           head.bytes <= s->size - s->at[index] - sizeof head;
-    if (good) {
-        c.at = s->at[index] + sizeof head;
-        c.left = head.bytes;
-    }
-    for (uint32_t i = 0; good && i < head.n_arrays; i++)
-        good = unpack_array(&c, only, output);
-    good = good && c.left == 0 && (only != NULL || c.crc == head.crc);
-    if (good)
-        return TC_OK;
-    wu_output_free(output);
-    return c.status != TC_OK ? c.status : tc_fail(err, TC_IO, "%s: cannot be read back", s->path);
 }

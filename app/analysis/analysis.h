@@ -45,9 +45,10 @@ typedef struct an_plan {
     double open_flops;         /* its part in opening the unit, before any item */
     double load_flops;         /* before the first portion: reading the pixels */
     double finish_flops;       /* after the last: the item's arrays */
+    double pack_flops;         /* and packing those of them that are pictures, into the spool */
     double identify_flops;     /* its part in the unit's SHA-256, when all items are done */
     double write_flops;        /* and in writing the result: a guess, since once the arrays are known ... */
-    double byte_flops;         /* ... each of their bytes takes so many */
+    double byte_flops;         /* ... each byte takes so many of those that are packed then: WU_COPIED */
 } an_plan;
 
 /* One item being worked on: everything a backend may read. */
@@ -203,7 +204,7 @@ void an_unit_free(an_unit *unit);
 /* What all portions take, of plan.flops. */
 static inline double an_portions_flops(const an_plan *plan)
 {
-    return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops - plan->identify_flops - plan->write_flops;
+    return plan->flops - plan->open_flops - plan->load_flops - plan->finish_flops - plan->pack_flops - plan->identify_flops - plan->write_flops;
 }
 
 /* The sum of all, of a plan that has the item's own of before, after and of the result. */
@@ -217,6 +218,8 @@ double an_reading_flops(const wu_item *item);
 double an_weight(const an_plan *plan, bool on_device);
 /* Which share of it has been spent when so many portions are done, reading included: 0 to 1. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done);
+/* The same when that share of its arrays is packed. */
+double an_spent_packing(const an_work *work, double share);
 
 /* Does the work from start to end with nothing in between, in a zeroed state of
  * plan.state_bytes. deadline: in tc_seconds, 0 for none; TC_TRY_LATER after it. */

@@ -160,7 +160,8 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
 {
     plan->open_flops = 10 * (double)item->packed_bytes;
     plan->identify_flops = 6 * (double)item->packed_bytes;
-    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops + plan->identify_flops + plan->write_flops;
+    plan->flops = plan->open_flops + plan->load_flops + portions + plan->finish_flops + plan->pack_flops + plan->identify_flops
+                + plan->write_flops;
 }
 
 /* How many times as fast as a core a device does portions, about. */
@@ -168,7 +169,7 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
 
 double an_weight(const an_plan *plan, bool on_device)
 {
-    return plan->load_flops + an_portions_flops(plan) / (on_device ? DEVICE_SPEED : 1) + plan->finish_flops;
+    return plan->load_flops + an_portions_flops(plan) / (on_device ? DEVICE_SPEED : 1) + plan->finish_flops + plan->pack_flops;
 }
 
 /* Of the portions. */
@@ -181,9 +182,14 @@ static double portions_spent(const an_analysis *analysis, const an_work *work, u
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
 {
     const double all = an_weight(&work->plan, work->device != NULL);
-    const double portions = all - work->plan.load_flops - work->plan.finish_flops;
+    const double portions = all - work->plan.load_flops - work->plan.finish_flops - work->plan.pack_flops;
 
     return (work->plan.load_flops + portions * portions_spent(analysis, work, portions_done)) / all;
+}
+
+double an_spent_packing(const an_work *work, double share)
+{
+    return 1 - work->plan.pack_flops / an_weight(&work->plan, work->device != NULL) * (1 - share);
 }
 
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,

@@ -300,22 +300,89 @@ static void is_replaced_at_once(void **state)
 
 /* --- spool -------------------------------------------------------------------------- */
 
-/* The output of item i: rows of numbers, names, and an empty array of its own. */
+/* The output of item i: rows of numbers, names, and two arrays of its own, one of them empty. */
 static void make_output(unsigned i, wu_output *out)
 {
-    const uint64_t shape[2] = { i + 1, 3 }, none[1] = { 0 };
-    char name[16];
+    const uint64_t shape[2] = { i + 1, 3 }, none[1] = { 0 }, own[2] = { 40, i + 1 };
+    char name[24];
     void *data;
 
     memset(out, 0, sizeof *out);
     MUST(wu_output_add(out, WU_ROWS, "features", WU_F64, 0, 2, shape, &data, &err) == TC_OK);
     for (unsigned k = 0; k < 3 * (i + 1); k++)
         ((double *)data)[k] = 100.0 * i + k;
+    snprintf(name, sizeof name, "labels_%u", i);
+    MUST(wu_output_add(out, WU_OWN, name, WU_I32, 0, 2, own, &data, &err) == TC_OK);
+    for (unsigned k = 0; k < 40 * (i + 1); k++)
+        ((int32_t *)data)[k] = (int32_t)(k / 7);
     MUST(wu_output_add(out, WU_ROWS, "names", WU_STR, 4, 1, shape, &data, &err) == TC_OK);
     for (unsigned k = 0; k < 4 * (i + 1); k++)
         ((uint32_t *)data)[k] = 'a' + i;
     snprintf(name, sizeof name, "own_%u", i);
     MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
+}
+
+typedef struct packed_bytes {
+    unsigned char *data;
+    size_t n;
+} packed_bytes;
+
+static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
+{
+    packed_bytes *const b = user;
+    unsigned char *const grown = realloc(b->data, b->n + n + 1);
+
+    (void)e;
+    MUST(grown != NULL);
+    b->data = grown;
+    memcpy(b->data + b->n, data, n);
+    b->n += n;
+    return TC_OK;
+}
+
+/* An array of its own: unpacked by zlib it is its data, behind a header that numpy's format makes 128 bytes long. */
+static void expect_packed(spool *s, unsigned i, const wu_out_array *want, const wu_out_array *got)
+{
+    packed_bytes b = { NULL, 0 };
+    int ok;
+    const size_t n = (size_t)wu_array_bytes(&want->info, &ok), room = n + 4096;
+    unsigned char *const plain = malloc(room);
+    z_stream z = { .next_out = plain, .avail_out = (uInt)room };
+
+    MUST(plain != NULL);
+    assert_null(got->data);
+    assert_int_equal(spool_copy(s, i, want->info.name, keep, &b, &err), TC_OK);
+    assert_int_equal(b.n, got->packed.packed);
+    assert_true(got->packed.deflated);
+    assert_int_equal(got->packed.size, n + 128);
+    z.next_in = b.data;
+    z.avail_in = (uInt)b.n;
+    assert_int_equal(inflateInit2(&z, -MAX_WBITS), Z_OK);
+    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+    assert_int_equal(z.total_out, got->packed.size);
+    assert_int_equal(crc32(0, plain, (uInt)z.total_out), got->packed.crc);
+    if (n > 0)
+        assert_memory_equal(plain + 128, want->data, n);
+    (void)inflateEnd(&z);
+    free(plain);
+    free(b.data);
+}
+
+static void expect_array(spool *s, unsigned i, const wu_out_array *want, const wu_out_array *got)
+{
+    const wu_array_info *const a = &want->info, *const b = &got->info;
+    int ok;
+
+    assert_string_equal(a->name, b->name);
+    assert_int_equal(want->kind, got->kind);
+    assert_int_equal(a->dtype, b->dtype);
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->ndim, b->ndim);
+    assert_memory_equal(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
+    if (want->kind == WU_OWN)
+        expect_packed(s, i, want, got);
+    else
+        assert_memory_equal(want->data, got->data, wu_array_bytes(a, &ok));
 }
 
 static void expect_output(spool *s, unsigned i)
@@ -325,30 +392,15 @@ static void expect_output(spool *s, unsigned i)
     make_output(i, &want);
     assert_int_equal(spool_read(s, i, NULL, &got, &err), TC_OK);
     assert_int_equal(got.n, want.n);
-    for (size_t k = 0; k < want.n; k++) {
-        const wu_array_info *const a = &want.arrays[k].info, *const b = &got.arrays[k].info;
-        int ok;
-
-        assert_string_equal(a->name, b->name);
-        assert_int_equal(want.arrays[k].kind, got.arrays[k].kind);
-        assert_int_equal(a->dtype, b->dtype);
-        assert_int_equal(a->width, b->width);
-        assert_int_equal(a->ndim, b->ndim);
-        assert_memory_equal(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
-        if (want.arrays[k].data != NULL)
-            assert_memory_equal(want.arrays[k].data, got.arrays[k].data, wu_array_bytes(a, &ok));
-    }
+    for (size_t k = 0; k < want.n; k++)
+        expect_array(s, i, &want.arrays[k], &got.arrays[k]);
     wu_output_free(&got);
-    for (size_t k = 0; k < want.n; k++) {      /* each alone */
-        int ok;
-
-        assert_int_equal(spool_read(s, i, want.arrays[k].info.name, &got, &err), TC_OK);
-        assert_int_equal(got.n, 1);
-        assert_string_equal(got.arrays[0].info.name, want.arrays[k].info.name);
-        if (want.arrays[k].data != NULL)
-            assert_memory_equal(want.arrays[k].data, got.arrays[0].data, wu_array_bytes(&want.arrays[k].info, &ok));
-        wu_output_free(&got);
-    }
+    assert_int_equal(spool_read(s, i, "names", &got, &err), TC_OK);     /* alone, beside what is packed */
+    assert_int_equal(got.n, 3);
+    for (size_t k = 0; k < 3; k++)
+        expect_array(s, i, &want.arrays[k + 1], &got.arrays[k]);
+    wu_output_free(&got);
+    assert_int_equal(spool_copy(s, i, "other", keep, NULL, &err), TC_IO);
     wu_output_free(&want);
 }
 
@@ -365,7 +417,7 @@ static void append(spool *s, unsigned i)
     wu_output output;
 
     make_output(i, &output);
-    assert_int_equal(spool_append(s, &output, &err), TC_OK);
+    assert_int_equal(spool_append(s, &output, i % 3, NULL, NULL, &err), TC_OK);
     wu_output_free(&output);
 }
 
@@ -471,31 +523,92 @@ static void notices_a_damaged_spool(void **state)
     free(data);
 }
 
+#ifndef __has_feature          /* clang's */
+#define __has_feature(feature) 0
+#endif
+/* Sanitizers need memory of their own. */
+#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+#define LIMITS_MEMORY
+#endif
+
+#ifdef LIMITS_MEMORY
+/* Heads that there is no memory for, for once. */
+static void keeps_a_spool_without_memory(void **state)
+{
+    enum { N = 8000, NAME = 500 };
+    fixture *f = *state;
+    const uint64_t none[1] = { 0 };
+    struct rlimit before, tight;
+    wu_output out = { .n = 0 };
+    spool *s = open_spool(f);
+    tc_status st;
+
+    for (unsigned i = 0; i < N; i++) {
+        char name[NAME + 1];
+        void *data;
+
+        snprintf(name, sizeof name, "%0*u", NAME, i);
+        MUST(wu_output_add(&out, WU_ROWS, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
+    }
+    assert_int_equal(spool_append(s, &out, 1, NULL, NULL, &err), TC_OK);
+    assert_int_equal(spool_sync(s, &f->mark.spool_size, &f->mark.spool_crc, &err), TC_OK);
+    MUST(getrlimit(RLIMIT_AS, &before) == 0);
+    tight = before;
+    tight.rlim_cur = 1;
+    MUST(setrlimit(RLIMIT_AS, &tight) == 0);
+    st = spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err);
+    MUST(setrlimit(RLIMIT_AS, &before) == 0);
+    assert_int_equal(st, TC_NO_MEMORY);
+    wu_output_free(&out);
+    spool_close(&s);
+    s = open_spool(f);
+    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err), TC_OK);
+    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_OK);
+    assert_int_equal(out.n, N);
+    wu_output_free(&out);
+    spool_close(&s);
+}
+#endif
+
 /* A spool whose CRC is right is still read with care. */
 static void distrusts_a_spool(void **state)
 {
     fixture *f = *state;
     unsigned char *data;
+    uint32_t right;
     size_t size;
 
     write_spool(f, 1);
     data = content(f->spool, &size);
+    memcpy(&right, data + size - 4, sizeof right);
     for (size_t i = 0; i < size; i++) {
         for (int bit = 0; bit < 8; bit++) {
-            uint32_t crc;
+            uint32_t crc, heads;
             wu_output out;
             spool *s;
 
             data[i] ^= (unsigned char)(1u << bit);
-            crc = (uint32_t)crc32(0, data + 24, (uInt)size - 24);
-            memcpy(data + 16, &crc, sizeof crc);              /* the record's own */
+            memcpy(&heads, data + size - 8, sizeof heads);
+            if (heads <= size - 24) {
+                crc = (uint32_t)crc32(0, data + size - 24 - heads, heads);
+                memcpy(data + size - 4, &crc, sizeof crc);    /* the record's own */
+            }
             f->mark.spool_crc = (uint32_t)crc32(0, data, (uInt)size);
             write_file(f->spool, data, size);
             s = open_spool(f);
-            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK && spool_read(s, 0, NULL, &out, &err) == TC_OK)
+            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK && spool_read(s, 0, NULL, &out, &err) == TC_OK) {
+                for (size_t k = 0; k < out.n; k++) {
+                    packed_bytes b = { NULL, 0 };
+
+                    if (out.arrays[k].kind == WU_OWN && spool_copy(s, 0, out.arrays[k].info.name, keep, &b, &err) == TC_OK)
+                        assert_int_equal(b.n, out.arrays[k].packed.packed);
+                    free(b.data);
+                }
                 wu_output_free(&out);
+            }
             spool_close(&s);
             data[i] ^= (unsigned char)(1u << bit);
+            memcpy(data + size - 4, &right, sizeof right);
         }
     }
     free(data);
@@ -570,13 +683,13 @@ static void a_full_disk_keeps_what_is_spooled(void **state)
     make_output(2, &output);
     for (rlim_t more = 0; more < 100; more += 33) {
         limit_files_to(f->mark.spool_size + more);
-        assert_int_equal(spool_append(s, &output, &err), TC_IO);
+        assert_int_equal(spool_append(s, &output, 1, NULL, NULL, &err), TC_IO);
         limit_files_to(RLIM_INFINITY);
         assert_non_null(strstr(err.message, "s: cannot be written: File too large"));
         expect_output(s, 0);
         expect_output(s, 1);
     }
-    assert_int_equal(spool_append(s, &output, &err), TC_OK);
+    assert_int_equal(spool_append(s, &output, 1, NULL, NULL, &err), TC_OK);
     assert_int_equal(spool_sync(s, &f->mark.spool_size, &f->mark.spool_crc, &err), TC_OK);
     spool_close(&s);
     wu_output_free(&output);
@@ -600,6 +713,9 @@ int main(void)
         IN_FOLDER(spools),
         IN_FOLDER(notices_a_damaged_spool),
         IN_FOLDER(distrusts_a_spool),
+#ifdef LIMITS_MEMORY
+        IN_FOLDER(keeps_a_spool_without_memory),
+#endif
         IN_FOLDER(keeps_others_out),
         IN_FOLDER(refuses_links_and_folders),
         IN_FOLDER(a_full_disk_keeps_what_is_spooled),

@@ -329,107 +329,73 @@ static void deflates_alike_in_all_threads(void **state)
     json_decref(json);
 }
 
-/* An array of 36 blocks and some, of which `part` bytes are written; NULL: all, and the file is closed. */
-static void try_to_write(const fixture *f, const int32_t *many, size_t n, const size_t *part)
+static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
+{
+    bytes *const b = user;
+    (void)e;
+    memcpy(b->data + b->n, data, n);
+    b->n += n;
+    return TC_OK;
+}
+
+/* A file with an array that is packed on the way, or (how > 0) one by so many threads before. */
+static bytes write_one(const fixture *f, const wu_array_info *info, const void *data, unsigned how)
 {
     json_t *const json = json_object();
-    char name[] = "many";
-    const wu_array_info info = array_info(name, WU_I32, 0, 1, n, 0);
+    int ok = 0;
+    const size_t n = (size_t)wu_array_bytes(info, &ok);
+    bytes stream = { .data = malloc(n + 65536) };
     wu_npz_writer *w = NULL;
-    assert_int_equal(wu_npz_go_on(f->path, &w, &err), TC_OK);
-    wu_npz_use_threads(w, 2);
+    wu_packer *p = NULL;
+    wu_packed packed;
+    assert_non_null(stream.data);
+    assert_int_equal(wu_npz_create(f->path, &w, &err), TC_OK);
     assert_int_equal(wu_npz_add_json(w, "result.json", json, &err), TC_OK);
-    assert_int_equal(wu_npz_begin(w, &info, &err), TC_OK);
-    assert_int_equal(wu_npz_write(w, many, part != NULL ? *part : n * sizeof *many, &err), TC_OK);
-    if (part == NULL) {
-        assert_int_equal(wu_npz_end(w, &err), TC_OK);
-        assert_int_equal(wu_npz_close(&w, &err), TC_OK);
-        assert_int_equal(count_files(f->folder), 1);
+    if (how > 0) {
+        assert_int_equal(wu_packer_create(WU_NPZ_LEVEL, how, "x", keep, &stream, &p, &err), TC_OK);
+        assert_int_equal(wu_npz_pack(p, "x", info, &err), TC_OK);
+        assert_int_equal(wu_packer_write(p, data, n, &err), TC_OK);
+        assert_int_equal(wu_packer_end(p, &packed, &err), TC_OK);
+        wu_packer_free(&p);
+        assert_int_equal(packed.packed, stream.n);
+        assert_int_equal(wu_npz_begin_packed(w, info, &packed, &err), TC_OK);
+        assert_int_equal(wu_npz_write(w, stream.data, stream.n - 1, &err), TC_OK);
+        assert_int_equal(wu_npz_end(w, &err), TC_INTERNAL);                        /* too few */
+        assert_int_equal(wu_npz_write(w, stream.data, 2, &err), TC_INTERNAL);      /* too many */
+        assert_int_equal(wu_npz_write(w, stream.data + stream.n - 1, 1, &err), TC_OK);
     } else {
-        wu_npz_leave(&w);
-        assert_int_equal(count_files(f->folder), 2);
+        assert_int_equal(wu_npz_begin(w, info, &err), TC_OK);
+        assert_int_equal(wu_npz_write(w, data, n, &err), TC_OK);
     }
-    assert_null(w);
+    assert_int_equal(wu_npz_end(w, &err), TC_OK);
+    assert_int_equal(wu_npz_close(&w, &err), TC_OK);
+    free(stream.data);
     json_decref(json);
+    return read_file(f->path);
 }
 
-static void put_at(const char *path, long at, const void *data, size_t n)
+/* Packed before or on the way, deflated or stored: the same file. */
+static void takes_what_was_packed_before(void **state)
 {
-    FILE *const file = fopen(path, "r+b");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, at, SEEK_SET), 0);
-    assert_int_equal(fwrite(data, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* Blocks that a try before packed are taken, but none that is not what it was: the bytes are those of one try. */
-static void goes_on_with_what_is_packed(void **state)
-{
-    enum { N = 36 * (1 << 16) + 1000, HEAD = 64, NOTE = 20 };
+    enum { N = 5 * (1 << 16) + 1000 };
     const fixture *f = *state;
-    const size_t parts[] = { (size_t)25 << 18, (size_t)31 << 18 };
-    char temporary[512], notes[512];
+    char name[] = "many";
+    const wu_array_info infos[] = { array_info(name, WU_I32, 0, 1, N, 0), array_info(name, WU_F32, 0, 1, N, 0), array_info(name, WU_U8, 0, 1, 9, 0),
+                                    array_info(name, WU_I32, 0, 1, 0, 0) };
     int32_t *const many = malloc(N * sizeof *many);
     assert_non_null(many);
-    snprintf(temporary, sizeof temporary, "%s.tmp", f->path);
-    snprintf(notes, sizeof notes, "%s.tmp.blocks", f->path);
     for (int32_t i = 0; i < N; i++)
         many[i] = i % 1000 < 500 ? i / 7 : (int32_t)(i * INT64_C(7919) % 10007);
-    try_to_write(f, many, N, NULL);
-    const bytes whole = read_file(f->path);
-    size_t before = 0;
-    for (int how = 0; how < 5; how++) {
-        unlink(f->path);
-        for (int i = 0; i < 2; i++) {
-            try_to_write(f, many, N, &parts[i]);
-            const bytes b = read_file(notes);
-            assert_true(b.n > (i > 0 ? before : HEAD + 20 * NOTE));
-            before = b.n;
+    for (size_t k = 0; k < sizeof infos / sizeof *infos; k++) {
+        const bytes whole = write_one(f, &infos[k], many, 0);
+        for (unsigned threads = 1; threads < 4; threads++) {
+            const bytes b = write_one(f, &infos[k], many, threads);
+            assert_int_equal(b.n, whole.n);
+            assert_memory_equal(b.data, whole.data, whole.n);
             free(b.data);
         }
-        const bytes b = read_file(notes), t = read_file(temporary);
-        uint32_t sizes[2], crc;
-        memcpy(sizes, b.data + HEAD + 8, 4);             /* of result.json, and of the block behind it */
-        memcpy(sizes + 1, b.data + HEAD + NOTE + 8, 4);
-        const size_t block = (30 + strlen("result.json") + sizes[0]) + 30 + strlen("many.npy");
-        const unsigned char changed = t.data[block + 100] ^ 1;
-        if (how == 1 || how == 2)                        /* other packed bytes */
-            put_at(temporary, (long)block + 100, &changed, 1);
-        if (how == 2) {                                  /* by a note that is for them: they are taken */
-            t.data[block + 100] = changed;
-            crc = (uint32_t)crc32(0, t.data + block, sizes[1]);
-            put_at(notes, HEAD + NOTE + 12, &crc, 4);
-        }
-        if (how == 3)                                    /* of another zlib */
-            put_at(notes, 30, "X", 1);
-        if (how == 4) {                                  /* cut short */
-            assert_int_equal(truncate(temporary, (off_t)block + 1000), 0);
-            assert_int_equal(truncate(notes, HEAD + 5 * NOTE + 7), 0);
-        }
-        free(b.data);
-        free(t.data);
-        try_to_write(f, many, N, NULL);
-        const bytes now = read_file(f->path);
-        assert_int_equal(now.n, whole.n);
-        assert_int_equal(now.data[block + 100] ^ whole.data[block + 100], how == 2);
-        now.data[block + 100] = whole.data[block + 100];
-        assert_memory_equal(now.data, whole.data, whole.n);
-        free(now.data);
+        free(whole.data);
     }
-    /* Other data: nothing is taken. */
-    unlink(f->path);
-    try_to_write(f, many, N, &parts[0]);
-    many[5] ^= 1;
-    try_to_write(f, many, N, NULL);
-    const bytes other = read_file(f->path);
-    unlink(f->path);
-    try_to_write(f, many, N, NULL);
-    const bytes same = read_file(f->path);
-    assert_int_equal(other.n, same.n);
-    assert_memory_equal(other.data, same.data, same.n);
-    free(other.data);
-    free(same.data);
-    free(whole.data);
     free(many);
 }
 
@@ -807,7 +773,7 @@ int main(int argc, char **argv)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(deflates_alike_in_all_threads),
-        IN_FOLDER(goes_on_with_what_is_packed),
+        IN_FOLDER(takes_what_was_packed_before),
         cmocka_unit_test(knows_sizes),
         cmocka_unit_test(notices_overflow),
         cmocka_unit_test(converts_text),

@@ -96,16 +96,13 @@ static void refuses_bad_arrays(void **state)
 
 /* Item i has i+1 rows in "rows", one in "tags" but item 1, which has none, and two
  * pictures. */
-static tc_status source(void *user, size_t index, const char *only, wu_output *out, tc_err *e)
+static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_err *e)
 {
-    (void)only;
-    fixture *f = user;
     void *data = NULL;
     const bool last = index == 2;
     const char *fault = last ? f->fault : "";
     const uint64_t rows[] = { index + 1, strcmp(fault, "columns") == 0 ? 3 : 2 }, one[] = { index != 1 }, own[] = { 2 };
     char name[64];
-    f->loads++;
     if (index == f->fail_at)
         return tc_fail(e, TC_BAD_INPUT, "spool: gone");
     MUST(wu_output_add(out, WU_ROWS, strcmp(fault, "name") == 0 ? "Rows" : "rows",
@@ -128,6 +125,57 @@ static tc_status source(void *user, size_t index, const char *only, wu_output *o
     if (strcmp(fault, "more") == 0)
         MUST(wu_output_add(out, WU_ROWS, "extra", WU_U8, 0, 1, own, &data, e) == TC_OK);
     return TC_OK;
+}
+
+/* Packs an array as the spool does. */
+static wu_packed pack(const wu_out_array *a, wu_take take, void *taker)
+{
+    wu_packer *p = NULL;
+    wu_packed packed;
+    int ok = 0;
+    MUST(wu_packer_create(WU_NPZ_LEVEL, 1, "spool", take, taker, &p, &err) == TC_OK);
+    MUST(wu_npz_pack(p, "spool", &a->info, &err) == TC_OK);
+    MUST(wu_packer_write(p, a->data, (size_t)wu_array_bytes(&a->info, &ok), &err) == TC_OK);
+    MUST(wu_packer_end(p, &packed, &err) == TC_OK);
+    wu_packer_free(&p);
+    return packed;
+}
+
+static tc_status drop(void *user, const void *data, size_t n, tc_err *e)
+{
+    (void)user;
+    (void)data;
+    (void)n;
+    (void)e;
+    return TC_OK;
+}
+
+static tc_status read_item(void *user, size_t index, const char *only, wu_output *out, tc_err *e)
+{
+    (void)only;
+    fixture *f = user;
+    const tc_status st = make_item(f, index, out, e);
+    f->loads++;
+    for (size_t i = 0; st == TC_OK && i < out->n; i++) {
+        wu_out_array *const a = &out->arrays[i];
+        if (a->kind == WU_OWN) {
+            a->packed = pack(a, drop, NULL);
+            a->packed.size += strcmp(f->fault, "size") == 0;
+            free(a->data);
+            a->data = NULL;
+        }
+    }
+    return st;
+}
+
+static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker, tc_err *e)
+{
+    const fixture *f = user;
+    wu_output out = { 0 };
+    MUST(make_item(f, index, &out, e) == TC_OK);
+    pack(wu_output_find(&out, array), take, taker);
+    wu_output_free(&out);
+    return strcmp(f->fault, "gone") == 0 ? tc_fail(e, TC_IO, "spool: gone") : TC_OK;
 }
 
 /* From the first item that has been looked at, in all a ninth, up to 1. */
@@ -159,7 +207,9 @@ static tc_status write_result(fixture *f)
     json_t *parameters = json_pack("{s:i, s:[f]}", "b", 1, "a", 0.5);
     declare_arrays(f, &once, &declared);
     f->share = 0;
-    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, source, told, f, &err);
+    const wu_result_source source = { f, read_item, copy_array };
+    const wu_written written = { told, f };
+    const tc_status st = wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, &written, &err);
     assert_true(st != TC_OK || f->share == 1);
     wu_output_free(&once);
     wu_output_free(&declared);
@@ -271,6 +321,13 @@ static void passes_faults_of_the_source_on(void **state)
         assert_string_equal(err.message, "spool: gone");
         assert_int_equal(count_files(f->folder), 0);
     }
+    f->fault = "gone";
+    assert_int_equal(write_result(f), TC_IO);
+    assert_int_equal(count_files(f->folder), 0);
+    f->fault = "size";
+    assert_int_equal(write_result(f), TC_INTERNAL);
+    assert_non_null(strstr(err.message, "r.npz: array labels_a is not what was packed"));
+    assert_int_equal(count_files(f->folder), 0);
 }
 
 static void allocates_what_was_declared(void **state)
@@ -359,17 +416,17 @@ static void refuses_wrong_constants(void **state)
     declare_arrays(f, &once, &declared);
     MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
     once.arrays[1].declared = (wu_declared){ .name = "x" };
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err),
-                     TC_INTERNAL);
+    const wu_result_source source = { f, read_item, copy_array };
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err), TC_INTERNAL);
     wu_output_free(&once);
     assert_int_equal(count_files(f->folder), 0);
     /* Without constants there is still a result; without memory for the parameters not. */
     wu_npz_reader *r = NULL;
-    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, source, NULL, f, &err), TC_OK);
+    assert_int_equal(wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err), TC_OK);
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
     assert_int_equal(json_object_size(json_object_get(wu_npz_json(r), "parameters")), 0);
     wu_npz_reader_close(&r);
-    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, source, NULL, f, &err), TC_NO_MEMORY);
+    assert_int_equal(wu_result_write(f->path, &f->job, NULL, &once, &declared, &source, NULL, &err), TC_NO_MEMORY);
     wu_output_free(&declared);
     json_decref(parameters);
 }

@@ -29,7 +29,6 @@ enum {
     NPY_PREFIX = 10,             /* magic, version 1.0, length of the header text */
     NPY_ALIGN = 64,              /* prefix and text together are a multiple of this */
     NPY_TEXT_MAX = 512,          /* of a header text we write or accept */
-    DEFLATE_LEVEL = 4,           /* docs/performance.md */
     COPY_BLOCK = 1 << 20
 };
 
@@ -216,7 +215,6 @@ static bool parse_header(const char *text, wu_array_info *info)
 
 struct wu_npz_writer {
     char *path, *temporary;
-    char *notes;             /* the file of wu_zip_go_on; NULL: none */
     int fd;                  /* of the temporary file, locked; -1: there is none */
     wu_zip_writer *zip;
     json_t *names;           /* an object used as the set of entry names */
@@ -253,7 +251,7 @@ static char *with_suffix(const char *path, const char *suffix)
     return name;
 }
 
-static tc_status create(const char *path, bool goes_on, wu_npz_writer **out, tc_err *err)
+tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
 {
     *out = NULL;
     wu_npz_writer *w = calloc(1, sizeof *w);
@@ -263,20 +261,17 @@ static tc_status create(const char *path, bool goes_on, wu_npz_writer **out, tc_
     w->fd = -1;
     w->path = strdup(path);
     w->temporary = with_suffix(path, ".tmp");
-    w->notes = goes_on ? with_suffix(path, ".tmp.blocks") : NULL;
     w->names = json_object();
-    if (w->path == NULL || w->temporary == NULL || w->names == NULL || (goes_on && w->notes == NULL))
+    if (w->path == NULL || w->temporary == NULL || w->names == NULL)
         st = tc_no_memory(err, "a result");
     if (st == TC_OK)
         st = check_target(w, err);
     if (st == TC_OK)
         st = tc_open_locked(w->temporary, w->path, &w->fd, err);
-    if (st == TC_OK && !goes_on && ftruncate(w->fd, 0) != 0)
+    if (st == TC_OK && ftruncate(w->fd, 0) != 0)
         st = cannot_write(w, errno, err);
     if (st == TC_OK)
-        st = wu_zip_create(w->fd, w->path, DEFLATE_LEVEL, &w->zip, err);
-    if (st == TC_OK && goes_on)
-        st = wu_zip_go_on(w->zip, w->notes, err);
+        st = wu_zip_create(w->fd, w->path, WU_NPZ_LEVEL, &w->zip, err);
     if (st == TC_OK)
         *out = w;
     else
@@ -284,23 +279,13 @@ static tc_status create(const char *path, bool goes_on, wu_npz_writer **out, tc_
     return st;
 }
 
-tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err)
-{
-    return create(path, false, out, err);
-}
-
-tc_status wu_npz_go_on(const char *path, wu_npz_writer **out, tc_err *err)
-{
-    return create(path, true, out, err);
-}
-
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads)
 {
     wu_zip_use_threads(w->zip, threads);
 }
 
-/* Starts an entry that will have `bytes` bytes unpacked. */
-static tc_status begin_entry(wu_npz_writer *w, const char *name, bool deflate, uint64_t bytes, tc_err *err)
+/* Notes the name of an entry that begins. */
+static tc_status begin_entry(wu_npz_writer *w, const char *name, tc_err *err)
 {
     if (w->in_entry)
         return tc_fail(err, TC_INTERNAL, "%s: entry %s begins inside another", w->path, name);
@@ -308,9 +293,8 @@ static tc_status begin_entry(wu_npz_writer *w, const char *name, bool deflate, u
         return tc_fail(err, TC_INTERNAL, "%s: two entries are named %s", w->path, name);
     if (json_object_set_new(w->names, name, json_true()) != 0)
         return tc_no_memory(err, "a result");
-    const tc_status st = wu_zip_begin(w->zip, name, deflate, bytes, err);
-    w->in_entry = st == TC_OK;
-    return st;
+    w->in_entry = true;
+    return TC_OK;
 }
 
 static tc_status end_entry(wu_npz_writer *w, tc_err *err)
@@ -319,22 +303,59 @@ static tc_status end_entry(wu_npz_writer *w, tc_err *err)
     return wu_zip_end(w->zip, err);
 }
 
+/* A member that is an array: what stands in front of its data. */
+typedef struct npy_head {
+    char member[WU_MAX_MEMBER_NAME + 1];
+    unsigned char bytes[NPY_PREFIX + NPY_TEXT_MAX];
+    size_t n;
+    uint64_t data_bytes;
+    bool deflated;
+} npy_head;
+
+static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head, tc_err *err)
+{
+    if (!array_name_ok(info->name, strlen(info->name)) || !info_ok(info, &head->data_bytes))
+        return tc_fail(err, TC_INTERNAL, "%s: array %s has no valid name, type or shape", shown, wu_quote(info->name).text);
+    snprintf(head->member, sizeof head->member, "%s" NPY_SUFFIX, info->name);
+    head->n = build_header(info, head->bytes);
+    head->deflated = info->dtype != WU_F32 && info->dtype != WU_F64;
+    return TC_OK;
+}
+
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
 {
-    unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
-    char name[WU_MAX_MEMBER_NAME + 1];
-    uint64_t bytes = 0;
-    if (!array_name_ok(info->name, strlen(info->name)) || !info_ok(info, &bytes))
-        return tc_fail(err, TC_INTERNAL, "%s: array %s has no valid name, type or shape", w->path,
-                       wu_quote(info->name).text);
-    snprintf(name, sizeof name, "%s" NPY_SUFFIX, info->name);
-    const size_t n = build_header(info, header);
-    const bool is_float = info->dtype == WU_F32 || info->dtype == WU_F64;
-    tc_status st = begin_entry(w, name, !is_float, bytes + n, err);
+    npy_head head;
+    tc_status st = make_head(w->path, info, &head, err);
     if (st == TC_OK)
-        st = wu_zip_write(w->zip, header, n, err);
-    w->left = bytes;
-    return st;
+        st = begin_entry(w, head.member, err);
+    if (st != TC_OK)
+        return st;
+    w->left = head.data_bytes;
+    st = wu_zip_begin(w->zip, head.member, head.deflated, head.data_bytes + head.n, err);
+    return st == TC_OK ? wu_zip_write(w->zip, head.bytes, head.n, err) : st;
+}
+
+tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err)
+{
+    npy_head head;
+    tc_status st = make_head(shown, info, &head, err);
+    if (st == TC_OK)
+        st = wu_packer_begin(packer, head.deflated, head.data_bytes + head.n, err);
+    return st == TC_OK ? wu_packer_write(packer, head.bytes, head.n, err) : st;
+}
+
+tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed, tc_err *err)
+{
+    npy_head head;
+    tc_status st = make_head(w->path, info, &head, err);
+    if (st == TC_OK && (packed->deflated != head.deflated || packed->size != head.data_bytes + head.n))
+        st = tc_fail(err, TC_INTERNAL, "%s: array %s is not what was packed", w->path, info->name);
+    if (st == TC_OK)
+        st = begin_entry(w, head.member, err);
+    if (st != TC_OK)
+        return st;
+    w->left = packed->packed;
+    return wu_zip_begin_packed(w->zip, head.member, packed, err);
 }
 
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
@@ -358,7 +379,9 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
     if (text == NULL)
         return tc_no_memory(err, name);
     const size_t n = strlen(text);
-    tc_status st = begin_entry(w, name, true, n + 1, err);
+    tc_status st = begin_entry(w, name, err);
+    if (st == TC_OK)
+        st = wu_zip_begin(w->zip, name, true, n + 1, err);
     if (st == TC_OK)
         st = wu_zip_write(w->zip, text, n, err);
     if (st == TC_OK)
@@ -404,12 +427,6 @@ tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err)
     return st;
 }
 
-static void remove_notes(const wu_npz_writer *w)
-{
-    if (w->notes != NULL)
-        unlink(w->notes);
-}
-
 tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
 {
     wu_npz_writer *w = *writer;
@@ -418,7 +435,6 @@ tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
     if (st == TC_OK && !os_replace(w->temporary, w->path))
         st = cannot_write(w, errno, err);
     if (st == TC_OK) {
-        remove_notes(w);
         (void)close(w->fd);
         w->fd = -1;
     }
@@ -426,34 +442,21 @@ tc_status wu_npz_close(wu_npz_writer **writer, tc_err *err)
     return st;
 }
 
-static void release(wu_npz_writer **writer, bool keep)
+void wu_npz_abort(wu_npz_writer **writer)
 {
     wu_npz_writer *w = *writer;
     if (w == NULL)
         return;
-    if (w->fd >= 0 && !keep) {
+    if (w->fd >= 0)
         unlink(w->temporary);
-        remove_notes(w);
-    }
     wu_zip_free(&w->zip);
     if (w->fd >= 0)
         (void)close(w->fd);
     json_decref(w->names);
-    free(w->notes);
     free(w->temporary);
     free(w->path);
     free(w);
     *writer = NULL;
-}
-
-void wu_npz_abort(wu_npz_writer **writer)
-{
-    release(writer, false);
-}
-
-void wu_npz_leave(wu_npz_writer **writer)
-{
-    release(writer, *writer != NULL && wu_zip_is_noted((*writer)->zip));
 }
 
 /* --- the reader ------------------------------------------------------------------------------ */

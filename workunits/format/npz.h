@@ -13,9 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "app/base/status.h"
+#include "workunits/format/packer.h"
 
-enum { WU_MAX_NDIM = 5 };
+enum {
+    WU_MAX_NDIM = 5,
+    WU_NPZ_LEVEL = 4                 /* of deflate: docs/performance.md */
+};
 
 typedef enum wu_dtype {
     WU_BOOL,     /* |b1 */
@@ -48,15 +51,17 @@ typedef struct wu_npz_writer wu_npz_writer;
  * wu_npz_close, which completes, fsyncs and renames. TC_TRY_LATER: another
  * process is writing it. */
 tc_status wu_npz_create(const char *path, wu_npz_writer **out, tc_err *err);
-/* The same for a file that takes long and may be stopped: what an earlier try packed into PATH.tmp is taken where the data
- * are still the same, by what PATH.tmp.blocks says of it (wu_zip_go_on). */
-tc_status wu_npz_go_on(const char *path, wu_npz_writer **out, tc_err *err);
-/* So many threads deflate: wu_zip_use_threads. */
+/* wu_packer_use_threads. */
 void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 /* One array: begin, any number of writes that add up to its bytes, end. */
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
+/* The same of an array that was packed outside: writes that add up to its packed bytes. */
+tc_status wu_npz_begin_packed(wu_npz_writer *w, const wu_array_info *info, const wu_packed *packed, tc_err *err);
+/* Begins such an array in a packer of level WU_NPZ_LEVEL: to be followed by its data (wu_packer_write) and wu_packer_end. shown:
+ * the file that messages name. */
+tc_status wu_npz_pack(wu_packer *packer, const char *shown, const wu_array_info *info, tc_err *err);
 /* The JSON member `name` ("result.json"), keys sorted, indented. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
 /* Completes the file but for its name: nothing can be added, and what is left for
@@ -67,8 +72,6 @@ tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
 tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
 /* Throws the file away: the temporary is removed, *w = NULL. */
 void wu_npz_abort(wu_npz_writer **w);
-/* Leaves it for a next try, where that saves time: *w = NULL. */
-void wu_npz_leave(wu_npz_writer **w);
 
 typedef struct wu_npz_reader wu_npz_reader;
 

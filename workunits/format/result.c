@@ -134,6 +134,18 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name,
     return st;
 }
 
+tc_status wu_output_add_packed(wu_output *out, const wu_array_info *info, const wu_packed *packed, tc_err *err)
+{
+    wu_out_array array = { .kind = WU_OWN, .info = *info, .packed = *packed };
+    array.info.name = strdup(info->name);
+    if (array.info.name == NULL)
+        return tc_no_memory(err, info->name);
+    const tc_status st = append(out, &array, err);
+    if (st != TC_OK)
+        free(array.info.name);
+    return st;
+}
+
 void wu_output_lend(wu_out_array *array, const void *data)
 {
     array->data = (void *)(uintptr_t)data;
@@ -199,11 +211,10 @@ typedef struct result_writer {
     const tc_poll *poll;
     const wu_output *declared;
     wu_npz_writer *npz;
-    wu_output_source source;
-    wu_written written;
+    const wu_result_source *source;
+    const wu_written *written;
     size_t surveyed;         /* items */
-    uint64_t all, bytes;     /* of the items' arrays as surveyed; of arrays that have been written */
-    void *user;
+    double all, bytes;       /* of the items' arrays as surveyed; of arrays that have been written: packed ones a WU_COPIEDth */
     tc_err *err;
     bool loaded;             /* current holds item `index`: a job of one item */
     size_t index;            /*   loads it once */
@@ -225,7 +236,7 @@ static tc_status load(result_writer *r, size_t index, const char *only)
         return TC_OK;
     wu_output_free(&r->current);
     r->loaded = false;
-    const tc_status st = r->source(r->user, index, only, &r->current, r->err);
+    const tc_status st = r->source->read(r->source->user, index, only, &r->current, r->err);
     if (st != TC_OK)
         return st;
     r->loaded = only == NULL;
@@ -233,28 +244,39 @@ static tc_status load(result_writer *r, size_t index, const char *only)
     return TC_OK;
 }
 
-/* Reading all once takes a ninth of writing labels, and hardly anything beside a table. */
+/* Reading all once takes a ninth. */
 static void tell(const result_writer *r)
 {
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
-    const double written = r->all == 0 ? 0 : (double)r->bytes / (double)r->all;
+    const double written = r->all > 0 ? r->bytes / r->all : 0;
     if (r->written != NULL)
-        r->written(r->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
+        r->written->told(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
+}
+
+/* A piece of an array, of `weight` bytes. */
+static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight, tc_err *err)
+{
+    tc_status st = wu_npz_write(r->npz, data, n, err);
+    r->bytes += weight;
+    if (st == TC_OK)
+        st = tc_ask(r->poll, err);
+    if (st == TC_OK)
+        tell(r);
+    return st;
 }
 
 static tc_status write_data(result_writer *r, const void *data, size_t n)
 {
     const unsigned char *const p = data;
     tc_status st = TC_OK;
-    for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n)) {
-        st = wu_npz_write(r->npz, p + at, tc_block_end(at, n) - at, r->err);
-        r->bytes += tc_block_end(at, n) - at;
-        if (st == TC_OK)
-            st = tc_ask(r->poll, r->err);
-        if (st == TC_OK)
-            tell(r);
-    }
+    for (size_t at = 0; st == TC_OK && at < n; at = tc_block_end(at, n))
+        st = write_piece(r, p + at, tc_block_end(at, n) - at, (double)(tc_block_end(at, n) - at), r->err);
     return st;
+}
+
+static tc_status write_packed(void *user, const void *data, size_t n, tc_err *err)
+{
+    return write_piece(user, data, n, (double)n / WU_COPIED, err);
 }
 
 static tc_status write_array(result_writer *r, const wu_out_array *array)
@@ -397,15 +419,16 @@ static tc_status survey_item(result_writer *r)
         int ok = 0;
         if (i >= want->n || array->kind != want->arrays[i].kind)
             return mismatch(r, r->index, array->info.name);
-        r->all += wu_array_bytes(&array->info, &ok);
         if (array->kind == WU_OWN) {
             char name[1024];
             wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name, sizeof name);
             if (strcmp(array->info.name, name) != 0)
                 return mismatch(r, r->index, array->info.name);
+            r->all += (double)array->packed.packed / WU_COPIED;
             r->any_own = true;
             continue;
         }
+        r->all += (double)wu_array_bytes(&array->info, &ok);
         if (!same_kind(&want->arrays[i].info, &array->info) || array->info.shape[0] > INT64_MAX - r->rows[i])
             return mismatch(r, r->index, array->info.name);
         r->rows[i] += array->info.shape[0];
@@ -435,14 +458,22 @@ static tc_status write_rows(result_writer *r, size_t array)
     return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
 }
 
+static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *array)
+{
+    tc_status st = wu_npz_begin_packed(r->npz, &array->info, &array->packed, r->err);
+    if (st == TC_OK)
+        st = r->source->copy(r->source->user, item, array->info.name, write_packed, r, r->err);
+    return st == TC_OK ? wu_npz_end(r->npz, r->err) : st;
+}
+
 static tc_status write_own(result_writer *r)
 {
     tc_status st = TC_OK;
     for (size_t item = 0; item < r->job->n_items && st == TC_OK; item++) {
-        st = load(r, item, NULL);
+        st = load(r, item, "");
         for (size_t i = 0; st == TC_OK && i < r->current.n; i++) {
             if (r->current.arrays[i].kind == WU_OWN)
-                st = write_array(r, &r->current.arrays[i]);
+                st = copy_array(r, item, &r->current.arrays[i]);
         }
     }
     return st;
@@ -467,14 +498,14 @@ static tc_status write_items(result_writer *r)
 
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
-                          wu_output_source source, wu_written written, void *user, tc_err *err)
+                          const wu_result_source *source, const wu_written *written, tc_err *err)
 {
     result_writer r = { .path = path, .job = job, .poll = job->archive != NULL ? job->archive->poll : NULL,
-                        .declared = declared, .source = source, .written = written, .user = user, .err = err,
+                        .declared = declared, .source = source, .written = written, .err = err,
                         .rows = calloc(declared->n + 1, sizeof *r.rows) };
     json_t *const json = wu_result_json(job, parameters, once, declared);
     wu_output names = { 0 };
-    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_go_on(path, &r.npz, err);
+    tc_status st = json == NULL || r.rows == NULL ? tc_no_memory(err, WU_RESULT_JSON) : wu_npz_create(path, &r.npz, err);
     if (st == TC_OK) {
         wu_npz_use_threads(r.npz, job->threads);
         st = wu_npz_add_json(r.npz, WU_RESULT_JSON, json, err);
@@ -489,8 +520,6 @@ tc_status wu_result_write(const char *path, const wu_job *job, const json_t *par
         st = write_items(&r);
     if (st == TC_OK)
         st = wu_npz_close(&r.npz, err);
-    if (st == TC_TRY_LATER)
-        wu_npz_leave(&r.npz);
     wu_npz_abort(&r.npz);
     json_decref(json);
     wu_output_free(&names);

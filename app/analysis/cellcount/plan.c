@@ -111,7 +111,6 @@ static double spent(const an_work *work, uint64_t portions_done)
     return an_phases_spent(costs, CC_PHASES, work->plan.portions / CC_PHASES, portions_done);
 }
 
-/* Labels are packed, which is what takes time of a result. */
 static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
 {
     const double n = (double)item->nx * item->ny;
@@ -120,8 +119,9 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * (2 + (p->labels ? 18 : 0));
-    out->write_flops = n * (3.5 + (p->labels ? 87 : 0));
-    out->byte_flops = p->labels ? 23 : 45;
+    out->pack_flops = n * (p->labels ? 82 : 0);
+    out->write_flops = n * 3.5;
+    out->byte_flops = 45;
     an_plan_flops(out, item, n * an_phases_sum(costs, CC_PHASES));
 }
 

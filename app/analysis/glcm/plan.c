@@ -316,7 +316,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->thread_bytes = thread_bytes(p, &g);
     out->load_flops = an_reading_flops(item) + 10 * (double)voxels;
     out->finish_flops = 0;
-    out->write_flops = (15 + 4.0 * (double)p->n_maps) * (double)plane;
+    out->pack_flops = 30.0 * (double)p->n_maps * (double)plane;
+    out->write_flops = 15.0 * (1 + (double)p->n_maps) * (double)plane;
     out->byte_flops = 60;
     for (size_t i = 0; i < p->n_levels; i++)
         portions += (double)item->nz * (double)p->n_offsets

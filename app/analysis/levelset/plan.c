@@ -169,7 +169,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->thread_bytes = ls_thread_bytes(&s) + (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
-    out->write_flops = 22 * (double)voxels;
+    out->pack_flops = 20 * (double)voxels;
+    out->write_flops = (double)voxels;
     out->byte_flops = 35;
     an_plan_flops(out, item, (s.nz > 1 ? p->band > 0 ? 14 : 20 : p->band > 0 ? 4 : 12) * (double)voxels * (double)out->portions);
     return TC_OK;

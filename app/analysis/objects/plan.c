@@ -52,7 +52,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->thread_bytes = thread;
     out->load_flops = an_reading_flops(item);
     out->finish_flops = (double)pixels;
-    out->byte_flops = 320;
+    out->byte_flops = 250;
     out->write_flops = 8 * (double)pixels;
     an_plan_flops(out, item, (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions)
                            + (double)objects * (4000 + 430.0 * p->levels * matrices));

@@ -90,7 +90,6 @@ static double spent(const an_work *work, uint64_t portions_done)
     return an_phases_spent(costs, VOL_PHASES, work->plan.portions / VOL_PHASES, portions_done);
 }
 
-/* Labels are packed, which is what takes time of a result. */
 static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
 {
     const double n = (double)item->nx * item->ny * item->nz;
@@ -99,8 +98,9 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
     costs_of(p, costs);
     out->load_flops = an_reading_flops(item);
     out->finish_flops = n * ((p->watershed ? 5 : 4) + (p->labels ? 18 : 0));
-    out->write_flops = n * (2 + (p->labels ? 90 : 0));
-    out->byte_flops = p->labels ? 23 : 110;
+    out->pack_flops = n * (p->labels ? 82 : 0);
+    out->write_flops = n * 2;
+    out->byte_flops = 110;
     an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
 }
 

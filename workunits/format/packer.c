@@ -1,0 +1,197 @@
+#include "workunits/format/packer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "app/base/pool.h"
+
+enum { BLOCK = 1 << 18, WINDOW = 1 << 15, MAX_LANES = 8 };
+
+/* What deflates a block. */
+typedef struct lane {
+    z_stream z;
+    unsigned char *packed;   /* [room] */
+    size_t room, n;
+    uint32_t crc;            /* of the plain bytes */
+    bool text;               /* zlib takes them for text */
+} lane;
+
+struct wu_packer {
+    const char *shown;
+    wu_take take;
+    void *user;
+    int level;
+    unsigned threads;
+    an_pool *pool;           /* NULL: one thread */
+    unsigned n_lanes;
+    lane lanes[MAX_LANES];
+    unsigned char *plain;    /* [WINDOW + room]: the member's bytes that were deflated last, */
+    size_t room, waiting;    /*   and those that are to be */
+    bool first, last;        /* the blocks at hand begin, end a member */
+    wu_packed member;        /* so far */
+};
+
+tc_status wu_packer_create(int level, unsigned threads, const char *shown, wu_take take, void *user, wu_packer **out, tc_err *err)
+{
+    wu_packer *const p = calloc(1, sizeof *p);
+    *out = p;
+    if (p == NULL)
+        return tc_no_memory(err, shown);
+    *p = (wu_packer){ .level = level, .shown = shown, .take = take, .user = user };
+    wu_packer_use_threads(p, threads);
+    return TC_OK;
+}
+
+void wu_packer_use_threads(wu_packer *p, unsigned threads)
+{
+    p->threads = threads < MAX_LANES ? threads : MAX_LANES;
+}
+
+void wu_packer_free(wu_packer **packer)
+{
+    wu_packer *const p = *packer;
+    if (p == NULL)
+        return;
+    for (unsigned i = 0; i < p->n_lanes; i++) {
+        (void)deflateEnd(&p->lanes[i].z);
+        free(p->lanes[i].packed);
+    }
+    an_pool_destroy(&p->pool);
+    free(p->plain);
+    free(p);
+    *packer = NULL;
+}
+
+static tc_status hand_on(wu_packer *p, const void *data, size_t n, tc_err *err)
+{
+    p->member.packed += n;
+    return p->take(p->user, data, n, err);
+}
+
+/* The bytes of block i of those that wait. */
+static size_t block_size(const wu_packer *p, size_t i)
+{
+    const size_t left = p->waiting - i * BLOCK;
+    return left < BLOCK ? left : BLOCK;
+}
+
+/* Lanes, and room for what a member of so many bytes lets wait. */
+static tc_status make_lanes(wu_packer *p, uint64_t bytes, tc_err *err)
+{
+    const uint64_t blocks = bytes / BLOCK + 1;
+    const unsigned lanes = blocks < p->threads ? (unsigned)blocks : p->threads > 0 ? p->threads : 1;
+    const size_t room = bytes < BLOCK ? (size_t)bytes + 1 : (size_t)lanes * BLOCK;
+    while (p->n_lanes < lanes) {
+        lane *const l = &p->lanes[p->n_lanes];
+        *l = (lane){ .n = 0 };
+        if (deflateInit2(&l->z, p->level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+            return tc_no_memory(err, p->shown);
+        p->n_lanes++;
+    }
+    if (room > p->room) {
+        free(p->plain);
+        p->plain = malloc(WINDOW + room);
+        p->room = p->plain == NULL ? 0 : room;
+    }
+    if (p->plain == NULL)
+        return tc_no_memory(err, p->shown);
+    return lanes > 1 && p->pool == NULL ? an_pool_create(p->threads, &p->pool, err) : TC_OK;
+}
+
+tc_status wu_packer_begin(wu_packer *p, bool deflated, uint64_t bytes, tc_err *err)
+{
+    p->member = (wu_packed){ .deflated = deflated };
+    p->waiting = 0;
+    p->first = true;
+    return deflated ? make_lanes(p, bytes, err) : TC_OK;
+}
+
+/* A part of the pool's: a block of those that wait, in its lane. */
+static void deflate_block(void *user, unsigned thread, size_t i)
+{
+    wu_packer *const p = user;
+    const size_t n = block_size(p, i);
+    const bool ends = p->last && p->waiting - i * BLOCK <= BLOCK;
+    lane *const l = &p->lanes[i];
+    unsigned char *const from = p->plain + WINDOW + i * BLOCK;
+    (void)thread;
+    l->crc = (uint32_t)crc32(crc32(0, NULL, 0), from, (uInt)n);
+    (void)deflateReset(&l->z);
+    if (i > 0 || !p->first)
+        (void)deflateSetDictionary(&l->z, from - WINDOW, WINDOW);
+    l->z.next_in = from;
+    l->z.avail_in = (uInt)n;
+    l->z.next_out = l->packed;
+    l->z.avail_out = (uInt)l->room;
+    (void)deflate(&l->z, ends ? Z_FINISH : Z_SYNC_FLUSH);
+    l->n = l->room - l->z.avail_out;
+    l->text = l->z.data_type == Z_TEXT;
+}
+
+/* Deflates and hands on what waits; last: the member ends with it. */
+static tc_status deflate_waiting(wu_packer *p, bool last, tc_err *err)
+{
+    const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
+    tc_status st = TC_OK;
+    p->last = last;
+    for (size_t i = 0; i < blocks; i++) {
+        lane *const l = &p->lanes[i];
+        /* An empty block to flush besides what deflate's own bound has. */
+        const size_t room = deflateBound(&l->z, block_size(p, i)) + 16;
+        if (room > l->room) {
+            free(l->packed);
+            l->packed = malloc(room);
+            l->room = l->packed == NULL ? 0 : room;
+        }
+        if (l->packed == NULL)
+            return tc_no_memory(err, p->shown);
+    }
+    if (blocks > 1 && p->pool != NULL)
+        an_pool_run(p->pool, deflate_block, p, blocks);
+    else
+        for (size_t i = 0; i < blocks; i++)
+            deflate_block(p, 0, i);
+    p->member.text = p->first ? p->lanes[0].text : p->member.text;
+    for (size_t i = 0; st == TC_OK && i < blocks; i++) {
+        p->member.crc = (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
+        st = hand_on(p, p->lanes[i].packed, p->lanes[i].n, err);
+    }
+    if (!last)    /* all blocks are full */
+        memcpy(p->plain, p->plain + p->waiting, WINDOW);
+    p->first = false;
+    p->waiting = 0;
+    return st;
+}
+
+/* Bytes wait until there are more than there is room for: so the last block is known when it comes. */
+static tc_status deflate_more(wu_packer *p, const unsigned char *data, size_t n, tc_err *err)
+{
+    tc_status st = TC_OK;
+    while (st == TC_OK && n > 0) {
+        if (p->waiting == p->room)
+            st = deflate_waiting(p, false, err);
+        const size_t room = p->room - p->waiting, part = n < room ? n : room;
+        memcpy(p->plain + WINDOW + p->waiting, data, part);
+        p->waiting += part;
+        data += part;
+        n -= part;
+    }
+    return st;
+}
+
+tc_status wu_packer_write(wu_packer *p, const void *data, size_t n, tc_err *err)
+{
+    p->member.size += n;
+    if (p->member.deflated)
+        return deflate_more(p, data, n, err);
+    p->member.crc = (uint32_t)crc32_z(p->member.crc, data, n);
+    return hand_on(p, data, n, err);
+}
+
+tc_status wu_packer_end(wu_packer *p, wu_packed *out, tc_err *err)
+{
+    const tc_status st = p->member.deflated ? deflate_waiting(p, true, err) : TC_OK;
+    *out = p->member;
+    return st;
+}
