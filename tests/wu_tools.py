@@ -1489,6 +1489,9 @@ def check_drawing(over, arrays, unit):
        "planes of cubes", flat.shape)
     ok(r.returncode == 0 and deep.shape == (37 * 2, 2 * (4 * 53 + 37) + 8, 3) and (deep[24, 216:426] == 214).all() and (deep[23, 216:426] != 214).all(),
        "planes of voxels 4, 1, 2 micrometres long", "%s %s" % (deep.shape, r.stderr))
+    spaced = write_npz("spaced.npz", dict(arrays, item_spacing=np.array([[np.nan] * 3, [np.nan] * 3, [1e300, 1e-300, np.inf]])), unit)
+    r = wu("export", spaced, "-o", path("spaced"))
+    ok(r.returncode == 0 and drawn(path("spaced"), "mask_three+planes.png").shape[1] == 2 * (4082 + 4) + 29, "planes of voxels of any lengths", r.stderr)
 
 
 def check_export_again(arrays, unit, result):
@@ -1613,6 +1616,11 @@ def check_bad_results(arrays, unit):
         r = wu("export", bad, "-o", path("exported_bad"), "--images", unit)
         ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "bad.npz" in r.stderr, "export refuses " + name,
            "%d %s" % (r.returncode, r.stderr))
+    for name, dtype in (("heat_g8_L64_-1_0", "f4"), ("labels_g8", "i4"), ("mask_g8", "u1")):
+        for shape in ((3, 3), (3000, 2000)):
+            bad = write_npz("bad.npz", dict(arrays, **{name: np.zeros(shape, dtype)}), unit)
+            r = wu("report", bad, "-o", path("bad.html"))
+            ok(r.returncode == 2 and "another size" in r.stderr, "report refuses %s of %d x %d" % (name, *shape), r.stderr)
     swapped = [DECLARED[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 9, 8)] + DECLARED[10:]
     for name, change in (("an item column behind its table", {"arrays": swapped}), ("no declarations", {"arrays": 3}),
                          ("an array of no name", {"arrays": DECLARED + [{"role": "value"}]}),

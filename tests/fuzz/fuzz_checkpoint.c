@@ -1,6 +1,7 @@
 /* libFuzzer target: a checkpoint and the spool beside it. Byte 0 of an input
  * says what is put right afterwards, so that mutations get past the CRCs; bytes
  * 1 and 2 how long the checkpoint is; what follows it is the spool. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, RECORD = 24 };
+enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, TAIL = 24 };
 
 static char folder[64] = "/dev/shm/texcell-fuzz-XXXXXX";
-static char checkpoint_path[80], spool_path[80];
+static char checkpoint_path[80], spool_path[80], again_path[80];
+static int checkpoint_fd = -1, spool_fd = -1;
 
 static void clean_up(void)
 {
@@ -37,6 +39,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     }
     snprintf(checkpoint_path, sizeof checkpoint_path, "%s/c", folder);
     snprintf(spool_path, sizeof spool_path, "%s/s", folder);
+    snprintf(again_path, sizeof again_path, "%s/a", folder);
     atexit(clean_up);
     return 0;
 }
@@ -57,21 +60,40 @@ static void mend_checkpoint(uint8_t *c, size_t n)
     put_crc(c + 76, c, 76);
 }
 
-static void mend_records(uint8_t *s, size_t n)
+/* The record that ends at `end`: where it begins, and with `mend` its heads' CRC put right; 0 in *good: there is none. */
+static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
 {
     uint64_t bytes;
-    for (size_t at = 0; n - at >= RECORD; at += RECORD + (size_t)bytes) {
-        memcpy(&bytes, s + at + 8, sizeof bytes);
-        if (bytes > n - at - RECORD)
-            return;
-        put_crc(s + at + 16, s + at + RECORD, (size_t)bytes);
-    }
+    uint32_t heads;
+    *good = 0;
+    if (end < TAIL)
+        return 0;
+    memcpy(&bytes, s + end - TAIL + 8, sizeof bytes);
+    memcpy(&heads, s + end - 8, sizeof heads);
+    if (heads > end - TAIL || bytes > end - TAIL - heads)
+        return 0;
+    *good = 1;
+    if (mend)
+        put_crc(s + end - 4, s + end - TAIL - heads, heads);
+    return end - TAIL - heads - (size_t)bytes;
 }
 
-static void write_file(const char *path, const uint8_t *data, size_t n)
+/* How many there are. */
+static uint64_t each_record(uint8_t *s, size_t n, int mend)
 {
-    FILE *file = fopen(path, "wb");
-    if (file == NULL || fwrite(data, 1, n, file) != n || fclose(file) != 0)
+    uint64_t records = 0;
+    int good = n > 0;
+    for (size_t end = n; end > 0 && good; records += (uint64_t)good)
+        end = record_before(s, end, mend, &good);
+    return records;
+}
+
+/* fd: of the file, which stays open; -1 at first. */
+static void write_file(int *fd, const char *path, const uint8_t *data, size_t n)
+{
+    if (*fd < 0)
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0 || pwrite(*fd, data, n, 0) != (ssize_t)n || ftruncate(*fd, (off_t)n) != 0)
         abort();
 }
 
@@ -81,11 +103,58 @@ static void check_message(const tc_err *err, const char *path)
         abort();
 }
 
-/* What was read goes in again and comes out the same. */
-static void append_again(spool *s, const wu_output *out, size_t index)
+/* What was read and is written comes out the same. */
+static void write_again(const checkpoint *c, const void *state)
+{
+    checkpoint found;
+    void *again;
+    if (checkpoint_write(again_path, c, state, NULL, NULL) != TC_OK || checkpoint_read(again_path, c, &found, &again, NULL, NULL) != TC_OK ||
+        found.item != c->item || found.spool_size != c->spool_size || found.spool_crc != c->spool_crc || found.state_size != c->state_size ||
+        (c->state_size > 0 && memcmp(again, state, c->state_size) != 0))
+        abort();
+    free(again);
+    checkpoint_remove(again_path);
+}
+
+static tc_status count(void *user, const void *data, size_t n, tc_err *err)
+{
+    (void)data;
+    (void)err;
+    *(uint64_t *)user += n;
+    return TC_OK;
+}
+
+/* The same of an output that is appended; of what is packed, as many bytes as it says. */
+static void append_again(spool *s, wu_output *out, size_t index, size_t end)
 {
     wu_output again;
-    if (spool_append(s, out, NULL) != TC_OK || spool_read(s, index, NULL, &again, NULL) != TC_OK || again.n != out->n)
+    tc_err err;
+    size_t kept = 0;
+    uint64_t size = 0;
+    uint32_t crc;
+    for (size_t i = 0; i < out->n; i++) {
+        wu_out_array *const a = &out->arrays[i];
+        uint64_t n = 0;
+        if (a->kind == WU_OWN) {
+            const tc_status st = spool_copy(s, index, a->info.name, count, &n, &err);
+            int first = 1;
+            for (size_t k = 0; k < i; k++)
+                first = first && strcmp(out->arrays[k].info.name, a->info.name) != 0;
+            if (st == TC_OK && first && n != a->packed.packed)
+                abort();
+            if (st != TC_OK)
+                check_message(&err, spool_path);
+        }
+    }
+    for (size_t i = 0; i < out->n; i++) {       /* what is not packed */
+        if (out->arrays[i].kind == WU_OWN)
+            free(out->arrays[i].info.name);
+        else
+            out->arrays[kept++] = out->arrays[i];
+    }
+    out->n = kept;
+    if (spool_append(s, out, 1, NULL, NULL, NULL) != TC_OK || spool_sync(s, &size, &crc, NULL) != TC_OK || size == 0 ||
+        spool_read(s, end, NULL, &again, NULL) != TC_OK || again.n != out->n)
         abort();
     for (size_t i = 0; i < out->n; i++) {
         const wu_array_info *a = &out->arrays[i].info, *b = &again.arrays[i].info;
@@ -114,7 +183,7 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
     for (uint64_t i = 0; i < items; i++) {
         if (spool_read(s, i, NULL, &out, &err) == TC_OK) {
             if (i < 4)
-                append_again(s, &out, items + i);
+                append_again(s, &out, i, items + i);
             wu_output_free(&out);
         } else {
             check_message(&err, spool_path);
@@ -144,9 +213,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (mend & MEND_CHECKPOINT)
         mend_checkpoint(copy, n);
     if (mend & MEND_RECORDS)
-        mend_records(s, spool_size);
-    write_file(checkpoint_path, copy, n);
-    write_file(spool_path, s, spool_size);
+        each_record(s, spool_size, 1);
+    write_file(&checkpoint_fd, checkpoint_path, copy, n);
 
     const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
     if (st != TC_OK && (st != TC_BAD_INPUT || state != NULL))
@@ -155,17 +223,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_message(&err, checkpoint_path);
     else if (found.state_size != n - HEADER || (found.state_size > 0) != (state != NULL))
         abort();
-    if (st == TC_OK)
+    if (st == TC_OK) {
+        write_again(&found, state);
+        write_file(&spool_fd, spool_path, s, spool_size);
         read_spool(found.spool_size, found.spool_crc, found.item);
+    }
     if (mend & MEND_SPOOL) {
-        uint64_t records = 0, bytes;
-        for (size_t at = 0; spool_size - at >= RECORD; at += RECORD + (size_t)bytes, records++) {
-            memcpy(&bytes, s + at + 8, sizeof bytes);
-            if (bytes > spool_size - at - RECORD)
-                break;
-        }
-        write_file(spool_path, s, spool_size);
-        read_spool(spool_size, (uint32_t)crc32(0, s, (uInt)spool_size), records);
+        write_file(&spool_fd, spool_path, s, spool_size);
+        read_spool(spool_size, (uint32_t)crc32(0, s, (uInt)spool_size), each_record(s, spool_size, 0));
     }
     free(state);
     free(copy);

@@ -1,5 +1,6 @@
 /* libFuzzer target: a data set is exported as CSV and made a page of. An input is the data set in SQL, a statement a
  * line; lines that SQLite refuses are left out. */
+#include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,100 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { OPERATIONS = 1000, MOST = 300 };    /* of SQLite's machine: one that never ends is interrupted */
+enum { OPERATIONS = 1000, MOST = 30 };     /* of SQLite's machine: one that never ends is interrupted */
+enum { ROOM = 32 << 20, STEP = 16 };
 
 static const char *folder;
 static char page[64];
 
+/* --- SQLite's memory ------------------------------------------------------------------------------------ */
+
+/* SQLite allocates thousands of times an input, which is most of the time by the sanitizer's allocator. It gets one piece
+ * after the other of this, closed to the sanitizer where it is free and between pieces, and all is taken back when nothing is left. */
+static _Alignas(16) char memory[ROOM];
+static uint32_t sizes[ROOM / STEP];    /* of the piece that begins there */
+static size_t taken, pieces, kept, kept_pieces;
+
+static uint32_t *size_of(const void *piece)
+{
+    return &sizes[(size_t)((const char *)piece - memory) / STEP];
+}
+
+static int size_in(void *piece)
+{
+    return piece == NULL ? 0 : (int)*size_of(piece);
+}
+
+static int round_up(int n)
+{
+    return (n + 7) & ~7;
+}
+
+static void *take(int n)
+{
+    const size_t whole = ((size_t)n + STEP) / STEP * STEP;     /* a byte more at least */
+    char *const piece = memory + taken;
+    if (n <= 0 || whole > ROOM - taken)
+        return NULL;
+    ASAN_UNPOISON_MEMORY_REGION(piece, (size_t)n);
+    *size_of(piece) = (uint32_t)n;
+    taken += whole;
+    pieces++;
+    return piece;
+}
+
+static void give_back(void *piece)
+{
+    if (piece == NULL)
+        return;
+    ASAN_POISON_MEMORY_REGION(piece, *size_of(piece));
+    pieces--;
+}
+
+static void *resize(void *piece, int n)
+{
+    void *const other = take(n);
+    if (other == NULL)
+        return NULL;
+    memcpy(other, piece, (size_t)(size_in(piece) < n ? size_in(piece) : n));
+    give_back(piece);
+    return other;
+}
+
+static int begin(void *user)
+{
+    (void)user;
+    ASAN_POISON_MEMORY_REGION(memory, ROOM);
+    return SQLITE_OK;
+}
+
+static void end(void *user)
+{
+    (void)user;
+}
+
+/* After each input; what SQLite keeps stays. */
+static void take_back(void)
+{
+    if (pieces != kept_pieces) {
+        kept_pieces = pieces;
+        kept = taken;
+    }
+    taken = kept;
+    if (kept > ROOM / 2)
+        abort();               /* it is lost */
+}
+
+/* --- data sets ---------------------------------------------------------------------------------------- */
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+    static const sqlite3_mem_methods methods = { take, give_back, resize, size_in, round_up, begin, end, NULL };
     (void)argc;
     (void)argv;
+    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK || sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK ||
+        sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK)
+        abort();
     folder = fuzz_folder();
     snprintf(page, sizeof page, "%s/report.html", folder);
     return 0;
@@ -67,7 +153,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)val_report(&ds, folder, page, &err);
     if (sqlite3_get_autocommit(ds.db) == 0)
         abort();
-    sqlite3_close(ds.db);
+    if (sqlite3_close(ds.db) != SQLITE_OK)
+        abort();
+    take_back();
     free(sql);
     return 0;
 }

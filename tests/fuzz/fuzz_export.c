@@ -68,15 +68,13 @@ static void check(tc_status st)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_file file;
+    const char *const path = fuzz_file(data, size);
     tc_err err = { "" };
-    fuzz_file_open(&file, data, size);
-    if (is_small(file.path)) {
-        check(wu_export_write(file.path, NULL, folder, (wu_export_also){ .tiff = true, .geojson = true }, &err));
+    if (is_small(path)) {
+        check(wu_export_write(path, NULL, folder, (wu_export_also){ .tiff = true, .geojson = true }, &err));
         empty_folder();
-        check(wu_report_write(file.path, NULL, page, 3, NULL, &err));
+        check(wu_report_write(path, NULL, page, 3, NULL, &err));
         empty_folder();
     }
-    fuzz_file_close(&file);
     return 0;
 }

@@ -10,26 +10,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_file file;
+    const char *const path = fuzz_file(data, size);
     an_unit unit = { .job = NULL };
     tc_err err = { "" };
     tc_status st;
 
-    fuzz_file_open(&file, data, size);
-    st = val_unit_of_result(file.path, &unit, &err);
+    st = val_unit_of_result(path, &unit, &err);
     if (st == TC_OK)
-        st = val_check_form(&unit, file.path, 0, &err);
-    if (st == TC_INTERNAL || (st == TC_BAD_INPUT && strncmp(err.message, file.path, strlen(file.path)) != 0))
+        st = val_check_form(&unit, path, 0, &err);
+    if (st == TC_INTERNAL || (st == TC_BAD_INPUT && strncmp(err.message, path, strlen(path)) != 0))
         abort();
     /* What accepts it can show it. */
     if (st == TC_OK) {
         wu_result_file shown;
 
-        if (wu_result_file_open(file.path, NULL, &shown, &err) != TC_OK)
+        if (wu_result_file_open(path, NULL, &shown, &err) != TC_OK)
             abort();
         wu_result_file_close(&shown);
     }
     an_unit_free(&unit);
-    fuzz_file_close(&file);
     return 0;
 }

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void);
 
 /* Larger pages are within the limits, but take the time and the memory of thousands of runs. */
-#define LARGEST ((size_t)1 << 20)
+#define LARGEST ((size_t)1 << 16)
 
 /* More than that is no memory, which is an answer. */
 const char *__asan_default_options(void)
@@ -31,20 +31,21 @@ static void read_as(const char *path, const wu_picture_want *want)
         abort();
     if (status == TC_INTERNAL)
         abort();
+    for (const char *note = picture == NULL ? NULL : wu_picture_note(picture); note != NULL && *note != '\0'; note++)
+        if ((unsigned char)*note < ' ' || *note == 127)
+            abort();
     free(page);
     wu_picture_close(&picture);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const wu_picture_want wanted[] = {
+    const wu_picture_want wanted[] = {
         { .kind = WU_KIND_IMAGE }, { .kind = WU_KIND_MASK }, { .kind = WU_KIND_LABELS },
-        { .kind = WU_KIND_IMAGE, .scaled = true, .lo = -1, .hi = 100, .channel = 2, .time = 2 },
+        { .kind = WU_KIND_IMAGE, .scaled = true, .lo = -1, .hi = 100, .channel = 1 + size % 4, .time = 1 + size % 3 },
     };
-    fuzz_file file;
-    fuzz_file_open(&file, data, size);
+    const char *const path = fuzz_file(data, size);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
-        read_as(file.path, &wanted[i]);
-    fuzz_file_close(&file);
+        read_as(path, &wanted[i]);
     return 0;
 }

@@ -88,16 +88,17 @@ static size_t unit_of(const char *path, size_t other)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_file file;
+    const char *const path = fuzz_file(data, size);
     size_t own;
 
-    fuzz_file_open(&file, data, size);
-    own = unit_of(file.path, size % n_units);
-    try_unit(own, file.path);
-    if (own != size % n_units)
-        try_unit(size % n_units, file.path);
-    val_compare(file.path, honest[own], true, NULL);
-    val_compare(honest[own], file.path, false, NULL);
-    fuzz_file_close(&file);
+    own = unit_of(path, size % n_units);
+    try_unit(own, path);
+    /* What is refused is compared now and then: that reads the right result, too. */
+    switch (size % 8) {
+    case 0: try_unit(size / 8 % n_units, path); break;
+    case 1: val_compare(honest[own], path, false, NULL); break;
+    case 2: val_compare(path, honest[own], true, NULL); break;
+    default: break;
+    }
     return 0;
 }

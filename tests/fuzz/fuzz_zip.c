@@ -3,13 +3,11 @@
 #endif
 #include "tests/fuzz/fuzz_zip.h"
 
-#include <minizip/zip.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -21,17 +19,16 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 
 enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
 
-void fuzz_file_open(fuzz_file *file, const uint8_t *data, size_t size)
+const char *fuzz_file(const uint8_t *data, size_t size)
 {
-    file->fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (file->fd < 0 || write(file->fd, data, size) != (ssize_t)size)
+    static char path[64];
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || pwrite(fd, data, size, 0) != (ssize_t)size || ftruncate(fd, (off_t)size) != 0)
         abort();
-    snprintf(file->path, sizeof file->path, "/proc/self/fd/%d", file->fd);
-}
-
-void fuzz_file_close(fuzz_file *file)
-{
-    close(file->fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return path;
 }
 
 /* --- the mutator ------------------------------------------------------------------- */
@@ -56,54 +53,216 @@ static void mend_png(uint8_t *data, size_t size)
     }
 }
 
-/* A member's bytes, some of them changed; free(). NULL if it does not unpack. */
-static uint8_t *mutated_member(wu_unzip *z, const wu_archive *a, size_t index, bool mutate, size_t *size)
+/* A member's bytes, in memory of MEMBER_MAX + GROWTH; 0 if it does not unpack. */
+static size_t unpacked(const wu_archive *a, size_t index, uint8_t *to)
 {
-    const wu_member *m = &a->members[index];
-    size_t n = 0, got = 0;
-    if (m->size > MEMBER_MAX)
-        return NULL;
-    uint8_t *data = malloc((size_t)m->size + GROWTH);
-    if (data == NULL)
-        return NULL;
+    wu_unzip *z = NULL;
+    size_t n = 0, got = 1;
+    if (a->members[index].size > MEMBER_MAX || wu_unzip_open(a, NULL, &z, NULL) != TC_OK)
+        return 0;
     wu_unzip_begin(z, index);
-    do {
-        if (wu_unzip_read(z, data + n, (size_t)m->size + 1 - n, &got, NULL) != TC_OK) {
-            free(data);
-            return NULL;
-        }
+    while (got > 0 && wu_unzip_read(z, to + n, MEMBER_MAX + GROWTH - n, &got, NULL) == TC_OK)
         n += got;
-    } while (got > 0);
-    if (mutate) {
-        n = LLVMFuzzerMutate(data, n, (size_t)m->size + GROWTH);
-        if (ends_with(m->name, ".png"))
-            mend_png(data, n);
-    }
-    *size = n;
-    return data;
+    wu_unzip_close(&z);
+    return got == 0 ? n : 0;
 }
 
-/* The archive again with one member changed, in the memory file `out`. */
-static bool repack(const wu_archive *a, const fuzz_file *out, size_t chosen, unsigned seed)
+/* Puts m bytes in the place of old ones; the bytes that there are then. */
+static size_t replace(uint8_t *data, size_t n, size_t at, size_t old, const void *bytes, size_t m)
 {
-    const zip_fileinfo when = { .tmz_date = { .tm_mday = 1, .tm_year = 1980 } };
-    wu_unzip *z = NULL;
-    bool good = wu_unzip_open(a, NULL, &z, NULL) == TC_OK;
-    zipFile zip = good ? zipOpen64(out->path, APPEND_STATUS_CREATE) : NULL;
-    for (size_t i = 0; i < a->n && zip != NULL; i++) {
-        size_t size = 0;
-        uint8_t *data = mutated_member(z, a, i, i == chosen, &size);
-        const bool store = (seed >> 20 & 3) == 0;
-        good = data != NULL &&
-               zipOpenNewFileInZip(zip, a->members[i].name, &when, NULL, 0, NULL, 0, NULL, store ? 0 : Z_DEFLATED,
-                                   store ? 0 : 6) == ZIP_OK &&
-               zipWriteInFileInZip(zip, data, (unsigned)size) == ZIP_OK && zipCloseFileInZip(zip) == ZIP_OK && good;
-        free(data);
+    if (n - old + m > MEMBER_MAX + GROWTH)
+        return n;
+    memmove(data + at + m, data + at + old, n - at - old);
+    memcpy(data + at, bytes, m);
+    return n - old + m;
+}
+
+/* Where a value of JSON that begins at `at` or soon after ends; *at: where it begins. */
+static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
+{
+    int depth = 0;
+    size_t i;
+    while (*at < n && strchr(":,[", text[*at]) == NULL)
+        ++*at;
+    for (++*at; *at < n && strchr(" \n", text[*at]) != NULL;)
+        ++*at;
+    for (i = *at; i < n && (depth > 0 || strchr(",]}\n", text[i]) == NULL); i++) {
+        if (text[i] == '"')
+            while (++i < n && text[i] != '"')
+                i += text[i] == '\\';
+        else
+            depth += (text[i] == '[' || text[i] == '{') - (text[i] == ']' || text[i] == '}');
     }
-    if (zip != NULL)
-        zipClose(zip, NULL);
-    wu_unzip_close(&z);
-    return good && zip != NULL;
+    return i;
+}
+
+/* Puts another value of the text, or one of these, in the place of one. */
+static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
+{
+    static const char *const others[] = { "null", "true", "0", "1", "-1", "3", "1e999", "0.5", "9223372036854775808", "\"\"", "\"a/b\"", "[]",
+                                          "[1,2]", "{}", "\"\\u00e9\"", "[\"a\",\"b\"]", "\"x\",\"about\":\"y\"", "\"x\",\"source\":\"z\"" };
+    uint8_t copy[1024];
+    size_t at = random % n, from = (random >> 8) % n;
+    const size_t end = end_of_value(text, n, &at), until = end_of_value(text, n, &from), m = until - from;
+    const char *const other = others[random % (sizeof others / sizeof *others)];
+    if (at >= n || end > n || end < at)
+        return n;
+    if ((random >> 4 & 1) == 0 || from >= n || until > n || m > sizeof copy)
+        return replace(text, n, at, end - at, other, strlen(other));
+    memcpy(copy, text + from, m);
+    return replace(text, n, at, end - at, copy, m);
+}
+
+/* Gives an array other rows, or another type of the same size. */
+static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random)
+{
+    static const char types[][4] = { "<f8", "<i8", "|b1", "|u1", "<f4", "<i4" };
+    char text[32];
+    uint8_t *const type = memmem(data, head, "'descr': '", 10), *shape = memmem(data, head, "'shape': (", 10);
+    if (type == NULL || shape == NULL || data + head - shape < 24)
+        return n;
+    for (size_t i = 0; (random & 1) != 0 && i < sizeof types / sizeof *types; i++)
+        if (memcmp(type + 10, types[i], 3) == 0) {
+            memcpy(type + 10, types[i ^ 1], 3);
+            return n;
+        }
+    shape += 10;
+    const size_t old = (size_t)strtoul((const char *)shape, NULL, 10), rows = old + (random >> 1) % 4 - 1;
+    const size_t row = old > 0 ? (n - head) / old : 8, digits = strspn((const char *)shape, "0123456789");
+    const size_t m = (size_t)snprintf(text, sizeof text, "%zu", rows);
+    if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0)
+        return n;
+    /* The header stays as long by the blanks at its end. */
+    const size_t end = (size_t)(data + head - shape) - 1;
+    memmove(shape + m, shape + digits, end - (digits > m ? digits : m));
+    memcpy(shape, text, m);
+    if (m < digits)
+        memset(shape + end - (digits - m), ' ', digits - m);
+    for (; n < head + rows * row; n++)
+        data[n] = n >= head + row ? data[n - row] : 0;
+    return head + rows * row;
+}
+
+/* Changes a member by what it is, or its bytes. */
+static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned random)
+{
+    const size_t head = n > 10 && ends_with(name, ".npy") ? 10u + data[8] + 256u * data[9] : n;
+    if (head < n && (random & 3) == 1)
+        return mutate_array(data, n, head, random >> 2);
+    if (head < n && (random & 3) != 0) {
+        (void)LLVMFuzzerMutate(data + head, n - head, n - head);
+        return n;
+    }
+    if (ends_with(name, ".json") && (random & 3) != 0)
+        return mutate_json(data, n, random >> 2);
+    n = LLVMFuzzerMutate(data, n, n + GROWTH);
+    if (ends_with(name, ".png"))
+        mend_png(data, n);
+    return n;
+}
+
+/* What is put together. */
+typedef struct bytes {
+    uint8_t *p;
+    size_t n, room;
+    bool full;
+} bytes;
+
+static void put(bytes *to, const void *from, size_t n)
+{
+    to->full = to->full || n > to->room - to->n;
+    if (to->full)
+        return;
+    memcpy(to->p + to->n, from, n);
+    to->n += n;
+}
+
+static void put_number(bytes *to, uint64_t value, size_t n)
+{
+    for (; n > 0; n--, value >>= 8)
+        put(to, &(uint8_t){ (uint8_t)value }, 1);
+}
+
+/* What a member's header and its entry in the list share. */
+static void put_shared(bytes *to, const wu_member *m)
+{
+    put_number(to, 20, 2);
+    put_number(to, 0, 2);
+    put_number(to, m->is_deflated ? Z_DEFLATED : 0, 2);
+    put_number(to, 0x210000, 4);       /* 1980-01-01 */
+    put_number(to, m->crc, 4);
+    put_number(to, m->packed, 4);
+    put_number(to, m->size, 4);
+    put_number(to, strlen(m->name), 2);
+    put_number(to, 0, 2);
+}
+
+/* Packs what a member has become; how many bytes. */
+static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store, uint8_t to[2 * MEMBER_MAX])
+{
+    static z_stream z;
+    m->is_deflated = !store;
+    m->size = n;
+    m->crc = (uint32_t)crc32(0, data, (uInt)n);
+    if (z.state == NULL && deflateInit2(&z, 1, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        abort();
+    (void)deflateReset(&z);
+    z.next_in = (uint8_t *)(uintptr_t)data;
+    z.avail_in = (uInt)n;
+    z.next_out = to;
+    z.avail_out = 2 * MEMBER_MAX;
+    if (store)
+        memcpy(to, data, n);
+    else if (deflate(&z, Z_FINISH) != Z_STREAM_END)
+        abort();
+    m->packed = store ? n : z.total_out;
+    return (size_t)m->packed;
+}
+
+/* The archive `in` again with one member changed; how many bytes, 0: it cannot be. */
+static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsigned seed, bytes *out)
+{
+    static uint8_t member[MEMBER_MAX + GROWTH], small[2 * MEMBER_MAX];
+    const unsigned random = seed * 2654435761u >> 8, order = random >> 20;
+    const size_t last = order == 0 ? a->n - 1 : a->n;
+    size_t n = unpacked(a, chosen, member), begin[256], list;
+    if (n == 0 || a->n > sizeof begin / sizeof *begin)
+        return 0;
+    n = mutate_member(a->members[chosen].name, member, n, random);
+    n = packed(&a->members[chosen], member, n, (seed >> 20 & 3) == 0, small);
+    /* One time in eight it goes to the end, or is left out. */
+    if (order < 2) {
+        const wu_member to_end = a->members[chosen];
+        memmove(&a->members[chosen], &a->members[chosen + 1], (a->n - 1 - chosen) * sizeof to_end);
+        chosen = a->n - 1;
+        a->members[chosen] = to_end;
+    }
+    for (size_t i = 0; i < last; i++) {
+        const wu_member *const m = &a->members[i];
+        begin[i] = out->n;
+        put(out, "PK\3\4", 4);
+        put_shared(out, m);
+        put(out, m->name, strlen(m->name));
+        put(out, i == chosen ? small : in + m->data, (size_t)m->packed);
+    }
+    list = out->n;
+    for (size_t i = 0; i < last; i++) {
+        const wu_member *const m = &a->members[i];
+        put(out, "PK\1\2\24", 6);
+        put_shared(out, m);
+        put_number(out, 0, 8);
+        put_number(out, 0, 2);
+        put_number(out, begin[i], 4);
+        put(out, m->name, strlen(m->name));
+    }
+    const size_t size = out->n - list;
+    put(out, "PK\5\6\0\0\0", 8);
+    put_number(out, last, 2);
+    put_number(out, last, 2);
+    put_number(out, size, 4);
+    put_number(out, list, 4);
+    put_number(out, 0, 2);
+    return out->full ? 0 : out->n;
 }
 
 /* --- TIFF --------------------------------------------------------------------------- */
@@ -156,7 +315,8 @@ static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    fuzz_file in, out;
+    static uint8_t room[1 << 20];
+    bytes out = { .p = room, .room = max_size < sizeof room ? max_size : sizeof room };
     wu_archive *a = NULL;
     size_t result = 0;
     if (seed % 3 == 0)
@@ -168,18 +328,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     }
     if (mutate_tiff(data, size, seed))
         return size;
-    fuzz_file_open(&in, data, size);
-    fuzz_file_open(&out, data, 0);
-    if (wu_archive_read(in.path, WU_MAX_MEMBERS, NULL, &a, NULL) == TC_OK && a->n > 0 && repack(a, &out, (seed >> 4) % a->n, seed)) {
-        struct stat st;
-        if (fstat(out.fd, &st) == 0 && (size_t)st.st_size <= max_size &&
-            pread(out.fd, data, (size_t)st.st_size, 0) == (ssize_t)st.st_size)
-            result = (size_t)st.st_size;
-    }
+    if (wu_archive_read(fuzz_file(data, size), WU_MAX_MEMBERS, NULL, &a, NULL) == TC_OK && a->n > 0)
+        result = repack(a, data, (seed >> 4) % a->n, seed, &out);
     wu_archive_destroy(&a);
-    fuzz_file_close(&in);
-    fuzz_file_close(&out);
-    return result > 0 ? result : LLVMFuzzerMutate(data, size, max_size);
+    if (result == 0)
+        return LLVMFuzzerMutate(data, size, max_size);
+    memcpy(data, room, result);
+    return result;
 }
 
 static char folder[] = "/dev/shm/texcell-fuzz-XXXXXX";

@@ -10,14 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file that exists in memory only: its path under /proc. */
-typedef struct fuzz_file {
-    int fd;
-    char path[64];
-} fuzz_file;
-
-void fuzz_file_open(fuzz_file *file, const uint8_t *data, size_t size);
-void fuzz_file_close(fuzz_file *file);
+/* The input as a file that exists in memory only, until the next call: its path under /proc. */
+const char *fuzz_file(const uint8_t *data, size_t size);
 
 /* A folder in memory, or in /tmp where that has none; it is removed at exit, with all that is in it. */
 const char *fuzz_folder(void);

@@ -21,6 +21,29 @@ def job():
     for group in (b.bad_archives, b.bad_names, b.bad_json, b.bad_items, b.bad_pictures, b.bad_pixels):
         for _, data, _ in group():
             yield data
+    yield from units_of_every_kind()
+
+
+def units_of_every_kind():
+    """Grey of 8 and 16 bits and colour, masks, labels of every depth, strips, stacks, spacing, sources, words about the job."""
+    import numpy as np
+    from oracle import workunit
+    y, x = np.indices((16, 21))
+    grey = ((x * 11 + y * 5) % 256).astype(np.uint8)
+    labels = (x // 5 + 1) * (y > 3)
+    for picture in (grey, grey.astype(np.uint16) * 250, np.dstack([grey, grey + 1, 255 - grey])):
+        for n in (1, 3):
+            for largest, strips in ((1, None), (300, (7, 5, 16)), (70000, None)):
+                out, again = io.BytesIO(), io.BytesIO()
+                workunit.write(out, "objects", {}, [
+                    workunit.item("a.b-c", [picture] * n, masks=[grey > 90] * n, labels=[labels * largest] * n,
+                                  spacing=[2, 1, 0.5][-3 if n > 1 else 1:], source="folder/a.tif")], strips=strips)
+                with zipfile.ZipFile(out) as z, zipfile.ZipFile(again, "w") as copy:
+                    for name in z.namelist():
+                        data = z.read(name)
+                        copy.writestr(name, json.dumps(dict(json.loads(data), about="what it is for")) if name == "job.json" else data)
+                yield again.getvalue()
+
 
 
 def npz():
@@ -60,7 +83,7 @@ def picture():
         image.save(out, form, **options)
         return out.getvalue()
 
-    files = list(nifti())
+    files = list(nifti()) + list(odd_pictures())
     palette = Image.fromarray(grey).convert("P", palette=Image.Palette.ADAPTIVE)
     alpha = np.dstack([rgb, grey])
     for array in (grey, grey.astype(np.uint16) * 200, rgb, alpha, np.dstack([grey, grey]), palette, grey > 90):
@@ -92,8 +115,49 @@ def picture():
     files.append(written(rgb, photometric="rgb", planarconfig="separate", tile=(16, 16)))
     files.append(written(rgb.astype(np.uint16) * 250, photometric="rgb"))
     files.append(written(np.zeros((2, 3, 9, 13), np.uint8), imagej=True, metadata={"axes": "TCYX", "unit": "um"}, resolution=(4, 4)))
-    files.append(written(np.zeros((2, 2, 9, 13), np.uint16), ome=True, metadata={"axes": "CZYX", "PhysicalSizeX": 0.5}))
+    ome = written(np.zeros((2, 2, 9, 13), np.uint16), ome=True, metadata={"axes": "CZYX", "PhysicalSizeX": 0.5})
+    files.append(ome)
+    files.append(ome.replace(b'FirstZ="0"', b'FirstZ="1"').replace(b'IFD="0"', b'IFD="1"'))
+    files.append(ome.replace(b"</Image>", b"</Image><Image/>"))
+    two = io.BytesIO()
+    with tifffile.TiffWriter(two, ome=True) as tiff:
+        for _ in range(2):
+            tiff.write(grey, metadata={"axes": "YX"})
+    files.append(two.getvalue())
     return [whole for file in files for whole in (file, file[:len(file) * 2 // 3])]
+
+
+def odd_pictures():
+    """A JPEG that is turned, in both orders of bytes, and of two components; a PNG whose pixels have colours that it does not list."""
+    import struct
+    from oracle.workunit import png
+    from PIL import Image
+    import numpy as np
+    grey = (np.indices((9, 13)).sum(0) * 11).astype(np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(grey).save(out, "JPEG")
+    whole = out.getvalue()
+    for order, mark in (("<", b"II*\0"), (">", b"MM\0*")):
+        exif = b"Exif\0\0" + mark + struct.pack(order + "IHHHIHHI", 8, 1, 0x112, 3, 1, 6, 0, 0)
+        yield whole[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + whole[2:]
+    yield (b"\xff\xd8\xff\xc0" + struct.pack(">HBHHB", 14, 8, 9, 13, 2) + bytes([1, 0x11, 0, 2, 0x11, 0]) +
+           b"\xff\xda" + struct.pack(">HB", 10, 2) + bytes([1, 0, 2, 0, 0, 63, 0]))
+    of_palette = bytearray(png(grey))
+    of_palette[25] = 3     # the kind of picture, in IHDR
+    of_palette[33:33] = struct.pack(">I", 9) + b"PLTE" + bytes(range(9)) + bytes(4)
+    yield mend(bytes(of_palette))
+
+
+def mend(data):
+    """A PNG whose chunks have the CRCs that they should have."""
+    import struct
+    import zlib
+    out, at = data[:8], 8
+    while at < len(data):
+        n = struct.unpack(">I", data[at:at + 4])[0]
+        out += data[at:at + 8 + n] + struct.pack(">I", zlib.crc32(data[at + 4:at + 8 + n]))
+        at += 12 + n
+    return out
 
 
 def nifti():
@@ -139,8 +203,41 @@ def own():
 
 
 def export():
-    """The same results."""
-    return validate("units_export")
+    """The same results; and one with tables of every type, lengths and areas, keys and sources, of which texcell knows nothing."""
+    import numpy as np
+    yield from validate("units_export")
+    kinds = [np.array([1, 0], "?"), np.array([1, 2], "u1"), np.array([-1, 2], "<i4"), np.array([1, 1 << 40]),
+             np.array([np.nan, 0.5], "f4"), np.array([np.inf, 1e300]), np.array(["=b", "\u00e9"])]
+    words = {"name": "axis", "values": ["y0", "x0", "y1", "x1"]}
+    numbers = {"name": "distance", "values": [1, 3], "prefix": "d", "digits": 2}
+    arrays = {"value_%d" % i: (kind, {"role": "value", "table": "items"}) for i, kind in enumerate(kinds)}
+    arrays["thing_item"] = np.array([0, 0, 1]), {"role": "item", "table": "things"}
+    arrays["thing_number"] = np.array([1, 2, 1], "<i4"), {"role": "key", "table": "things"}
+    for unit in ("pixel", "pixel^2", "um"):
+        arrays["thing_" + unit.replace("^2", "s")] = np.array([1.5, 2, 3]), {"role": "value", "table": "things", "unit": unit}
+    arrays["thing_box"] = np.ones((3, 4), "<i4"), {"role": "value", "table": "things", "unit": "pixel", "axes": [words]}
+    arrays["thing_wide"] = np.ones((3, 8)), {"role": "value", "table": "things", "axes": [numbers, words]}
+    arrays["deep"] = np.ones((2, 2, 4)), {"role": "value", "table": "deep", "axes": [numbers, words]}
+    arrays["place_item"] = np.array([0, 1]), {"role": "item", "table": "places"}
+    arrays["place"] = np.ones((2, 2)), {"role": "place", "table": "places", "unit": "pixel", "axes": [{"values": ["y", "x"]}]}
+    for name in "ab":
+        for role, dtype in (("labels", "<i4"), ("mask", "u1"), ("map", "<f4")):
+            arrays["%s_%s" % (role, name)] = np.eye(5, 7).astype(dtype), {"role": role, "title": role}
+    declared = {name if name[-2] != "_" or name[:3] == "val" else name[:-1] + "{item}": of for name, (_, of) in arrays.items()}
+    for about in ({}, {"sources": ["x/a.tif", ""]}, {"version": 2}, {"version": 1}):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+            z.writestr("result.json", json.dumps(dict({
+                "format": "texcell-result", "version": 3, "analysis": "alchemy", "parameters": {}, "items": ["a", "b"],
+                "arrays": [dict(of, array=name) for name, of in declared.items()],
+                "workunit": {"crc32": "0123abcd", "size": 99, "sha256": "ab" * 32}}, **about)))
+            spacing = np.array([[np.nan, 1, 2], [np.nan] * 3])
+            for name, array in [("item_names", np.array(["a", "b"])), ("item_spacing", spacing)] + \
+                    [(name, array) for name, (array, _) in arrays.items()]:
+                one = io.BytesIO()
+                np.save(one, array)
+                z.writestr(name + ".npy", one.getvalue())
+        yield out.getvalue()
 
 
 def dataset():
@@ -169,13 +266,17 @@ def checkpoint():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "app", "checkpoint.h")) as f:
         version = int(re.search(r"#define CHECKPOINT_VERSION (\d+)", f.read()).group(1))
 
-    def array(kind, dtype, name, shape, data, width=0):
-        return struct.pack("<BBBBIII", kind, dtype, len(shape), 0, width, len(name), 0) + name + \
-            struct.pack("<%dQ" % len(shape), *shape) + data
+    def array(kind, dtype, name, shape, data, width=0, packed=0, plain=b""):
+        return struct.pack("<BBBBIIIQQII", kind, dtype, len(shape), packed, width, len(name), zlib.crc32(data), len(data),
+                           len(plain), zlib.crc32(plain), 0) + name + struct.pack("<%dQ" % len(shape), *shape), data
+
+    def deflated(kind, dtype, name, shape, plain):
+        packer = zlib.compressobj(4, zlib.DEFLATED, -15)
+        return array(kind, dtype, name, shape, packer.compress(plain) + packer.flush(), 0, 3, plain)
 
     def record(*arrays):
-        body = b"".join(arrays)
-        return b"TXSP" + struct.pack("<IQII", len(arrays), len(body), zlib.crc32(body), 0) + body
+        heads, data = (b"".join(a[i] for a in arrays) for i in (0, 1))
+        return data + heads + b"TXSP" + struct.pack("<IQII", len(arrays), len(data), len(heads), zlib.crc32(heads))
 
     def whole(mend, records, state):
         spool = b"".join(records)
@@ -186,8 +287,8 @@ def checkpoint():
 
     features = array(0, 5, b"features", [1, 3], struct.pack("<3d", 1.5, -2, 1e300))
     names = array(0, 6, b"names", [2], "abcdefgh".encode("utf-32-le"), 4)
-    empty = array(1, 1, b"own_x", [0], b"")
-    deep = array(1, 4, b"map", [1, 2, 1, 1, 2], bytes(16))
+    empty = deflated(1, 1, b"own_x", [0], bytes(128))
+    deep = array(1, 4, b"map", [1, 2, 1, 1, 2], bytes(144), 0, 1, bytes(144))
     for mend in (0, 1, 2, 3, 4, 6, 7):
         yield whole(mend, [], b"")
         yield whole(mend, [record(features)], b"state" * 9)
@@ -205,6 +306,8 @@ def state():
                 yield bytes([analysis, test, far])
                 yield bytes([analysis, test, far]) + struct.pack("<IB", 0, 1)
                 yield bytes([analysis, test, far]) + b"".join(struct.pack("<IB", 4001 * k, 255) for k in range(1, 9))
+    # A range of greys that are none of the object's, for its texture: was read beyond its counts.
+    yield bytes.fromhex("05000000000002be030278a10f0000000002003fffe32e0000ff843e")
 
 
 def main():

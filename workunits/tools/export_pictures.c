@@ -13,7 +13,8 @@
 enum {
     MAX_SLICES = 36,       /* of a stack, drawn beside each other */
     SMALL_MAP = 400,       /* maps smaller than this are enlarged, and so are */
-    MOST_PLANES = 8192     /* pixels of a side, whatever the spacing */
+    MOST_PLANES = 8192,    /* pixels of a side, whatever the spacing */
+    MOST_RATIO = 100       /* of a voxel's sides: a few voxels make no huge picture */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 }, ink = { 40, 40, 40 },
@@ -450,7 +451,8 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     const double cubes[3] = { 1, 1, 1 };
     const double *const step = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0 ? um : cubes;
     const double least = fmin(step[0], fmin(step[1], step[2]));
-    const double z = d->nz * step[0] / least, y = d->ny * step[1] / least, x = d->nx * step[2] / least;
+    const double z = d->nz * fmin(step[0] / least, MOST_RATIO), y = d->ny * fmin(step[1] / least, MOST_RATIO);
+    const double x = d->nx * fmin(step[2] / least, MOST_RATIO);
     const double side = fmax(2 * x + y, fmax(y, z));
     const double scale = side > MOST_PLANES ? MOST_PLANES / side : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
     const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale), wz = (uint64_t)ceil(z * scale);

@@ -85,13 +85,24 @@ static tc_status begin(wu_report *r, size_t item, shown *s, tc_err *err)
     } else {
         return TC_OK;
     }
-    if (info != NULL && (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
-                         (info->ndim == 3 ? info->shape[0] : 1) != s->nz))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", r->file->path, info->name);
     choose_panels(s);
     choose_step(s);
     s->bytes = malloc((size_t)s->sx * s->sy * 3);
     return s->bytes == NULL ? tc_no_memory(err, r->page->path) : TC_OK;
+}
+
+/* A picture of the result, which has the item's size. */
+static tc_status load_declared(const shown *s, const wu_declared *d, void **data, tc_err *err)
+{
+    const wu_result_file *const file = s->r->file;
+    size_t index;
+    const tc_status status = wu_find_declared(file, d, file->item_names[s->item], &index, err);
+    if (status != TC_OK)
+        return status;
+    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny || (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path, info->name);
+    return wu_npz_load(file->npz, index, data, err);
 }
 
 static void end(shown *s)
@@ -435,14 +446,10 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; status == TC_OK && i < file->n_declared; i++) {
         const wu_declared *const d = &file->declared[i];
-        size_t index;
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
-        status = wu_find_declared(file, d, file->item_names[s->item], &index, err);
-        if (status != TC_OK)
-            break;
         l->all[l->n] = (layer){ d->role == WU_LABELS, table_named(s->r, d->table), NULL };
-        status = wu_npz_load(file->npz, index, &l->all[l->n++].data, err);
+        status = load_declared(s, d, &l->all[l->n++].data, err);
     }
     return status == TC_OK ? load_own_labels(s, l, err) : status;
 }
@@ -503,10 +510,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;
     void *data = NULL;
-    size_t index;
-    tc_status status = wu_find_declared(s->r->file, d, s->r->file->item_names[s->item], &index, err);
-    if (status == TC_OK)
-        status = wu_npz_load(s->r->file->npz, index, &data, err);
+    tc_status status = load_declared(s, d, &data, err);
     for (size_t i = 0; status == TC_OK && i < (size_t)s->nx * s->ny * s->nz; i++) {
         const double value = (double)((const float *)data)[i];
         least = isfinite(value) && value < least ? value : least;

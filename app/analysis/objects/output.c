@@ -195,7 +195,7 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     for (size_t i = 0; st == TC_OK && i < work->item->n_objects; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
 
-        if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi
+        if (i < reached ? row->label <= label || row->label > WU_MAX_LABEL || row->border > 1 || row->lo > row->hi || row->hi >> work->item->bits != 0
                         : row->label != 0)
             return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
         label = row->label;

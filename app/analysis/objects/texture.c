@@ -63,7 +63,7 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
 {
     const wu_pixels *const px = o->pixels;
     uint32_t from = lo, to = hi;
-    uint8_t level[256];
+    uint8_t level[256] = { 0 };    /* a checkpoint may say lo and hi that are none of the pixels' */
     obj_spread spread;
 
     obj_range_of(o, &from, &to);
