@@ -1,8 +1,8 @@
 """Each system call of every program fails in turn (strace makes it fail), for each analysis: no crash, exit code 0 with
 all that was to be done or 3 with a reason, no half file, and the same command then does it.
 
-CALLS=N tries up to N of each call's occurrences in a program, at even distances; CALLS=all every one. Without it, of the list
-of CALLS=1 each fifth, and of the analyses on a device one.
+CALLS: which, as places.py says; without it each tenth of the first and last of each kind of call in a case, and of the
+analyses on a device one.
 CALLS_ONLY: a regular expression of cases."""
 import collections
 import contextlib
@@ -20,11 +20,13 @@ import numpy as np
 from PIL import Image
 
 import analyses
+import places
 import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
 MOST = os.environ.get("CALLS", "")
+SWEEP = places.Sweep("CALLS", 10)
 ONLY = re.compile(os.environ.get("CALLS_ONLY", ""))
 LANES = 2
 CALLS = {"openat": "EMFILE", "read": "EIO", "pread64": "EIO", "write": "ENOSPC", "pwrite64": "ENOSPC", "fsync": "EIO", "fdatasync": "EIO",
@@ -85,11 +87,22 @@ class Case:
         return tap.ok(run.returncode == 0, self.name + ": undisturbed", run.stderr)
 
     def count(self):
-        self.run(path("out", self.name), STRACE + ["-c", "-S", "name", "-U", "name,calls", "-o", path("counts")])
-        self.counts = {m[1]: int(m[2]) for m in re.finditer(r"(?m)^(\w+) +(\d+)\s*$", content(path("counts")).decode())}
-        self.run(path("out", self.name), STRACE + ["-e", "trace=mmap,munmap", "-o", path("counts")])
+        """{(call, its callers): its numbers in its thread}. In place of callers the case: where strace has no -k, or it would take too long."""
+        folder, found = path("trace"), {}
+        shutil.rmtree(folder, True)
+        os.mkdir(folder)
+        stacks = ["-k"] if MOST and tap.run(["strace", "-k", "-o", "/dev/null", "true"]).returncode == 0 else []
+        self.run(path("out", self.name), [*STRACE, "-ff", *stacks, "-o", path("trace", "of"), "-e", "trace=munmap,?" + ",?".join(CALLS)])
+        traces = sorted(os.listdir(folder), key=lambda n: int(n.split(".")[1]))
+        for trace in traces:
+            numbers = collections.Counter()
+            for call, callers in re.findall(r"(?m)^(\w+)\(.*\n((?: > .*\n)*)", content(path("trace", trace)).decode(errors="replace")):
+                numbers[call] += 1
+                if call in CALLS:
+                    found.setdefault((call, callers or self.name), set()).add(numbers[call])
         # It gives back its list of libraries when it is done, and crashes where it has no memory.
-        self.of_loader = content(path("counts")).split(b" munmap(")[0].count(b" mmap(")
+        self.of_loader = content(path("trace", traces[0])).split(b"\nmunmap(")[0].count(b"\nmmap(")
+        return {place: sorted(numbers) for place, numbers in found.items()}
 
     def wrong(self, run, out, call="", again=False):
         """What is wrong with the end of a run, or None."""
@@ -189,13 +202,15 @@ def cases(made):
         yield Case("run " + name, tap.TEXCELL, "run", unit, "-o", "OUT/r.npz", "--device", "cpu", "--threads", "2", "--quiet",
                    "--checkpoint-every", "0.001")
         yield Case("verify " + name, validate, "verify", "--fraction", "1", "--seed", "1", unit, result)
-    unit, result = made["cellcount"]
-    pair = [result, result.replace("_0_r1", "_1_r2")]
     if re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
         for name, (of, _) in made.items():
             if analyses.has_opencl(name):
                 yield Case("opencl " + name, tap.TEXCELL, "run", of, "-o", "OUT/r.npz", "--device", "opencl", "--threads", "1",
                            "--quiet", "--checkpoint-every", "0.001", device="opencl")
+    if "cellcount" not in made:                    # TEXCELL_ANALYSIS
+        return
+    unit, result = made["cellcount"]
+    pair = [result, result.replace("_0_r1", "_1_r2")]
     yield Case("analyse", wu, "analyse", "--analysis", "cellcount", "--suggest", "--device", "cpu", "--threads", "1", "-o", "OUT/r",
                path("pictures/a.png"), good=(2, 3))
     for name, options in PICTURES.items():
@@ -221,21 +236,11 @@ def cases(made):
 
 def sweep(case):
     """Makes calls of a case fail; one test point a case."""
-    case.count()
-    jobs = []
-    for call, total in sorted(case.counts.items()):
-        if call in CALLS:
-            step = 1 if MOST == "all" else max(1, total // int(MOST or 1))
-            first = 1 + (len(case.name) + len(call)) % step
-            jobs += [(call, "%d%s" % (n, more)) for n in range(first, total + 1, step) for more in ("", "+")]
-    jobs = jobs if MOST else jobs[len(case.name) % 5::5]
-    found = tap.side_by_side(LANES, jobs, lambda lane, job: case.fails(path("out", "%s_%d" % (case.name, lane)), *job))
-    codes = collections.Counter(code for _job, (code, _wrong) in found)
-    bad = ["%s %s of %d (%s): %s" % (call, number, case.counts[call], CALLS[call], wrong)
-           for (call, number), (_code, wrong) in found if wrong]
-    if jobs:
-        tap.ok(not bad, "%s: %d calls of %d kinds fail, of %d: %s" % (case.name, len(jobs), len({c for c, _ in jobs}),
-               sum(n for c, n in case.counts.items() if c in CALLS), dict(codes)), "\n".join(bad[:30]))
+    calls = case.count()
+    jobs = SWEEP.trials(case.argv[0], calls)
+    found = tap.side_by_side(LANES, jobs, lambda lane, job: case.fails(path("out", "%s_%d" % (case.name, lane)), job[0][0], job[1]))
+    SWEEP.tell(case.name, calls, jobs, [code for _job, (code, _wrong) in found],
+               ["%s %s (%s): %s\n%s" % (call, number, CALLS[call], wrong, callers) for ((call, callers), number), (_code, wrong) in found if wrong])
 
 
 def main():
@@ -246,7 +251,7 @@ def main():
     for case in cases(files()):
         if ONLY.match(case.name) and (case.device is None or MOST or case.name == "opencl cellcount") and case.learn():
             sweep(case)
-    tap.done()
+    SWEEP.done()
 
 
 if __name__ == "__main__":

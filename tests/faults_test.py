@@ -1,10 +1,9 @@
 """Each allocation and each system call fails, once and from there on: every program and analysis, each kind of picture.
 The server's fault is never the host's: a right result is never found invalid or refused, and exit 0 means that all was
-done; what failed is done by the same command then. FAULTS=N tries N calls of each kind (without it 16, but 2 of allocations of
-programs other than scripts, 1 with OpenCL), FAULTS=all every one (check-long). FAULTS_ONLY: a regular expression of cases.
+done; what failed is done by the same command then. FAULTS: which, as places.py says; without it each hundredth. FAULTS_ONLY: a
+regular expression of cases.
 
 In a build with gcc's sanitizers memory alone fails: no leak, nothing used that is free."""
-import collections
 import errno
 import hashlib
 import os
@@ -15,16 +14,15 @@ import sqlite3
 import numpy as np
 
 import calls_test
+import places
 import tap
 from oracle import workunit
 from oracle.workunit import item
 
 FOLDER = tap.scratch()
-WANTED = os.environ.get("FAULTS", "")
-MOST = 10 ** 9 if WANTED == "all" else int(WANTED or 16)     # calls of a kind that are tried
-FEW = MOST if WANTED else 2
+SWEEP = places.Sweep("FAULTS", 100)
 ONLY = re.compile(os.environ.get("FAULTS_ONLY", ""))
-PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1",
+PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:fast_unwind_on_malloc=0",
            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")}
 # Sanitizers need memory of their own.
 TOOL = "AddressSanitizer: CHECK failed: sanitizer_"
@@ -89,7 +87,7 @@ class Any:
     """A command of calls_test.py: all that it writes counts, and the same command goes on."""
 
     def __init__(self, case):
-        self.name, self.case = case.name, case
+        self.name, self.argv, self.case = case.name, case.argv, case
         case.good = (3,)           # it is never the fault of an input
         # A driver may do as it likes without memory: driver_faults.py.
         self.own = {"FAIL_OWN": "1"} if case.device else {}
@@ -107,33 +105,23 @@ class Any:
         return run, bad
 
 
-def tries(case, kind, number, most):
+def fails(case, kind, number):
     counts = path("counts")
     if os.path.exists(counts):
         os.remove(counts)
     run, bad = case.once(path("out", case.name), FAIL_WHAT=kind, FAIL_COUNT=counts)
     if run.returncode != 0 or bad:
-        return 0, [], ["undisturbed: exit %d %s %s" % (run.returncode, bad, run.stderr)], collections.Counter()
-    total = max(int(n) for n in open(counts))
-    step = max(1, total // most)
-    jobs = [(n, on) for n in range(1 + (len(case.name) % step if step > 1 else 0), total + 1, step) for on in (False, True)]
+        tap.ok(False, "%s: undisturbed" % case.name, "exit %d %s %s" % (run.returncode, bad, run.stderr))
+        return
+    calls = places.told(counts)
+    jobs = SWEEP.trials((case.argv[0], kind, number), calls)
 
     def trial(lane, job):
-        n, on = job
-        more = {"FAIL_ON": "1"} if on else {}
-        return case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT=str(n), FAIL_ERRNO=str(number), **more)
+        return case.once(path("out", "%s_%d" % (case.name, lane)), FAIL_WHAT=kind, FAIL_AT="%s:%s" % job, FAIL_ERRNO=str(number))
 
     found = tap.side_by_side(2, jobs, trial)
-    codes = collections.Counter(run.returncode for _job, (run, _wrong) in found)
-    bad = ["%s %d of %d%s: %s: %s" % (kind, n, total, " and on" if on else "", wrong, run.stderr[-1500:])
-           for (n, on), (run, wrong) in found if wrong]
-    return total, jobs, bad, codes
-
-
-def fails(case, kind, number, most):
-    total, jobs, bad, codes = tries(case, kind, number, most)
-    tap.ok(not bad, "%s: %d of %d calls (%s, %s) fail, once and from there on: %s" %
-           (case.name, len(jobs) // 2, total, kind, errno.errorcode[number], dict(codes)), "\n".join(bad[:12]))
+    SWEEP.tell("%s (%s, %s)" % (case.name, kind, errno.errorcode[number]), calls, jobs, [run.returncode for _job, (run, _wrong) in found],
+               ["%s:%s: %s: %s" % (*job, wrong, run.stderr[-1500:]) for job, (run, wrong) in found if wrong])
 
 
 def main():
@@ -145,8 +133,8 @@ def main():
     scripts()
     for case in calls_test.cases(calls_test.files()):
         if ONLY.match(case.name) and not (calls_test.ASAN and case.device) and case.learn():
-            fails(Any(case), "memory", errno.ENOMEM, 1 if case.device and not WANTED else FEW)
-    tap.done()
+            fails(Any(case), "memory", errno.ENOMEM)
+    SWEEP.done()
 
 
 def scripts():
@@ -181,7 +169,7 @@ def scripts():
     ]
     for case in cases:
         for kind, number in KINDS if ONLY.match(case.name) else ():
-            fails(case, kind, number, MOST)
+            fails(case, kind, number)
 
 
 if __name__ == "__main__":

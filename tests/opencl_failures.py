@@ -1,20 +1,20 @@
-"""Each OpenCL call of every analysis answers an error: at its first time, its hundredth, in the midst, its last, once and from
-there on, with several codes. The result is the CPU's, byte for byte, or there is none and the same command makes
-it; of what was made on the device nothing is left. With --device auto, on what says that it is a GPU, there always is one.
+"""Each OpenCL call of every analysis answers an error, once and from there on, with several codes. The result is the CPU's,
+byte for byte, or there is none and the same command makes it; of what was made on the device nothing is left. With
+--device auto, on what says that it is a GPU, there always is one.
 
-OPENCL_FAILURES=all tries every one, of every job of each analysis (check-long), OPENCL_FAILURES=N each N-th of every job; without it
-each twenty-third of the last job is tried. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
-import collections
+OPENCL_FAILURES: which, of every job of each analysis, as places.py says; without it each two hundredth of the last
+job's. OPENCL_FAILURES_ONLY: a regular expression of analyses."""
 import os
 import re
 
 import analyses
+import places
 import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
 WANTED = os.environ.get("OPENCL_FAILURES", "")
-STEP = 1 if WANTED == "all" else int(WANTED or 23)
+SWEEP = places.Sweep("OPENCL_FAILURES", 200)
 ONLY = re.compile(os.environ.get("OPENCL_FAILURES_ONLY", ""))
 LANES = 2
 # What a busy machine makes of a driver now and then: the process begins anew, without it.
@@ -54,15 +54,15 @@ class Job:
         return p.returncode, result, p.stderr
 
     def calls(self, device, **hooks):
-        """{call: times} of an undisturbed run."""
+        """{place: numbers} of an undisturbed run."""
         for _ in range(3):
-            code, result, said = self.run(0, device, names=path("names"), **hooks)
+            code, result, said = self.run(0, device, places=path("places"), **hooks)
             if HUNG not in said:
                 break
         made, left = content(path("count0")).split()
         tap.ok(code == 0 and result == self.expected and int(left) == 0 and int(made) > 40,
                "%s, %s: %d calls, the CPU's bytes, every object released" % (self.name, device, int(made)), "%s left\n%s" % (left, said))
-        return {call: int(times) for call, times in (line.split() for line in content(path("names")).decode().splitlines()) if times != "0"}
+        return places.told(path("places"))
 
     def fails(self, lane, device, **hooks):
         """What is wrong after a failure, or None."""
@@ -79,21 +79,15 @@ class Job:
 
 
 def sweep(job, device, **hooks):
-    jobs = []
-    for call, times in sorted(job.calls(device, **hooks).items()):
-        for n in sorted({1, 100, times // 2, times}):
-            if 1 <= n <= times:
-                jobs += [(call, n, "%s:%d%s" % (call, n, more)) for more in ("", "+")]
-    jobs = jobs[len(job.name) % STEP::STEP]
+    calls = job.calls(device, **hooks)
+    jobs = SWEEP.trials(device, calls)
 
     def trial(lane, numbered):
-        i, (_call, n, where) = numbered
-        return job.fails(lane, device, fail=where, error=ERRORS[(i // LANES + n) % len(ERRORS)], **hooks)
+        i, where = numbered
+        return job.fails(lane, device, fail_at="%s:%s" % where, error=ERRORS[i // LANES % len(ERRORS)], **hooks)
     found = tap.side_by_side(LANES, list(enumerate(jobs)), trial)
-    codes = collections.Counter(code for _job, (code, _wrong) in found)
-    bad = ["%s: %s" % (where, wrong[-700:]) for (_i, (_call, _n, where)), (_code, wrong) in found if wrong]
-    tap.ok(not bad, "%s, %s: %d failures of %d calls: %s" % (job.name, device, len(jobs), len({c for c, _, _ in jobs}), dict(codes)),
-           "\n".join(bad[:12]))
+    SWEEP.tell("%s, %s" % (job.name, device), calls, jobs, [code for _job, (code, _wrong) in found],
+               ["%s:%s: %s" % (*where, wrong[-700:]) for (_i, where), (_code, wrong) in found if wrong])
 
 
 def main():
@@ -110,7 +104,7 @@ def main():
             job = Job(name, title, parameters, items)
             sweep(job, "opencl")
             sweep(job, "auto", gpu=1)
-    tap.done()
+    SWEEP.done()
 
 
 if __name__ == "__main__":

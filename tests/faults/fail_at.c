@@ -1,9 +1,9 @@
 /*
  * Preloaded into a program, makes some of its calls fail. FAIL_WHAT names the
  * kind: memory (malloc, calloc, realloc, aligned_alloc, strdup, strndup), open, read, write
- * (also fsync, ftruncate and rename) or lock. FAIL_AT=n: the n-th such call of a process,
- * counted from 1, fails; with FAIL_ON all from there on. FAIL_ERRNO: why,
- * by number. FAIL_COUNT=FILE: each process appends how many there were.
+ * (also fsync, ftruncate and rename) or lock. FAIL_AT=PLACE:N[+]: the N-th such call of
+ * a place fails, with + all from there on (../hooks/places.h). FAIL_ERRNO: why,
+ * by number. FAIL_COUNT=FILE: each process appends the places and how many calls each had.
  * FAIL_OWN: of memory only what the program itself asks for, no library.
  *
  * The processes that a program forks count on from where they began.
@@ -12,19 +12,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-static atomic_long calls;
-static long at;
-static int from_there, error_number, is_ready, own_only, counts = -1;
+#include "../hooks/places.h"
+
+static int error_number, is_ready, own_only, counts = -1;
 static const char *what;
 static uintptr_t program_from, program_to;       /* the program's code and data */
 
@@ -45,11 +40,10 @@ static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *const n = getenv("FAIL_AT"), *const number = getenv("FAIL_ERRNO");
+    const char *const number = getenv("FAIL_ERRNO");
 
     what = getenv("FAIL_WHAT");
-    at = n == NULL ? 0 : atol(n);
-    from_there = getenv("FAIL_ON") != NULL;
+    choose_place(getenv("FAIL_AT"));
     error_number = number == NULL ? ENOMEM : atoi(number);
     if (getenv("FAIL_COUNT") != NULL)      /* the program may give up the right to, later */
         counts = open(getenv("FAIL_COUNT"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -58,15 +52,10 @@ __attribute__((constructor)) static void begin(void)
     is_ready = what != NULL;
 }
 
-/* Counts a call of that kind; true when it has to fail. */
+/* Whether this call of that kind has to fail. */
 static int fails(const char *kind)
 {
-    long n;
-
-    if (!is_ready || strcmp(what, kind) != 0)
-        return 0;
-    n = atomic_fetch_add(&calls, 1) + 1;
-    if (at == 0 || (from_there ? n < at : n != at))
+    if (!is_ready || strcmp(what, kind) != 0 || !is_chosen(counts >= 0))
         return 0;
     errno = error_number;
     return 1;
@@ -76,7 +65,7 @@ __attribute__((destructor)) static void end(void)
 {
     is_ready = 0;
     if (counts >= 0)
-        dprintf(counts, "%ld\n", atomic_load(&calls));
+        tell_places(counts);
 }
 
 /* The next allocator is glibc's, or a sanitizer's. */

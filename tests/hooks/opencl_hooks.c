@@ -7,12 +7,12 @@
  *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail does so (from 1)
  *   TEXCELL_TEST_CL_FAIL=N+    that one and every later one, as if the device
  *                              had been lost
- *   TEXCELL_TEST_CL_FAIL=CALL:N[+]  of that call the N-th
+ *   TEXCELL_TEST_CL_FAIL_AT=PLACE:N[+]  the N-th of a place (places.h)
  *   TEXCELL_TEST_CL_ERROR=N    with the error -N, not the one below
  *   TEXCELL_TEST_CL_COUNT=FILE how many calls there were, and how many objects were made
  *                              but not released; written anew at each call, since how the
  *                              process ends is its own business
- *   TEXCELL_TEST_CL_NAMES=FILE at exit: a line "CALL times" for each that can fail
+ *   TEXCELL_TEST_CL_PLACES=FILE at exit: the places of calls that can fail, and how many each had
  *   TEXCELL_TEST_CL_MEMORY=N   devices have 2 N bytes at the most: the program uses half
  *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms besides
  *   TEXCELL_TEST_CL_GPU=1      devices say that they are GPUs
@@ -30,14 +30,12 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "opencl/loader.h"
+#include "tests/hooks/places.h"
 
 static struct {
     ocl_api real;              /* but for those below, which are ours */
@@ -46,12 +44,11 @@ static struct {
     cl_int(CL_API_CALL *launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
                                 cl_uint, const cl_event *, cl_event *);
     bool forever;              /* "N+" */
-    char fail_name[64];        /* empty: whatever the call */
     cl_int error;              /* 0: as it suits */
     unsigned long long fail_at;            /* 0: never */
     unsigned long long memory;             /* 0: as it is */
     unsigned long long call_ms;            /* 0: none */
-    int count_file;            /* -1: none */
+    int count_file, places_file;           /* -1: none */
     FILE *times;               /* NULL: none */
     cl_ulong began;            /* of the launches that the program asks about, the first */
     cl_ulong items, item_ns;   /* of those launches; 0: the clock is the device's own */
@@ -74,15 +71,9 @@ static void *find(void *library, const char *name)
     return function;
 }
 
-/* A call's counter. */
-#define COUNTER_STATUS(name, parameters, arguments) atomic_ullong name;
-#define COUNTER_OBJECT(type, name, parameters, arguments) atomic_ullong name;
-static struct {
-    OCL_CALLS(COUNTER_STATUS, COUNTER_STATUS, COUNTER_OBJECT, COUNTER_STATUS)
-} times_of;
-
-static unsigned long long number_in(const char *name, const char *text, bool *plus)
+static unsigned long long number(const char *name, bool *plus)
 {
+    const char *const text = getenv(name);
     char *end;
     unsigned long long n;
 
@@ -95,20 +86,12 @@ static unsigned long long number_in(const char *name, const char *text, bool *pl
     return n;
 }
 
-static unsigned long long number(const char *name, bool *plus)
+/* The file that it names, or -1. */
+static int opened(const char *name)
 {
-    return number_in(name, getenv(name), plus);
-}
+    const char *const path = getenv(name);
 
-/* Of [CALL:]N[+] the call. Answers what is behind it. */
-static const char *take_name(const char *text)
-{
-    const char *const colon = text == NULL ? NULL : strchr(text, ':');
-
-    if (colon == NULL || (size_t)(colon - text) >= sizeof hooks.fail_name)
-        return text;
-    memcpy(hooks.fail_name, text, (size_t)(colon - text));
-    return colon + 1;
+    return path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 static cl_int CL_API_CALL get_device_info(cl_device_id of, cl_device_info what, size_t size, void *value, size_t *length)
@@ -162,7 +145,7 @@ __attribute__((constructor)) static void begin(void)
 {
     void *const process = dlopen(NULL, RTLD_NOW);
     void *library = process != NULL && dlsym(process, "clGetPlatformIDs") != NULL ? process : NULL;
-    const char *const count = getenv("TEXCELL_TEST_CL_COUNT"), *const times = getenv("TEXCELL_TEST_CL_TIMES");
+    const char *const times = getenv("TEXCELL_TEST_CL_TIMES");
     bool ignored;
 
     if (library == NULL)
@@ -179,11 +162,13 @@ __attribute__((constructor)) static void begin(void)
     hooks.launch = hooks.real.clEnqueueNDRangeKernel;
     hooks.real.clEnqueueNDRangeKernel = launch;
     hooks.item_ns = number("TEXCELL_TEST_CL_ITEM_NS", &ignored);
-    hooks.fail_at = number_in("TEXCELL_TEST_CL_FAIL", take_name(getenv("TEXCELL_TEST_CL_FAIL")), &hooks.forever);
+    hooks.fail_at = number("TEXCELL_TEST_CL_FAIL", &hooks.forever);
     hooks.error = -(cl_int)number("TEXCELL_TEST_CL_ERROR", &ignored);
     hooks.memory = number("TEXCELL_TEST_CL_MEMORY", &ignored);
     hooks.call_ms = number("TEXCELL_TEST_CL_CALL_MS", &ignored);
-    hooks.count_file = count == NULL ? -1 : open(count, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    hooks.count_file = opened("TEXCELL_TEST_CL_COUNT");
+    hooks.places_file = opened("TEXCELL_TEST_CL_PLACES");
+    choose_place(getenv("TEXCELL_TEST_CL_FAIL_AT"));
     hooks.times = times == NULL ? NULL : fopen(times, "ae");
 }
 
@@ -199,15 +184,14 @@ static void write_count(void)
 }
 
 /* Counts one call; true if it is to fail. */
-static bool strike(const char *name, atomic_ullong *times)
+static bool strike(void)
 {
-    const unsigned long long all = ++hooks.calls, own = ++*times;
-    const unsigned long long call = hooks.fail_name[0] == '\0' ? all : strcmp(hooks.fail_name, name) == 0 ? own : 0;
+    const unsigned long long call = ++hooks.calls;
 
     write_count();
     if (hooks.call_ms != 0)
         usleep((useconds_t)hooks.call_ms * 1000);
-    return hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at);
+    return is_chosen(hooks.places_file >= 0) || (hooks.fail_at != 0 && (hooks.forever ? call >= hooks.fail_at : call == hooks.fail_at));
 }
 
 static void count_object(int more)
@@ -230,14 +214,14 @@ static cl_int error_for(const char *name)
 #define HOOK_STATUS(name, parameters, arguments)                                      \
     cl_int CL_API_CALL name parameters                                                \
     {                                                                                 \
-        if (strike(#name, &times_of.name))                                                                 \
+        if (strike())                                                                 \
             return error_for(#name);                                                  \
         return hooks.real.name arguments;                                             \
     }
 #define HOOK_ENQUEUE(name, parameters, arguments)                                     \
     cl_int CL_API_CALL name parameters                                                \
     {                                                                                 \
-        if (strike(#name, &times_of.name))                                                                 \
+        if (strike())                                                                 \
             return error_for(#name);                                                  \
         const cl_int code = hooks.real.name arguments;                                \
         if (code == CL_SUCCESS && event != NULL)                                      \
@@ -247,7 +231,7 @@ static cl_int error_for(const char *name)
 #define HOOK_OBJECT(type, name, parameters, arguments)                                \
     type CL_API_CALL name parameters                                                  \
     {                                                                                 \
-        if (strike(#name, &times_of.name)) {                                                               \
+        if (strike()) {                                                               \
             if (status != NULL)                                                       \
                 *status = error_for(#name);                                           \
             return NULL;                                                              \
@@ -267,14 +251,6 @@ OCL_CALLS(HOOK_STATUS, HOOK_ENQUEUE, HOOK_OBJECT, HOOK_RELEASE)
 
 __attribute__((destructor)) static void end(void)
 {
-    const char *const path = getenv("TEXCELL_TEST_CL_NAMES");
-    FILE *const file = path != NULL ? fopen(path, "w") : NULL;
-
-    if (file == NULL)
-        return;
-#define TELL_STATUS(name, parameters, arguments) fprintf(file, #name " %llu\n", (unsigned long long)times_of.name);
-#define TELL_OBJECT(type, name, parameters, arguments) TELL_STATUS(name, , )
-#define TELL_NOTHING(name, parameters, arguments)
-    OCL_CALLS(TELL_STATUS, TELL_STATUS, TELL_OBJECT, TELL_NOTHING)
-    fclose(file);
+    if (hooks.places_file >= 0)
+        tell_places(hooks.places_file);
 }
