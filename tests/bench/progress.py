@@ -1,7 +1,8 @@
 """make bench-progress: how linear the fraction done is. The client takes the time left from it: t (1 - f) / f, t being the time
 so far. Here t is processor time of one thread; printed is by how much the time left that this tells was wrong, from a tenth of
-the task on, "-" where nothing was drawn near that share. First tasks as a project has them, of many items: pieces of real
-pictures, of differing sizes and mixed kinds; then single items. Arguments: names of analyses, or none for all."""
+the task on, the median of BENCH_ROUNDS (3) runs, "-" where nothing was drawn near that share. First tasks as a project has them, of many items: pieces of real
+pictures, of differing sizes and mixed kinds; then single items. Arguments: names of analyses, or none for all.
+BENCH_DEVICE=opencl: on that device, by the clock; the first run of each is not told, since a driver compiles then."""
 import fcntl
 import os
 import pty
@@ -11,12 +12,16 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 
 import numpy as np
 import tifffile
 from PIL import Image
 
 import plans
+
+DEVICE, RUNS = os.environ.get("BENCH_DEVICE", "cpu"), int(os.environ.get("BENCH_ROUNDS", "3"))
+SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 LARGER = {"objects": 3, "volume": 3, "cellcount": 3, "voting": 3}     # than for make bench-plans: sides, so that there are seconds to look at
 
@@ -29,7 +34,7 @@ FLAT, DEEP = [("voting/stardist_img2d.tif",)], [("voting/cellfinder_crop_ch0.tif
 TASKS = [
     ("cellcount", ["split=distance"], COUNT, 240, 4), ("cellcount", ["labels=true", "smooth=1"], COUNT, 120, 6),
     ("cellcount", ["min_area=20"], COUNT, 400, 6),
-    ("glcm", ["preset=hcc"], CRYSTAL, 12, 1), ("glcm", ["levels=[32]", "distances=[1]", 'features="ibsi"'], CRYSTAL, 24, 1),
+    ("glcm", ["preset=hcc"], CRYSTAL, 6, 1), ("glcm", ["levels=[32]", "distances=[1]", 'features="ibsi"'], CRYSTAL, 24, 1),
     ("volume", ["membrane=30"], MEMBRANE, 120, 4), ("volume", ["membrane=30", 'repair={"sigma":1}', "labels=true"], MEMBRANE, 80, 2),
     ("volume", ["method=watershed", "smooth=1.5"], MEMBRANE, 160, 1), ("volume", ["membrane=60"], NUCLEI, 160, 8),
     ("levelset", ["target=128", "epsilon=40", "iterations=1000", 'init={"type":"ball","cx":50,"cy":50,"r":30}'], BRAIN, 240, 1),
@@ -46,10 +51,11 @@ def processor_time(pid):
 
 
 def course(unit, result):
-    """[(processor time, fraction)] of a run, and the processor time of the whole of it."""
+    """[(processor time, fraction)] of a run, and the processor time of the whole of it; on a device by the clock."""
+    begin = time.monotonic()
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
-    p = subprocess.Popen([plans.TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--threads", "1"], stderr=slave)
+    p = subprocess.Popen([plans.TEXCELL, "run", unit, "-o", result, "--device", DEVICE, "--threads", "1"], stderr=slave)
     os.close(slave)
     points, text = [], b""
     try:
@@ -57,7 +63,7 @@ def course(unit, result):
             more = os.read(master, 65536)
             if not more:
                 break
-            spent = processor_time(p.pid)
+            spent = processor_time(p.pid) if DEVICE == "cpu" else time.monotonic() - begin
             text = (text + more)[-200:]
             shown = re.findall(rb"(\d+\.\d)%", text)
             if shown and (not points or float(shown[-1]) / 100 > points[-1][1]):
@@ -67,7 +73,7 @@ def course(unit, result):
     os.close(master)
     _pid, status, usage = os.wait4(p.pid, 0)
     p.returncode = status
-    return points, usage.ru_utime + usage.ru_stime
+    return points, usage.ru_utime + usage.ru_stime if DEVICE == "cpu" else time.monotonic() - begin
 
 
 def pieces(rng, files, count, times):
@@ -98,18 +104,22 @@ def task(folder, analysis, parameters, files, count, times):
     return unit
 
 
-def tell(analysis, parameters, unit, result):
-    points, whole = course(unit, result)
-    errors = []
-    for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+def looks(points, whole):
+    """By how much the time left was wrong at each share; None where nothing was drawn near it."""
+    for share in SHARES:
         at = [p for p in points if p[0] >= share * whole]
-        if at and at[0][0] < min(share + 0.08, 0.97) * whole and at[0][1] > 0:
-            t, f = at[0]
-            errors.append("%+4.0f%%" % (100 * (t * (1 - f) / f / (whole - t) - 1)))
-        else:
-            errors.append("    -")
-    print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" % (analysis, " ".join(parameters), whole, " ".join(errors)),
-          flush=True)
+        t, f = at[0] if at else (whole, 0)
+        yield t * (1 - f) / f / (whole - t) - 1 if f > 0 and t < min(share + 0.08, 0.97) * whole else None
+
+
+def tell(analysis, parameters, unit, result):
+    if DEVICE != "cpu":
+        course(unit, result)
+    runs = [course(unit, result) for _ in range(RUNS)]
+    found = [[e for e in errors if e is not None] for errors in zip(*(looks(*run) for run in runs))]
+    print("%-10s %-62s %6.2f s  at 10, 20, 30, 50, 70, 90%%: %s" %
+          (analysis, " ".join(parameters), np.median([whole for _points, whole in runs]),
+           " ".join("%+4.0f%%" % (100 * np.median(errors)) if errors else "    -" for errors in found)), flush=True)
 
 
 def main():
@@ -118,7 +128,7 @@ def main():
         if (not only or analysis in only) and os.path.exists(os.path.join(plans.DATA, job[1][0][0])):
             with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
                 tell(analysis, job[0], task(folder, analysis, *job), os.path.join(folder, "r.npz"))
-    print("Single items")
+    print("Single items", flush=True)
     shown = plans.pictures()
     with tempfile.TemporaryDirectory(prefix="texcell-bench-") as folder:
         for analysis, parameters, kind, times in plans.JOBS:
