@@ -16,6 +16,7 @@ typedef struct item_run {
     void *worker;
     const item_work *how;
     wu_output output;          /* of an item that the backend finished */
+    double opened;             /* when the portions' part began: worked() */
     bool finished;
     bool saved_last;           /* the final state, which is on disk only where finishing it takes long */
 } item_run;
@@ -230,17 +231,24 @@ static tc_status take_state(const item_work *w, item_run *it, tc_err *err)
                              : w->unit->analysis->init(&it->work, it->state, err);
 }
 
+/* Seconds of a clock that stands while the task is suspended. */
+static double worked(const item_work *w)
+{
+    return tc_seconds() - w->files->asleep;
+}
+
 static tc_status begin(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
     tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms, .result_only = true };
+                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms, .speed = w->speed, .result_only = true };
     if (st == TC_OK)
         st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     if (st == TC_OK)
         st = take_state(w, it, err);
+    it->opened = worked(w);
     return st == TC_OK ? open_backend(w, it, err) : st;
 }
 
@@ -297,16 +305,20 @@ tc_status item_do(const item_work *w, tc_err *err)
 {
     const wu_job *const job = w->unit->job;
     const char *const name = job->items[w->index].name;
-    const double start = tc_seconds();
+    const double start = tc_seconds(), start_of_work = worked(w);
     const bool resumed = w->files->state != NULL;
     item_run it = { .how = w };
     tc_status st = begin(w, &it, err);
     const bool begun = st == TC_OK;
+    double stepped;
 
     if (st == TC_OK)
         st = do_steps(w, &it, err);
+    stepped = worked(w);
     if (st == TC_OK)
         st = end(w, &it, err);
+    if (st == TC_OK && it.work.device != NULL && !resumed)
+        *w->times = (item_times){ stepped - it.opened, it.opened - start_of_work + worked(w) - stepped };
     if (st == TC_TRY_LATER && begun && bw_why()[0] != '\0')
         st = stop_as_asked(w, &it, err);
     if (st == TC_OK && resumed)

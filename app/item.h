@@ -8,6 +8,7 @@
 #include "app/job_files.h"
 #include "app/progress.h"
 #include "app/view.h"
+#include "app/weights.h"
 #include "opencl/device.h"
 
 /* The device that works for the job, as long as it does. */
@@ -25,6 +26,8 @@ typedef struct item_work {
     const an_unit *unit;
     size_t index;
     double from, to;           /* share of the job's work before and after the item */
+    double speed;              /* of a device, beside a core: weights.h */
+    item_times *times;         /* set where the device did all of the item's portions */
     unsigned threads;
     double launch_ms;          /* longest launch on a device */
     job_device *device;

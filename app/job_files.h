@@ -14,6 +14,7 @@
 
 typedef struct job_files {
     tc_poll poll;              /* asked by whatever the job does, wherever something lasts */
+    double asleep;             /* seconds that it took, suspended */
     double leave_by;           /* when leaving: in tc_seconds, until when there is time for a checkpoint */
     const char *checkpoint_path, *spool_path;
     spool *spool;

@@ -11,50 +11,6 @@
 #include "opencl/backends.h"
 #include "wrapper/bw.h"
 
-/* How much of the work there is in each part, in operations. */
-typedef struct weights {
-    double *before;            /* [n_items + 1]: item i; the last: what comes after all items */
-    double *writing;           /* [n_items + 1]: a guess of what writing items i and later takes */
-    double identifying, byte;  /* the unit; writing a byte of what is packed then */
-} weights;
-
-static void free_weights(weights *w)
-{
-    free(w->before);
-    free(w->writing);
-}
-
-/* The caller's, also after a failure. */
-static tc_status weigh_items(const an_unit *unit, bool on_device, weights *w, tc_err *err)
-{
-    const size_t n = unit->job->n_items;
-
-    *w = (weights){ .before = calloc(n + 1, sizeof *w->before), .writing = calloc(n + 1, sizeof *w->writing) };
-    if (w->before == NULL || w->writing == NULL)
-        return tc_no_memory(err, "the items");
-    for (size_t i = n; i-- > 0;) {
-        an_plan plan = { 0 };
-        const tc_status st = unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err);
-
-        if (st != TC_OK)
-            return st;
-        w->before[0] += plan.open_flops;
-        w->before[i + 1] = an_weight(&plan, on_device);
-        w->identifying += plan.identify_flops;
-        w->writing[i] = w->writing[i + 1] + plan.write_flops;
-        w->byte = plan.byte_flops;
-    }
-    for (size_t i = 0; i < n; i++)
-        w->before[i + 1] += w->before[i];
-    return TC_OK;
-}
-
-/* All of it when so many items are done, which have that many bytes to write. */
-static double whole(const weights *w, size_t n_items, size_t done, double bytes)
-{
-    return w->before[n_items] + w->identifying + w->byte * bytes + w->writing[done];
-}
-
 /* What has been told of the work goes up to that share, if it is more, and never back: there may be more to write than
  * was guessed. */
 static double forward(double *told, double share)
@@ -101,12 +57,13 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
     const size_t n = unit->job->n_items;
     weights w;
     view v = { .next = 0 };
-    tc_status st = weigh_items(unit, device->open != NULL, &w, err);
+    tc_status st = weights_of(unit, device->open != NULL, &w, err);
 
     for (size_t i = (size_t)files->mark.item; st == TC_OK && i < n; i++) {
-        const double all = whole(&w, n, i, spool_to_write(files->spool));
-        const double from = forward(done, w.before[i] / all), to = forward(done, w.before[i + 1] / all);
-        const item_work work = { .unit = unit, .index = i, .from = from, .to = to,
+        const double all = weights_whole(&w, i, spool_to_write(files->spool));
+        const double from = forward(done, weights_before(&w, i) / all), to = forward(done, weights_before(&w, i + 1) / all);
+        item_times times = { 0, 0 };
+        const item_work work = { .unit = unit, .index = i, .from = from, .to = to, .speed = w.speed, .times = &times,
                                  .threads = o->threads, .launch_ms = o->launch_ms,
                                  .device = device, .files = files, .progress = p,
                                  .view = o->watched ? &v : NULL };
@@ -114,14 +71,18 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         files->mark.item = i;
         files->item_saved = files->state != NULL;
         st = item_do(&work, err);
+        if (device->open == NULL)
+            weights_on_cpu(&w);
+        else if (st == TC_OK && times.portions > 0)
+            weights_learn(&w, i, &times);
         free(files->state);        /* one that was not of this item */
         files->state = NULL;
         if (st == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
     if (st == TC_OK)
-        forward(done, (w.before[n] + w.identifying) / whole(&w, n, n, spool_to_write(files->spool)));
-    free_weights(&w);
+        forward(done, (weights_before(&w, n) + w.identifying) / weights_whole(&w, n, spool_to_write(files->spool)));
+    weights_free(&w);
     return st;
 }
 
@@ -235,17 +196,21 @@ static tc_status check_output(const run_options *o, tc_err *err)
 }
 
 /* A tc_poll. Suspended, the program sleeps in bw_poll. */
-static tc_status ask_client(void *unused, tc_err *err)
+static tc_status ask_client(void *user, tc_err *err)
 {
-    (void)unused;
+    job_files *const files = user;
+    const double start = tc_seconds();
+
     tc_guard_heard();
-    return bw_poll() == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+    const bw_request answer = bw_poll();
+    files->asleep += tc_seconds() - start;
+    return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
 tc_status run_job(const run_options *options, tc_err *err)
 {
     progress p = progress_begin(options->quiet, bw_has_client());
-    job_files files = { .poll = { ask_client, NULL } };
+    job_files files = { .poll = { ask_client, &files } };
     an_unit unit;
     tc_status st = an_unit_read_polled(options->input, &files.poll, &unit, err);
 

@@ -61,6 +61,7 @@ typedef struct an_work {
     const tc_poll *poll;       /* tc_ask(poll), wherever something lasts; NULL: none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* longest launch wanted on a device */
+    double speed;              /* of the device's portions, beside a core's: for an_spent; 0: AN_DEVICE_SPEED */
     bool result_only;          /* once all portions are done, a device's state may lack what the result is made without */
 } an_work;
 
@@ -213,9 +214,11 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double portions);
 /* For load_flops: what reading an item takes, by the bytes that it is unpacked to and by those in the file. */
 double an_reading_flops(const wu_item *item);
 
-/* What an item counts beside others, all but its part in writing the result. Portions count less on a device: reading
- * and finishing are the host's there, too. */
-double an_weight(const an_plan *plan, bool on_device);
+/* How many times as fast as a core a device does portions, about, before anything is known of it. */
+#define AN_DEVICE_SPEED 50
+/* What an item counts beside others, all but its part in writing the result. Portions count less on a device, which is `speed`
+ * times as fast: reading and finishing are the host's there, too. */
+double an_weight(const an_plan *plan, double speed);
 /* Which share of it has been spent when so many portions are done, reading included: 0 to 1. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done);
 /* The same when that share of its arrays is packed. */

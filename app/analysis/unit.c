@@ -164,12 +164,15 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double portions)
                 + plan->write_flops;
 }
 
-/* How many times as fast as a core a device does portions, about. */
-#define DEVICE_SPEED 50
-
-double an_weight(const an_plan *plan, bool on_device)
+double an_weight(const an_plan *plan, double speed)
 {
-    return plan->load_flops + an_portions_flops(plan) / (on_device ? DEVICE_SPEED : 1) + plan->finish_flops + plan->pack_flops;
+    return plan->load_flops + an_portions_flops(plan) / speed + plan->finish_flops + plan->pack_flops;
+}
+
+/* Beside a core's. */
+static double speed_of(const an_work *work)
+{
+    return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
 /* Of the portions. */
@@ -181,7 +184,7 @@ static double portions_spent(const an_analysis *analysis, const an_work *work, u
 
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t portions_done)
 {
-    const double all = an_weight(&work->plan, work->device != NULL);
+    const double all = an_weight(&work->plan, speed_of(work));
     const double portions = all - work->plan.load_flops - work->plan.finish_flops - work->plan.pack_flops;
 
     return (work->plan.load_flops + portions * portions_spent(analysis, work, portions_done)) / all;
@@ -189,7 +192,7 @@ double an_spent(const an_analysis *analysis, const an_work *work, uint64_t porti
 
 double an_spent_packing(const an_work *work, double share)
 {
-    return 1 - work->plan.pack_flops / an_weight(&work->plan, work->device != NULL) * (1 - share);
+    return 1 - work->plan.pack_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
 }
 
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work, void *state,

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "app/analysis/selftest.h"
+#include "app/weights.h"
 
 /* A second passes with each look at the clock: steps do the least that they can. */
 double __wrap_tc_seconds(void);
@@ -51,7 +52,7 @@ static void end(job *j)
 static void grows(const job *j)
 {
     const an_plan *const plan = &j->work.plan;
-    const double all = an_weight(plan, false), left = (plan->finish_flops + plan->pack_flops) / all;
+    const double all = an_weight(plan, 1), left = (plan->finish_flops + plan->pack_flops) / all;
     double last = plan->load_flops / all;
 
     assert_true(plan->load_flops > 0 && plan->finish_flops >= 0 && plan->write_flops >= 0);
@@ -126,9 +127,35 @@ static void tells_what_is_spent(void **state)
         }
 }
 
+/* Two items of 10 operations of the host each; of the device 100 and 300. */
+static void learns_a_device(void **state)
+{
+    double host[] = { 0, 10, 20 }, portions[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
+    weights w = { .n = 2, .host = host, .portions = portions, .writing = writing, .opening = 1, .identifying = 2, .byte = 3,
+                  .speed = 50 };
+
+    (void)state;
+    assert_true(weights_before(&w, 0) == 1 && weights_before(&w, 1) == 13 && weights_before(&w, 2) == 29);
+    assert_true(weights_whole(&w, 1, 0) == 35 && weights_whole(&w, 2, 100) == 331);
+    /* the first took as long on the device, where a driver compiled, as on the host: ten times its speed */
+    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 2 });
+    assert_true(w.speed == 10 && weights_before(&w, 2) == 61);
+    /* the second alone counts then */
+    weights_learn(&w, 1, &(item_times){ .portions = 3, .host = 2 });
+    assert_true(w.speed == 20 && weights_before(&w, 2) == 41);
+    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 2 });
+    assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
+    /* no time that a clock shows says nothing */
+    w.n_known = 1;
+    weights_learn(&w, 0, &(item_times){ .portions = 2, .host = 0 });
+    assert_true(w.speed == 16);
+    weights_on_cpu(&w);
+    assert_true(weights_before(&w, 2) == 421);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(tells_what_is_spent), cmocka_unit_test(learns_a_device) };
 
     return cmocka_run_group_tests_name("spent", tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static tc_status work_on(const an_analysis *analysis, const an_work *work, void 
     while (status == TC_MORE && tc_seconds() - start < try_seconds)
         status = analysis->cpu->step(worker, state, &portions, err);
     out->worked = tc_seconds() - start;
-    out->operations = an_spent(analysis, work, portions) * an_weight(&work->plan, false) - work->plan.load_flops;
+    out->operations = an_spent(analysis, work, portions) * an_weight(&work->plan, 1) - work->plan.load_flops;
     if (worker != NULL)
         analysis->cpu->close(&worker);
     return status == TC_MORE ? TC_OK : status;
