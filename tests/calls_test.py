@@ -21,6 +21,7 @@ from PIL import Image
 
 import analyses
 import places
+import compiled
 import tap
 from oracle import workunit
 
@@ -204,7 +205,8 @@ def cases(made):
         yield Case("verify " + name, validate, "verify", "--fraction", "1", "--seed", "1", unit, result)
     if re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
         for name, (of, _) in made.items():
-            if analyses.has_opencl(name):
+            if analyses.has_opencl(name) and not ASAN:
+                compiled.copy(FOLDER, name)
                 yield Case("opencl " + name, tap.TEXCELL, "run", of, "-o", "OUT/r.npz", "--device", "opencl", "--threads", "1",
                            "--quiet", "--checkpoint-every", "0.001", device="opencl")
     if "cellcount" not in made:                    # TEXCELL_ANALYSIS

@@ -9,13 +9,14 @@ import shutil
 import numpy as np
 from scipy import ndimage
 
+import compiled
 import tap
 from oracle import cellcount_check, workunit
 from oracle.workunit import item
 from stopping import stopped_often
 
 FOLDER = tap.scratch()
-os.environ.setdefault("POCL_CACHE_DIR", os.path.join(FOLDER, "pocl"))
+os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER, "cellcount")
 
 
 def dark(mask):
@@ -70,8 +71,7 @@ def bytes_of(unit, device, threads, memory=None):
 
 
 def has_device():
-    return tap.run([tap.TEXCELL, "selftest", "--device", "opencl"]).returncode == 0 or "usable" in \
-        re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout)
+    return "usable" in re.sub("not usable", "", tap.run([tap.TEXCELL, "devices"]).stdout)
 
 
 def everywhere(device):

@@ -13,6 +13,7 @@ import threading
 import time
 
 import analyses
+import compiled
 import tap
 from oracle import workunit
 from resume import power
@@ -23,7 +24,7 @@ CUTS = int(os.environ.get("CRASH_CUTS", "56"))
 LANES = 2
 PATIENCE = 600
 ROOT = tap.scratch()
-ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(ROOT, "pocl"), ASAN_OPTIONS="verify_asan_link_order=0")
+ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(ROOT), ASAN_OPTIONS="verify_asan_link_order=0")
 
 
 def library(name):

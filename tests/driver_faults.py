@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import analyses
+import compiled
 import tap
 from oracle import workunit
 
@@ -44,6 +45,7 @@ def run(unit, name, wish=None, device="opencl", **more):
 def units():
     """A small job of each analysis, all kinds of OpenCL traffic among them."""
     made = {}
+    compiled.copy(WORK)
     for name, of in analyses.each():
         if analyses.has_opencl(name):
             made[name] = workunit.write(os.path.join(WORK, name + ".zip"), name, *list(of.JOBS.values())[-1])

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+import compiled
 import tap
 from glcm_ibsi import PHANTOM
 from objects_oracle_test import PUBLISHED
@@ -14,6 +15,7 @@ from oracle.workunit import item
 from pictures import blobs
 
 FOLDER = tap.scratch()
+os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER, "glcm")
 ALL = objects_oracle.IBSI
 
 

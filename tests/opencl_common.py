@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+import compiled
 import tap
 from oracle import workunit
 
@@ -248,6 +249,7 @@ if not os.path.exists(TRY):
     sys.exit(0)
 without_opencl()
 real_device()
+compiled.copy(SCRATCH, "cellcount")
 staged()
 oclgrind()
 embedding()

@@ -9,6 +9,7 @@ import re
 
 import analyses
 import places
+import compiled
 import tap
 from oracle import workunit
 
@@ -97,6 +98,7 @@ def main():
     if not re.search(r"(?<!not )usable", tap.run([tap.TEXCELL, "devices"]).stdout):
         tap.skip("OpenCL calls that fail", "no OpenCL device")
         tap.done()
+    compiled.copy(FOLDER)
     for name, of in analyses.each():
         if not analyses.has_opencl(name) or not ONLY.match(name):
             continue

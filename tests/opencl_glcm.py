@@ -8,12 +8,13 @@ import time
 
 import numpy as np
 
+import compiled
 import tap
 from oracle import glcm_cases
 from oracle import workunit
 
 FOLDER = tap.scratch()
-ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"),
+ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER),
            LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
 TRY = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
 COUNT = os.path.join(FOLDER, "count")

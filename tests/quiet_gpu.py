@@ -8,12 +8,13 @@ import time
 
 import numpy as np
 
+import compiled
 import tap
 from oracle import workunit
 from pictures import blobs
 
 FOLDER = tap.scratch()
-POCL = dict(POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"))
+POCL = dict(POCL_CACHE_DIR=compiled.copy(FOLDER))
 BALL = {"type": "ball", "cx": 70, "cy": 70, "r": 30}
 PICTURE, LABELS = blobs(220, 220, 5, 40, 8), np.indices((220, 220))[0] // 22 * 10 + np.indices((220, 220))[1] // 22 + 1
 

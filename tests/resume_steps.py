@@ -7,11 +7,12 @@ import re
 import struct
 
 import analyses
+import compiled
 import tap
 from oracle import workunit
 
 FOLDER = tap.scratch()
-ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"))
+ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER))
 STATE_OF = os.path.join(tap.BUILD, "tests", "unit", "state_of")
 MOST = 400          # steps of a job: it is to be small
 

@@ -12,13 +12,14 @@ import zlib
 import numpy as np
 
 import analyses
+import compiled
 import forge
 import tap
 from forge import Member, archive, deflated, npy, two_lists
 from oracle import workunit
 
 FOLDER = tap.scratch()
-os.environ["POCL_CACHE_DIR"] = os.path.join(FOLDER, "pocl")
+os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER)
 MEMORY = 256 << 20              # address space of texcell-validate: a bomb that goes off is seen
 LIMITS = [] if tap.sanitized() else ["prlimit", "--as=%d" % MEMORY]
 SECONDS = 20

@@ -8,13 +8,14 @@ import shutil
 import numpy as np
 from scipy import ndimage
 
+import compiled
 import tap
 from oracle import volume_check, workunit
 from oracle.workunit import item
 from stopping import stopped_often
 
 FOLDER = tap.scratch()
-os.environ.setdefault("POCL_CACHE_DIR", os.path.join(FOLDER, "pocl"))
+os.environ["POCL_CACHE_DIR"] = compiled.copy(FOLDER, "volume")
 
 
 def grey(membrane, kind=np.uint8):

@@ -11,11 +11,12 @@ import time
 import numpy as np
 
 import glcm_same_bits
+import compiled
 import tap
 from oracle.workunit import item, write
 
 FOLDER = tap.scratch()
-ENV = dict(os.environ, POCL_CACHE_DIR=os.path.join(FOLDER, "pocl"),
+ENV = dict(os.environ, POCL_CACHE_DIR=compiled.copy(FOLDER, "voting"),
            LSAN_OPTIONS="print_suppressions=0:suppressions=" + os.path.join(tap.SRC, "tests", "pocl.supp"))
 TRY = os.path.join(tap.BUILD, "tests", "unit", "backend_try")
 RNG = np.random.default_rng(11)

@@ -17,6 +17,7 @@ import zlib
 
 import numpy as np
 
+import compiled
 import tap
 from harness import end_cleanly, Client, Server, Timeout, together, until
 from project import Project
@@ -31,7 +32,7 @@ class Host(Client):
     """A client that is attached to the project under its own key."""
 
     def __init__(self, folder, project, key):
-        super().__init__(os.path.join(folder, key), project, POCL_CACHE_DIR=os.path.join(folder, "pocl"))
+        super().__init__(os.path.join(folder, key), project, POCL_CACHE_DIR=compiled.copy(os.path.join(folder, "kernels_" + key), "glcm"))
         self.server, self.key = project, key
         self.preferences(leave_in_memory=1, checkpoint_seconds=1)
         self.start()
