@@ -1,5 +1,5 @@
 """Address and undefined-behaviour sanitizers, in a build of their own with gcc:
-the unit tests, the tests of faults, allocations that fail, and a small job from end to end."""
+the unit tests, files that are refused, allocations that fail, and a small job from end to end."""
 import tap
 from quality import builds, small_job
 
@@ -16,7 +16,7 @@ def watch(title, name, tests, *configure_options):
 
 if __name__ == "__main__":
     if builds.have("gcc", "g++"):
-        watch("gcc", "asan-gcc", "$(UNIT_TESTS) tests/bad_files.py tests/run_faults.py tests/faults_test.py", "CC=gcc", "CXX=g++")
+        watch("gcc", "asan-gcc", "$(UNIT_TESTS) tests/bad_files.py tests/faults_test.py", "CC=gcc", "CXX=g++")
     else:
         tap.skip("gcc's sanitizers", "no gcc")
     tap.done()

@@ -86,7 +86,7 @@ def memory():
 def allocations():
     folder = builds.make("allocations", "asan-gcc", "--enable-sanitizers", "CC=gcc", "CXX=g++")
     if folder is not None:
-        builds.check("allocations", folder, "tests/faults_test.py", FAULTS="3", **sanitizers.ENV)
+        builds.check("allocations", folder, "tests/run_faults.py tests/faults_test.py", FAULTS="3", **sanitizers.ENV)
 
 
 if __name__ == "__main__":
