@@ -1,6 +1,6 @@
 """Each allocation and each system call fails, once and from there on: every program and analysis, each kind of picture.
 The server's fault is never the host's: a right result is never found invalid or refused, and exit 0 means that all was
-done; what failed is done by the same command then. FAULTS: which, as places.py says; without it each hundredth. FAULTS_ONLY: a
+done; what failed is done by the same command then. FAULTS: which, as places.py says; without it each 300th. FAULTS_ONLY: a
 regular expression of cases.
 
 In a build with gcc's sanitizers memory alone fails: no leak, nothing used that is free."""
@@ -20,7 +20,7 @@ from oracle import workunit
 from oracle.workunit import item
 
 FOLDER = tap.scratch()
-SWEEP = places.Sweep("FAULTS", 100)
+SWEEP = places.Sweep("FAULTS", 300)
 ONLY = re.compile(os.environ.get("FAULTS_ONLY", ""))
 PRELOAD = {"ASAN_OPTIONS": "exitcode=99:verify_asan_link_order=0:detect_stack_use_after_return=1:fast_unwind_on_malloc=0",
            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(os.path.abspath(tap.SRC), "tests", "faults", "leaks.supp")}

@@ -164,7 +164,7 @@ def faults():
     calls, left = (int(n) for n in content(COUNT).split())
     tap.ok(r.returncode == 0 and left == 0 and calls > 100, "an undisturbed run leaves no OpenCL object", said(r))
     bad, fell_back, refused = [], 0, 0
-    step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "100")))
+    step = max(1, calls // int(os.environ.get("TEXCELL_OPENCL_FAULTS", "30")))
     for spec in [str(k) for k in range(1, calls + 1, step)] + ["%d+" % k for k in range(1, calls + 1, 7 * step)]:
         env = dict(ENV, **tap.opencl_hooks(fail=spec, count=COUNT))
         r = texcell(unit, out, "opencl", env=env)

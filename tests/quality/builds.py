@@ -36,7 +36,7 @@ def check(title, folder, tests, prefix=(), **env):
     """make check of some tests there, in all one test point."""
     jobs = os.environ.get("QUALITY_JOBS", "2")
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
-                                                              "TEXCELL_BUILD", "CMOCKA_MESSAGE_OUTPUT")}
+                                                              "TEXCELL_BUILD", "CMOCKA_MESSAGE_OUTPUT", "COMPILERS")}
     p = subprocess.run([*prefix, "make", "-j" + jobs, "-k", "check", "TESTS=" + tests], cwd=folder, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", env=dict(clean, **env))
     points = [line for line in p.stdout.splitlines() if line.startswith(("PASS:", "FAIL:", "SKIP:", "ERROR:", "XPASS:"))]

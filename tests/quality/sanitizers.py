@@ -11,7 +11,7 @@ def watch(title, name, tests, *configure_options):
     if folder is None:
         return
     small_job.run(small_job.Watched(title, folder, env=ENV))
-    builds.check(title, folder, tests, FAULTS="200", **ENV)
+    builds.check(title, folder, tests, FAULTS="500", **ENV)
 
 
 if __name__ == "__main__":
