@@ -11,6 +11,7 @@
 
 #include "app/checkpoint.h"
 #include "app/spool.h"
+#include "tests/fuzz/fuzz_fail.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -91,27 +92,29 @@ static uint64_t each_record(uint8_t *s, size_t n, int mend)
 /* fd: of the file, which stays open; -1 at first. */
 static void write_file(int *fd, const char *path, const uint8_t *data, size_t n)
 {
+    const bool may = fuzz_may_fail(false);
     if (*fd < 0)
         *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (*fd < 0 || pwrite(*fd, data, n, 0) != (ssize_t)n || ftruncate(*fd, (off_t)n) != 0)
         abort();
+    (void)fuzz_may_fail(may);
 }
 
 static void check_message(const tc_err *err, const char *path)
 {
     if (strncmp(err->message, path, strlen(path)) != 0)
-        abort();
+        fuzz_wrong();
 }
 
 /* What was read and is written comes out the same. */
 static void write_again(const checkpoint *c, const void *state)
 {
     checkpoint found;
-    void *again;
+    void *again = NULL;
     if (checkpoint_write(again_path, c, state, NULL, NULL) != TC_OK || checkpoint_read(again_path, c, &found, &again, NULL, NULL) != TC_OK ||
         found.item != c->item || found.spool_size != c->spool_size || found.spool_crc != c->spool_crc || found.state_size != c->state_size ||
         (c->state_size > 0 && memcmp(again, state, c->state_size) != 0))
-        abort();
+        fuzz_wrong();
     free(again);
     checkpoint_remove(again_path);
 }
@@ -141,7 +144,7 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
             for (size_t k = 0; k < i; k++)
                 first = first && strcmp(out->arrays[k].info.name, a->info.name) != 0;
             if (st == TC_OK && first && n != a->packed.packed)
-                abort();
+                fuzz_wrong();
             if (st != TC_OK)
                 check_message(&err, spool_path);
         }
@@ -154,7 +157,11 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
     }
     out->n = kept;
     if (spool_append(s, out, 1, NULL, NULL, NULL) != TC_OK || spool_sync(s, &size, &crc, NULL) != TC_OK || size == 0 ||
-        spool_read(s, end, NULL, &again, NULL) != TC_OK || again.n != out->n)
+        spool_read(s, end, NULL, &again, NULL) != TC_OK) {
+        fuzz_wrong();
+        return;
+    }
+    if (again.n != out->n)
         abort();
     for (size_t i = 0; i < out->n; i++) {
         const wu_array_info *a = &out->arrays[i].info, *b = &again.arrays[i].info;
@@ -174,8 +181,10 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
     spool *s;
     tc_err err;
     wu_output out;
-    if (spool_open(spool_path, NULL, &s, &err) != TC_OK)
-        abort();
+    if (spool_open(spool_path, NULL, &s, &err) != TC_OK) {
+        fuzz_wrong();
+        return;
+    }
     if (spool_keep(s, size, crc, items, &err) != TC_OK) {
         check_message(&err, spool_path);
         items = 0;
@@ -193,18 +202,20 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
     spool_close(&s);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_input(const uint8_t *data, size_t size)
 {
     const checkpoint whose = { .job_crc = 0x12345678, .job_size = 4321, .analysis = "glcm" };
     checkpoint found;
     void *state;
     tc_err err;
     if (size < 3)
-        return 0;
+        return;
     const int mend = data[0];
     size_t n = data[1] | (size_t)data[2] << 8;
     n = n > size - 3 ? size - 3 : n;
+    const bool may = fuzz_may_fail(false);
     uint8_t *copy = malloc(size);
+    (void)fuzz_may_fail(may);
     if (copy == NULL)
         abort();
     memcpy(copy, data + 3, size - 3);
@@ -218,7 +229,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
     if (st != TC_OK && (st != TC_BAD_INPUT || state != NULL))
-        abort();
+        fuzz_wrong();
     if (st != TC_OK)
         check_message(&err, checkpoint_path);
     else if (found.state_size != n - HEADER || (found.state_size > 0) != (state != NULL))
@@ -234,5 +245,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     free(state);
     free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_with_failures(data, size, read_input);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz_fail.h"
 #include "tests/fuzz/fuzz_zip.h"
 #include "workunits/format/job.h"
 
@@ -15,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_message(const char *path, const tc_err *err)
 {
     if (strncmp(err->message, path, strlen(path)) != 0 && strncmp(err->message, "out of memory", 13) != 0)
-        abort();
+        fuzz_wrong();
     for (const char *c = err->message; *c != '\0'; c++) {
         if (*c < 0x20 || *c > 0x7e)
             abort();
@@ -50,7 +51,7 @@ static void load_items(const char *path, wu_job *job, unsigned threads)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_input(const uint8_t *data, size_t size)
 {
     const char *const path = fuzz_file(data, size);
     wu_job *job = NULL;
@@ -60,5 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         check_message(path, &err);
     wu_job_destroy(&job);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_with_failures(data, size, read_input);
     return 0;
 }

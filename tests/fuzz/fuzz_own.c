@@ -2,13 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz_fail.h"
 #include "tests/fuzz/fuzz_zip.h"
 #include "validator/check/val.h"
 #include "validator/dataset/dataset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_input(const uint8_t *data, size_t size)
 {
     const char *const path = fuzz_file(data, size);
     an_unit unit = { .job = NULL };
@@ -25,9 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         wu_result_file shown;
 
         if (wu_result_file_open(path, NULL, &shown, &err) != TC_OK)
-            abort();
+            fuzz_wrong();
         wu_result_file_close(&shown);
     }
     an_unit_free(&unit);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_with_failures(data, size, read_input);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz_fail.h"
 #include "tests/fuzz/fuzz_zip.h"
 #include "workunits/tools/picture_format.h"
 
@@ -38,7 +39,7 @@ static void read_as(const char *path, const wu_picture_want *want)
     wu_picture_close(&picture);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_input(const uint8_t *data, size_t size)
 {
     const wu_picture_want wanted[] = {
         { .kind = WU_KIND_IMAGE }, { .kind = WU_KIND_MASK }, { .kind = WU_KIND_LABELS },
@@ -47,5 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *const path = fuzz_file(data, size);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         read_as(path, &wanted[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_with_failures(data, size, read_input);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/fuzz/fuzz_fail.h"
 #include "workunits/format/archive.h"
 
 /* libFuzzer's. */
@@ -23,10 +24,12 @@ const char *fuzz_file(const uint8_t *data, size_t size)
 {
     static char path[64];
     static int fd = -1;
+    const bool may = fuzz_may_fail(false);
     if (fd < 0)
         fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0 || pwrite(fd, data, size, 0) != (ssize_t)size || ftruncate(fd, (off_t)size) != 0)
         abort();
+    (void)fuzz_may_fail(may);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return path;
 }

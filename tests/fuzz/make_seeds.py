@@ -67,6 +67,45 @@ def npz():
         yield whole[:-3]
         yield whole.replace(b"<f8", b"<f4")
         yield whole.replace(b"array_1", b"array_0")
+    yield from odd_results()
+
+
+def odd_results():
+    """One that is written anew (see fuzz_npz.c), with arrays of odd words; headers that are not NumPy's; members that do not belong there."""
+    import numpy as np
+    words = ["\u00e9\u20ac\U0001f600", "x" * 80]
+    odd = npy(np.array(["ab"])).replace("ab".encode("utf-32-le"), b"\0\xd8\0\0\0\0\x20\0")
+    for length in range(8):
+        yield archive([("result.json", b" " * length + b"{}"), ("a.npy", npy(np.array(words))), ("b.npy", odd), ("c.npy", npy(np.zeros(2000, "u1"))),
+                       ("d.npy", npy(np.zeros(3)))], zipfile.ZIP_STORED)
+    good = npy(np.arange(6, dtype="u1"))
+    for old, new in ((b"False", b"True "), (b"|u1", b">u2"), (b"|u1", b"<U0"), (b"|u1", b"<U99999999"), (b"|u1", b"<Ux"), (b"(6,)", b"()  "),
+                     (b"(6,)", b"(06,)"), (b"(6,)", b"(x,)"), (b"(6,)", b"(6 )"), (b"(6,)", b"(7,)"), (b"(6,)", b"(1, 1, 1, 1, 1, 1, 1, 1, 6)"),
+                     (b"(6,)", b"(99999999999999999999,)"), (b"(6,)", b"(9223372036854775807, 3)"), (b"(6,)", b"(0, 9223372036854775807, 3)"),
+                     (b"\x93NUMPY\1", b"\x93NUMPY\2"), (b"v\0{", b"\xff\xff{"), (b"\n", b"x"), (b"}  ", b"}x ")):
+        # A longer header has fewer blanks at its end.
+        other = good.replace(old, new, 1).replace(b" " * (len(new) - len(old)) + b"\n", b"\n", 1)
+        yield archive([("result.json", b"{}"), ("a.npy", other)])
+    for members in ([("a.npy", good)], [("job.json", b"{}")], [("result.json", b"[]")], [("result.json", b"{"), ("a.npy", good)],
+                    [("result.json", b"{}"), ("a.txt", good)], [("result.json", b"{}"), (".npy", good)], [("result.json", b"{}"), ("d/", b"")],
+                    [("result.json", b"{}"), ("\u00e9.npy", good)], [("result.json", b"{}"), ("a.npy", good[:6])], [("a.npy", good), ("result.json", b"{}")],
+                    [("result.json", b"{}"), ("a.npy", good[:60])], [("result.json", b"{}"), ("a.npy", npy(np.zeros(1 << 16)))]):
+        yield archive(members)
+
+
+def npy(array):
+    import numpy as np
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def archive(members, method=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for name, data in members:
+            z.writestr(zipfile.ZipInfo(name), data, method)
+    return out.getvalue()
 
 
 def picture():
@@ -83,6 +122,9 @@ def picture():
         image.save(out, form, **options)
         return out.getvalue()
 
+    yield from odd_nifti()
+    yield from odd_tiff(grey)
+    yield from of_other_kinds()
     files = list(nifti()) + list(odd_pictures())
     palette = Image.fromarray(grey).convert("P", palette=Image.Palette.ADAPTIVE)
     alpha = np.dstack([rgb, grey])
@@ -99,7 +141,8 @@ def picture():
     try:
         import tifffile
     except ImportError:
-        return [whole for file in files for whole in (file, file[:len(file) * 2 // 3])]
+        yield from (whole for file in files for whole in (file, file[:len(file) * 2 // 3]))
+        return
 
     def written(array, **options):
         out = io.BytesIO()
@@ -124,7 +167,7 @@ def picture():
         for _ in range(2):
             tiff.write(grey, metadata={"axes": "YX"})
     files.append(two.getvalue())
-    return [whole for file in files for whole in (file, file[:len(file) * 2 // 3])]
+    yield from (whole for file in files for whole in (file, file[:len(file) * 2 // 3]))
 
 
 def odd_pictures():
@@ -140,12 +183,101 @@ def odd_pictures():
     for order, mark in (("<", b"II*\0"), (">", b"MM\0*")):
         exif = b"Exif\0\0" + mark + struct.pack(order + "IHHHIHHI", 8, 1, 0x112, 3, 1, 6, 0, 0)
         yield whole[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + whole[2:]
+        turned = png(grey)
+        yield mend(turned[:33] + struct.pack(">I", len(exif) - 6) + b"eXIf" + exif[6:] + bytes(4) + turned[33:])
     yield (b"\xff\xd8\xff\xc0" + struct.pack(">HBHHB", 14, 8, 9, 13, 2) + bytes([1, 0x11, 0, 2, 0x11, 0]) +
            b"\xff\xda" + struct.pack(">HB", 10, 2) + bytes([1, 0, 2, 0, 0, 63, 0]))
     of_palette = bytearray(png(grey))
     of_palette[25] = 3     # the kind of picture, in IHDR
     of_palette[33:33] = struct.pack(">I", 9) + b"PLTE" + bytes(range(9)) + bytes(4)
     yield mend(bytes(of_palette))
+
+
+def odd_nifti():
+    """A header of which one number will not do; gzip that holds something else."""
+    import gzip
+    import struct
+    good = next(nifti())
+    for form, at, value in (("h", 40, 0), ("h", 40, 8), ("h", 42, 0), ("h", 42, 32767), ("h", 70, 1), ("h", 72, 16), ("f", 112, float("inf")),
+                            ("f", 112, float("nan")), ("f", 116, float("inf")), ("f", 108, 0.5), ("f", 108, 353.5), ("f", 108, 1e20),
+                            ("4s", 344, b"ni1"), ("4s", 344, b"x"), ("i", 0, 540)):
+        head = bytearray(good)
+        struct.pack_into("<" + form, head, at, value)
+        yield bytes(head)
+        yield gzip.compress(bytes(head), mtime=0)
+    for dims in ((7, 3, 3, 1, 1, 1, 2, 1), (5, 3, 3, 30000, 30000, 30000, 1, 1), (3, 30000, 30000, 1, 1, 1, 1, 1), (3, 1, 1, 30000, 1, 1, 1, 1)):
+        head = bytearray(good)
+        struct.pack_into("<8h", head, 40, *dims)
+        yield bytes(head)
+        yield gzip.compress(bytes(head), mtime=0)
+    packed = gzip.compress(good, mtime=0)
+    yield packed[:-6] + b"\1" + packed[-5:]
+    yield b"\x1f\x8b\7" + packed[3:]
+    # Of floating-point numbers, none of which is one.
+    for code, bits in ((16, 32), (64, 64)):
+        head = bytearray(good[:352])
+        struct.pack_into("<hh", head, 70, code, bits)
+        struct.pack_into("<ff", head, 112, 0, 0)
+        yield bytes(head) + struct.pack("<f" if bits == 32 else "<d", float("nan")) * 60
+
+
+def of_other_kinds():
+    """What is no picture that pack reads, by its first bytes; nothing."""
+    for magic in (b"%PDF-1.7", b"GIF89a", b"BM", b"RIFF", b"ZISRAWFI", b"\xda\xce\xbe\x0a", b"\x93NUMPY", b"PK\3\4", b"<svg ", b"\0\0\0\x0cjP  ", b"x"):
+        yield magic + bytes(30)
+    yield b""
+
+
+def raw_tiff(*pages, order="<"):
+    """A TIFF of pages that no program writes: of each its tags, numbers or text, and its pixels."""
+    import struct
+    body, link = (b"II*\0" if order == "<" else b"MM\0*") + bytes(4), 4
+    for tags, pixels in pages:
+        tags, more, entries = {273: len(body), 279: len(pixels), **tags}, b"", b""
+        body += pixels + bytes(len(pixels) % 2)
+        body = body[:link] + struct.pack(order + "I", len(body)) + body[link + 4:]
+        behind = len(body) + 2 + 12 * len(tags) + 4
+        for tag, value in sorted(tags.items()):
+            if isinstance(value, int):
+                entries += struct.pack(order + "HHII", tag, 4, 1, value)
+            else:
+                entries += struct.pack(order + "HHII", tag, 2 if isinstance(value, bytes) else 3, len(value), behind + len(more))
+                more += value if isinstance(value, bytes) else struct.pack("%s%dH" % (order, len(value)), *value)
+                more += bytes(len(more) % 2)
+        link = len(body) + 2 + 12 * len(tags)
+        body += struct.pack(order + "H", len(tags)) + entries + bytes(4) + more
+    return body
+
+
+def odd_tiff(grey):
+    """TIFFs by hand: colours, codecs, samples, pages and words that are refused, or seldom."""
+    (height, width), pixels = grey.shape, grey.tobytes()
+
+    def page(bits=8, **more):
+        tags = {256: width, 257: height, 258: bits, 259: 1, 262: 1, 277: 1, 278: height, **{int(tag[1:]): value for tag, value in more.items()}}
+        return tags, pixels * max(1, bits // 8) * tags[277]
+
+    thumbnail = page(t254=1)
+    for order in "<>":
+        for pages in ([page(), page()], [page(), thumbnail, page()], [thumbnail, page()], [thumbnail], [page(t254=4)], [page(t255=2)], [page(), page(t257=3)],
+                      [page(16, t262=3, t320=[7] * (3 << 16))], [page(t262=3, t320=[0, 65535] * 384)], [page(t262=3, t320=[0, 255] * 384)],
+                      [page(t262=3)], [page(t262=3, t277=3)], [page(16, t262=3)], [page(t262=6, t277=3)], [page(t262=6, t277=3, t259=7)]):
+            yield raw_tiff(*pages, order=order)
+    yield raw_tiff(page())[:-2]
+    for codec in (2, 3, 4, 5, 6, 7, 8, 9, 32773, 32809, 32946, 34676, 34712, 34887, 34925, 50000, 50001, 65000):
+        yield raw_tiff(page(t259=codec))
+    for form in (1, 2, 3, 4, 5, 6):
+        for bits in (1, 2, 4, 7, 8, 12, 16, 24, 32, 64, 128):
+            yield raw_tiff(page(bits, t339=form))
+    for tags in ({"t262": 5}, {"t32997": 2}, {"t256": 0}, {"t256": 1 << 30}, {"t257": 1 << 20, "t278": 1 << 20}, {"t277": 2, "t284": 2},
+                 {"t277": 2, "t338": [1]}, {"t274": 6}, {"t277": 4, "t338": [2], "t262": 2}, {"t277": 5}, {"t279": 9}, {"t273": 1 << 30},
+                 {"t322": 0, "t323": 0, "t324": 8, "t325": 256}, {"t322": 16, "t323": 16, "t324": 8, "t325": 256},
+                 {"t270": b"ImageJ=1.53\nimages=70000\nslices=70000\nspacing=0.5\nunit=micron\n\0"},
+                 {"t270": b"ImageJ=1.53\nimages=4\nchannels=2\nslices=2\nframes=1\nunit=\\u00B5m\n\0"},
+                 {"t270": b"<?xml?><OME><Image><Pixels DimensionOrder=\"XYQZT\" SizeC=\"x\" SizeZ=\"2\" SizeT=\"\"/></Image></OME>\0"},
+                 {"t270": b"<OME><Image><Pixels SizeC=\"3\" SizeZ=\"2\" SizeT=\"99\" DimensionOrder=\"XYZCT\" PhysicalSizeX=\"0\"\0"}):
+        yield raw_tiff(page(**tags))
+        yield raw_tiff(page(**tags), page(**tags))
 
 
 def mend(data):
@@ -179,7 +311,7 @@ def nifti():
             yield gzip.compress(whole, mtime=0)
 
 
-def validate(folder="units_validate"):
+def results(folder):
     """Work units of every analysis in a folder (see fuzz_validate.c), and
     their results."""
     import analyses
@@ -197,6 +329,86 @@ def validate(folder="units_validate"):
             yield f.read()
 
 
+def validate(folder="units_validate"):
+    """The results; of one with maps, of one with a table and labels, and of one with places, with one thing changed."""
+    honest = list(results(folder))
+    yield from honest
+    for analysis in ("glcm", "cellcount", "voting"):
+        yield from changed(next(result for result in honest if member(result, "result.json")["analysis"] == analysis))
+
+
+def member(data, name):
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        return json.loads(z.read(name))
+
+
+def changed(honest, texts=True):
+    """The same result with one word of its JSON (where texts), one array or one number of an array another."""
+    with zipfile.ZipFile(io.BytesIO(honest)) as z:
+        members = [(name, z.read(name)) for name in z.namelist()]
+    about, arrays = json.loads(members[0][1]), members[1:]
+
+    def put(whole, at, *keys):
+        """The JSON with `at` at these keys; NotImplemented: without them."""
+        whole = json.loads(json.dumps(whole))
+        inner = whole
+        for key in keys[:-1]:
+            inner = inner[key]
+        if at is NotImplemented:
+            del inner[keys[-1]]
+        else:
+            inner[keys[-1]] = at
+        return whole
+
+    def of_json():
+        for key in list(about) + ["more"]:
+            yield json.dumps(put(about, 7, key))
+        for inner in ("parameters", "workunit"):
+            for key in about[inner]:
+                yield json.dumps(put(about, "0", inner, key))
+                yield json.dumps(put(about, NotImplemented, inner, key))
+        for number, of in enumerate(about.get("arrays", [])[:12]):
+            for key in ("array", "role", "table", "title", "unit", "axes", "more"):
+                for value in (7, "", "A b", "item", "nowhere", [], [{}], [{"name": "n"}])[:8 if number < 2 else 1]:
+                    yield json.dumps(put(about, value, "arrays", number, key))
+            for axis in range(len(of.get("axes", []))):
+                for key, value in (("values", []), ("values", [-1]), ("values", ["A"]), ("values", [1, "a"]), ("values", [1]), ("array", "distances"),
+                                   ("name", "Q"), ("digits", 10), ("digits", 1), ("prefix", "0"), ("prefix", "p"), ("more", 1)):
+                    yield json.dumps(put(about, value, "arrays", number, "axes", axis, key))
+        yield json.dumps(put(about, NotImplemented, "arrays"))
+        yield json.dumps(put(about, 1, "parameters", "more"))
+
+    for text in of_json() if texts else ():
+        yield archive([("result.json", text)] + arrays)
+    # Of the many features of a texture a few will do.
+    few = arrays if len(arrays) < 16 else arrays[:10] + arrays[-6:]
+    for name, data in few:
+        at = arrays.index((name, data))
+        for change in (("rows", 1), ("rows", -1), ("axes", 0), ("type", 0), ("first", 1), ("first", 255), ("last", 255)):
+            yield archive([members[0]] + arrays[:at] + [(name, npy_changed(data, *change))] + arrays[at + 1:])
+        yield archive([members[0]] + arrays[:at] + arrays[at + 1:])
+        yield archive([members[0]] + arrays[:at] + arrays[at + 1:] + [(name, data)])
+    yield archive(members + [("more.npy", arrays[0][1])])
+    yield archive(arrays + members[:1])
+
+
+def npy_changed(data, what, by):
+    """An array with more or fewer rows, an axis more, of another type, or with a byte of its first or last number another."""
+    import numpy as np
+    array = np.load(io.BytesIO(data))
+    if what == "rows":
+        array = np.concatenate([array, array[-1:]]) if by > 0 else array[:-1]
+    elif what == "axes":
+        array = array[..., np.newaxis]
+    elif what == "type":
+        array = array.astype("<f4" if array.dtype != np.float32 and array.dtype.kind != "U" else "U3")
+    elif array.size > 0:
+        raw = bytearray(array.tobytes())
+        raw[0 if what == "first" else -array.itemsize] = by
+        array = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    return npy(np.ascontiguousarray(array))
+
+
 def own():
     """The same results, alone."""
     return validate("units_own")
@@ -205,7 +417,10 @@ def own():
 def export():
     """The same results; and one with tables of every type, lengths and areas, keys and sources, of which texcell knows nothing."""
     import numpy as np
-    yield from validate("units_export")
+    for result in results("units_export"):
+        yield result
+        if member(result, "result.json")["analysis"] == "volume":
+            yield from changed(result, texts=False)
     kinds = [np.array([1, 0], "?"), np.array([1, 2], "u1"), np.array([-1, 2], "<i4"), np.array([1, 1 << 40]),
              np.array([np.nan, 0.5], "f4"), np.array([np.inf, 1e300]), np.array(["=b", "\u00e9"])]
     words = {"name": "axis", "values": ["y0", "x0", "y1", "x1"]}
@@ -246,7 +461,7 @@ def dataset():
     import subprocess
 
     import tap
-    files = list(validate("units_dataset"))
+    files = list(results("units_dataset"))
     for i in range(len(files)):
         db = "dataset_%d.sqlite" % i
         if os.path.exists(db):
@@ -293,6 +508,11 @@ def checkpoint():
         yield whole(mend, [], b"")
         yield whole(mend, [record(features)], b"state" * 9)
         yield whole(mend, [record(features, names, empty), record(features, names, deep), record()], bytes(64))
+    # Of a header one word that will not do; the state.
+    good = whole(0, [record(features)], b"state")
+    for at in (3, 11, 15, 19, 27, 35, 59, 71, 79, 83):
+        yield good[:at] + bytes([good[at] ^ 1]) + good[at + 1:]
+        yield b"\1" + good[1:at] + bytes([good[at] ^ 1]) + good[at + 1:]
 
 
 def state():

@@ -1,6 +1,9 @@
 # What run.sh builds, for make: the targets, of objects that they share.
 # CLANG, FLAGS, LIBS; SRC, BUILD; NAMES of targets; SOURCES below SRC or BUILD; P: what files here begin with.
 OBJECTS = $(SOURCES:%.c=$(P)objects/%.o)
+# Calls that fuzz_fail.c makes fail.
+FAILING = malloc calloc realloc aligned_alloc strdup strndup open fopen read pread fread write pwrite fsync fdatasync ftruncate rename \
+    inflateInit2_ deflateInit2_ gzdopen png_create_info_struct json_set_alloc_funcs
 
 all: $(NAMES:%=$(P)fuzz_%)
 
@@ -13,6 +16,6 @@ $(P)libfuzz.a: $(OBJECTS)
 	rm -f $@ && ar rc $@ $^
 # A target takes of the library what it needs.
 $(P)fuzz_%: $(SRC)/tests/fuzz/fuzz_%.c $(P)libfuzz.a
-	$(CLANG) $(FLAGS) $< $(P)libfuzz.a $(LIBS) -o $@
+	$(CLANG) $(FLAGS) $< $(P)libfuzz.a $(FAILING:%=-Wl,--wrap=%) $(LIBS) -o $@
 
 -include $(OBJECTS:.o=.d)

@@ -1,0 +1,201 @@
+#define _GNU_SOURCE
+#include "tests/fuzz/fuzz_fail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <png.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <zlib.h>
+
+/* The sanitizer's; there is none in a build for coverage. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
+
+static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
+static bool may_fail, failed, has_new;
+static size_t calls, fail_at, failed_at;
+static uintptr_t places[PLACES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local const uintptr_t *bottom;      /* of the stack; NULL: another thread's */
+static _Thread_local bool exempt;
+
+bool fuzz_may_fail(bool may)
+{
+    const bool was = may_fail;
+    may_fail = may;
+    return was;
+}
+
+void fuzz_wrong(void)
+{
+    if (!failed)
+        abort();
+}
+
+/* Of a call, from the frame of what stands in for it. Libraries keep no frames: what does not lead on down the stack is the end. */
+__attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(const uintptr_t *frame)
+{
+    uintptr_t place = frame[1];
+    for (int i = 1; i < DEPTH && bottom != NULL; i++) {
+        const uintptr_t *const next = (const uintptr_t *)frame[0];
+        if (next <= frame || next >= bottom || (uintptr_t)next % sizeof *next != 0)
+            break;
+        frame = next;
+        place = (place ^ frame[1]) * 1099511628211U;
+    }
+    return place | 1;
+}
+
+static uintptr_t *slot_of(uintptr_t place)
+{
+    size_t i = place >> 20 & (PLACES - 1);
+    while (places[i] != 0 && places[i] != place)
+        i = (i + 1) & (PLACES - 1);
+    return &places[i];
+}
+
+static bool is_chosen(uintptr_t place)
+{
+    uintptr_t *const slot = slot_of(place);
+    const bool is_new = *slot != place;
+    calls++;
+    if (mode == FAIL_AT)
+        return calls == fail_at;
+    if (mode == FAIL_NEW && is_new && !failed) {
+        *slot = place;
+        return true;
+    }
+    has_new = has_new || is_new;
+    return false;
+}
+
+static bool fails(const void *frame, int why)
+{
+    if (!may_fail || exempt)
+        return false;
+    pthread_mutex_lock(&lock);
+    const bool chosen = is_chosen(place_of(frame));
+    failed_at = chosen ? calls : failed_at;
+    failed = failed || chosen;
+    pthread_mutex_unlock(&lock);
+    if (chosen)
+        errno = why;
+    return chosen;
+}
+
+/* Whether there is more memory in use afterwards. */
+static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
+{
+    const size_t before = __sanitizer_get_current_allocated_bytes != NULL ? __sanitizer_get_current_allocated_bytes() : 0;
+    calls = 0;
+    failed = has_new = false;
+    may_fail = true;
+    run(data, size);
+    may_fail = false;
+    return before != 0 && __sanitizer_get_current_allocated_bytes() > before;
+}
+
+/* What grows each time that the same call fails, leaks: libraries keep something once. LeakSanitizer missed a leak that was put in. */
+static void once(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
+{
+    if (!grows(data, size, run) || !failed)
+        return;
+    const bool more = has_new;
+    mode = FAIL_AT;
+    fail_at = failed_at;
+    bool leaks = true;
+    for (int i = 0; leaks && i < 3; i++)
+        leaks = grows(data, size, run) && failed;
+    if (leaks) {
+        fprintf(stderr, "leaks where call %zu fails\n", fail_at);
+        abort();
+    }
+    mode = FAIL_NEW;
+    has_new = more;
+    failed = true;
+}
+
+void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
+{
+    const uint32_t chosen = (uint32_t)crc32(0, data, (uInt)size);
+    bottom = __builtin_frame_address(0);
+    mode = COUNT;
+    once(data, size, run);
+    const size_t any = calls == 0 ? 0 : 1 + chosen / 16 % calls;
+    mode = FAIL_NEW;
+    for (int i = 0; (has_new || failed) && i < TRIES; i++)
+        once(data, size, run);
+    mode = FAIL_AT;
+    fail_at = any;
+    if (chosen % 16 == 0)
+        once(data, size, run);
+    failed = false;
+}
+
+/* --- the calls, in whose place the linker puts these (targets.mk) ------------------------ */
+
+#define FAILING(type, result, why, name, parameters, ...) \
+    type __real_##name parameters; \
+    type __wrap_##name parameters; \
+    type __wrap_##name parameters \
+    { \
+        return fails(__builtin_frame_address(0), why) ? result : __real_##name(__VA_ARGS__); \
+    }
+FAILING(void *, NULL, ENOMEM, malloc, (size_t n), n)
+FAILING(void *, NULL, ENOMEM, calloc, (size_t n, size_t size), n, size)
+FAILING(void *, NULL, ENOMEM, realloc, (void *p, size_t n), p, n)
+FAILING(void *, NULL, ENOMEM, aligned_alloc, (size_t of, size_t n), of, n)
+FAILING(char *, NULL, ENOMEM, strdup, (const char *text), text)
+FAILING(char *, NULL, ENOMEM, strndup, (const char *text, size_t n), text, n)
+FAILING(FILE *, NULL, EIO, fopen, (const char *path, const char *how), path, how)
+FAILING(ssize_t, -1, EIO, read, (int fd, void *p, size_t n), fd, p, n)
+FAILING(ssize_t, -1, EIO, pread, (int fd, void *p, size_t n, off_t at), fd, p, n, at)
+FAILING(ssize_t, -1, ENOSPC, write, (int fd, const void *p, size_t n), fd, p, n)
+FAILING(ssize_t, -1, ENOSPC, pwrite, (int fd, const void *p, size_t n, off_t at), fd, p, n, at)
+FAILING(int, -1, EIO, fsync, (int fd), fd)
+FAILING(int, -1, EIO, fdatasync, (int fd), fd)
+FAILING(int, -1, EIO, ftruncate, (int fd, off_t n), fd, n)
+FAILING(int, -1, EIO, rename, (const char *from, const char *to), from, to)
+FAILING(size_t, 0, EIO, fread, (void *p, size_t size, size_t n, FILE *file), p, size, n, file)
+/* Of libraries, what finds no memory. */
+FAILING(int, Z_MEM_ERROR, ENOMEM, inflateInit2_, (z_streamp z, int bits, const char *version, int size), z, bits, version, size)
+FAILING(int, Z_MEM_ERROR, ENOMEM, deflateInit2_, (z_streamp z, int level, int method, int bits, int memory, int strategy, const char *version,
+        int size), z, level, method, bits, memory, strategy, version, size)
+FAILING(gzFile, NULL, ENOMEM, gzdopen, (int fd, const char *how), fd, how)
+FAILING(png_infop, NULL, ENOMEM, png_create_info_struct, (png_const_structrp png), png)
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    const int permissions = flags & O_CREAT ? va_arg(ap, int) : 0;
+    va_end(ap);
+    return fails(__builtin_frame_address(0), EMFILE) ? -1 : __real_open(path, flags, permissions);
+}
+
+static json_malloc_t take;
+
+static void *take_all(size_t n)
+{
+    exempt = true;
+    void *const memory = take(n);
+    exempt = false;
+    return memory;
+}
+
+void __real_json_set_alloc_funcs(json_malloc_t allocate, json_free_t release);
+void __wrap_json_set_alloc_funcs(json_malloc_t allocate, json_free_t release);
+void __wrap_json_set_alloc_funcs(json_malloc_t allocate, json_free_t release)
+{
+    take = allocate;
+    __real_json_set_alloc_funcs(take_all, release);
+}
