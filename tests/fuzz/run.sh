@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build
-# folder), makes their first inputs, runs each for FUZZ_SECONDS (6), two at a
+# folder), makes their first inputs, runs each for FUZZ_SECONDS (8), two at a
 # time, and prints TAP.
 #
 # run.sh coverage [FOLDER]: instead, which lines of the readers the first inputs and the corpora in FOLDER reach.
@@ -14,7 +14,7 @@ build=$(cd "${TEXCELL_BUILD:-$src/build}" && pwd)
 mode=
 [ "$1" != coverage ] || { mode=coverage; shift; }
 folder=${1:-$build/fuzz}
-seconds=${FUZZ_SECONDS:-6}
+seconds=${FUZZ_SECONDS:-8}
 # In check-long alone.
 [ "$seconds" -le 60 ] || TARGETS="$TARGETS own"
 python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 2> /dev/null && echo "$p" && break; done)}
