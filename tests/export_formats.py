@@ -1,9 +1,11 @@
 """texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size of
 a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table has them."""
+import io
 import json
 import os
 import shutil
 import signal
+import zipfile
 
 import numpy as np
 from skimage.measure import points_in_poly
@@ -127,6 +129,32 @@ def killed(name, signals=(signal.SIGKILL, signal.SIGTERM)):
     tap.ok(ended > 20 and not bad, "%s: killed %d times at %d calls: no half file, and the same command makes them all" % (name, ended, calls), bad[:3])
 
 
+def far_away():
+    """Points that no program of ours makes."""
+    yy, xx = np.mgrid[:24, :48]
+    spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <= 16).astype(np.uint8) * 200 for z in range(11)])
+    r, _ = exported("stack", "voting", {"radius": 4}, [workunit.item("s", list(spots))])
+    point, moved = r["point"], io.BytesIO()
+    places = [-3e231, 3e231, 2.0 ** 63, 65534.6, -0.6, 2.4]
+    np.lib.format.write_array(moved, np.ascontiguousarray(np.array([[z, 1, 2] for z in places])), version=(1, 0))
+    with zipfile.ZipFile(path("stack.npz")) as z, zipfile.ZipFile(path("far.npz"), "w") as far:
+        for name in z.namelist():
+            data = z.read(name)
+            if name == "point.npy":
+                data = moved.getvalue()
+            elif name.endswith(".npy") and np.load(io.BytesIO(data)).shape[:1] == (len(point),):
+                column = io.BytesIO()
+                np.lib.format.write_array(column, np.repeat(np.load(io.BytesIO(data))[:1], len(places), 0), version=(1, 0))
+                data = column.getvalue()
+            far.writestr(name, data)
+    run = tap.run([tap.TEXCELL_WU, "export", "--geojson", path("far.npz"), "-o", path("far")])
+    found = []
+    if run.returncode == 0:
+        with open(path("far", "points_s.geojson"), encoding="utf-8") as f:
+            found = [feature["geometry"].get("plane", {}).get("z") for feature in json.load(f)["features"]]
+    tap.ok(found == [None, None, None, None, None, 2], "points beyond all slices are in none", (found, run.stderr))
+
+
 def main():
     noise = (RNG.random((60, 70)) < 0.6).astype(np.uint8) * 255
     targets = np.zeros((41, 41), np.uint8)
@@ -168,6 +196,8 @@ def main():
     with open(os.path.join(out, "points_v.geojson"), encoding="utf-8") as f:
         found = [f["geometry"]["coordinates"] for f in json.load(f)["features"]]
     tap.ok(len(found) > 0 and np.array_equal(np.array(found) - 0.5, r["point"][:, ::-1]), "points.geojson: where the table has them", found)
+
+    far_away()
 
     before = sorted(os.listdir(path("cells8")))
     with open(path("cells8", "own.tif"), "wb") as f:

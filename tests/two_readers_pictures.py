@@ -69,7 +69,7 @@ def by_pack(path, unit):
 def main():
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)      # PIL's libraries warn of each damage
-    seeds = [s for s in make_seeds.picture()[::2] if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and s[:2] != b"\x1f\x8b"]
+    seeds = [s for s in make_seeds.pictures() if s[:4] not in (b"\x5c\1\0\0", b"\0\0\1\x5c") and s[:2] != b"\x1f\x8b"]
     rng, groups, wrong, unexplained = np.random.default_rng(7), collections.Counter(), [], []
     for k in range(N):
         data = bytearray(seeds[k % len(seeds)])

@@ -109,7 +109,17 @@ def archive(members, method=zipfile.ZIP_DEFLATED):
 
 
 def picture():
-    """Small ones of every format and layout that pack reads, and damaged ones."""
+    """Small ones of every format and layout that pack reads, odd ones, and the beginnings of some."""
+    yield from odd_nifti()
+    yield from odd_tiff()
+    yield from of_other_kinds()
+    for file in pictures():
+        yield file
+        yield file[:len(file) * 2 // 3]
+
+
+def pictures():
+    """Whole ones."""
     import numpy as np
     from PIL import Image
     grey = (np.indices((9, 13)).sum(0) * 11).astype(np.uint8)
@@ -122,9 +132,6 @@ def picture():
         image.save(out, form, **options)
         return out.getvalue()
 
-    yield from odd_nifti()
-    yield from odd_tiff(grey)
-    yield from of_other_kinds()
     files = list(nifti()) + list(odd_pictures())
     palette = Image.fromarray(grey).convert("P", palette=Image.Palette.ADAPTIVE)
     alpha = np.dstack([rgb, grey])
@@ -141,8 +148,7 @@ def picture():
     try:
         import tifffile
     except ImportError:
-        yield from (whole for file in files for whole in (file, file[:len(file) * 2 // 3]))
-        return
+        return files
 
     def written(array, **options):
         out = io.BytesIO()
@@ -167,7 +173,7 @@ def picture():
         for _ in range(2):
             tiff.write(grey, metadata={"axes": "YX"})
     files.append(two.getvalue())
-    yield from (whole for file in files for whole in (file, file[:len(file) * 2 // 3]))
+    return files
 
 
 def odd_pictures():
@@ -249,9 +255,10 @@ def raw_tiff(*pages, order="<"):
     return body
 
 
-def odd_tiff(grey):
+def odd_tiff():
     """TIFFs by hand: colours, codecs, samples, pages and words that are refused, or seldom."""
-    (height, width), pixels = grey.shape, grey.tobytes()
+    height, width = 9, 13
+    pixels = bytes(11 * (i // width + i % width) % 256 for i in range(height * width))
 
     def page(bits=8, **more):
         tags = {256: width, 257: height, 258: bits, 259: 1, 262: 1, 277: 1, 278: height, **{int(tag[1:]): value for tag, value in more.items()}}

@@ -241,6 +241,13 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     return end_file(&g, status, written, err);
 }
 
+/* The slice that a place is in; -1: none that a stack can have. */
+static int64_t slice_at(double z)
+{
+    const double nearest = floor(z + 0.5);
+    return nearest >= 0 && nearest < WU_MAX_SIDE ? (int64_t)nearest : -1;
+}
+
 /* The points of an item: a place is the middle of its pixel. */
 static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p, size_t item,
                               const char *folder, size_t *written, tc_err *err)
@@ -255,7 +262,7 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
             continue;
         begin_feature(&g, "Point");
         fprintf(g.out.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
-        end_feature(&g, table->name, i + 1, p->dims == 3 ? (int64_t)floor(at[0] + 0.5) : -1);
+        end_feature(&g, table->name, i + 1, p->dims == 3 ? slice_at(at[0]) : -1);
     }
     return end_file(&g, status, written, err);
 }
