@@ -535,6 +535,8 @@ def state():
                 yield bytes([analysis, test, far]) + b"".join(struct.pack("<IB", 4001 * k, 255) for k in range(1, 9))
     # A range of greys that are none of the object's, for its texture: was read beyond its counts.
     yield bytes.fromhex("05000000000002be030278a10f0000000002003fffe32e0000ff843e")
+    # Heights of a watershed that are its ground: were in no cell, and numbered outside the table.
+    yield bytes.fromhex("646dffffff0396000000000003020000000000ffff00001a0000000000016974757575757575757575017575756c7068ffffff")
 
 
 def main():

@@ -114,8 +114,8 @@ static tc_status damaged(tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "the labels are damaged");
 }
 
-/* Whether voxels are 0 to `most`; seen, if there is one, tells which values are. */
-static tc_status are_at_most(const an_work *work, const vol_state *state, uint64_t most, uint8_t *seen, tc_err *err)
+/* Whether voxels are `least` to `most`; seen, if there is one, tells which values are. */
+static tc_status are_between(const an_work *work, const vol_state *state, uint64_t least, uint64_t most, uint8_t *seen, tc_err *err)
 {
     const size_t voxels = (size_t)work->item->nx * work->item->ny * work->item->nz;
     tc_status st = TC_OK;
@@ -126,7 +126,7 @@ static tc_status are_at_most(const an_work *work, const vol_state *state, uint64
         for (end = tc_block_end(i, voxels); good && i < end; i++) {
             const uint32_t label = (uint32_t)state->nodes[1 + i];
 
-            good = label <= most;
+            good = label >= least && label <= most;
             if (good && seen != NULL)
                 seen[label] = 1;
         }
@@ -142,7 +142,7 @@ static tc_status are_labels(const an_work *work, const vol_state *state, tc_err 
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     uint8_t *const seen = state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
     tc_status st = state->cells > voxels ? damaged(err) : seen == NULL ? tc_no_memory(err, "the cells")
-                 : are_at_most(work, state, state->cells, seen, err);
+                 : are_between(work, state, 0, state->cells, seen, err);
 
     if (st == TC_OK && state->cells > 0 && memchr(seen + 1, 0, (size_t)state->cells) != NULL)
         st = damaged(err);
@@ -168,9 +168,12 @@ tc_status vol_check_state(const an_work *work, const void *state_at, tc_err *err
         return are_labels(work, state, err);
     /* Nodes that have been begun are cleared; blurred membrane is 0, the rest 1; or there are heights. */
     if (done == 0)
-        return state->begun != 0 ? TC_OK : are_at_most(work, state, 0, NULL, err);
-    return !vol_blurs(p) || done != kept ? damaged(err)
-         : are_at_most(work, state, p->watershed ? VOL_TOP : 1, NULL, err);
+        return state->begun != 0 ? TC_OK : are_between(work, state, 0, 0, NULL, err);
+    if (!vol_blurs(p) || done != kept)
+        return damaged(err);
+    /* No voxel is as low as the ground of a watershed. */
+    return !p->watershed ? are_between(work, state, 0, 1, NULL, err)
+         : are_between(work, state, VOL_TOP - ((((uint64_t)1 << work->item->bits) - 1) << VOL_GREY_BITS), VOL_TOP, NULL, err);
 }
 
 /* --- the arrays ------------------------------------------------------------------- */
