@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 
 import analyses
-import places
 import compiled
+import places
 import tap
 from oracle import workunit
 

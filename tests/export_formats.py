@@ -1,15 +1,14 @@
 """texcell-wu export --tiff and --geojson: every value as tifffile reads it, with axes and the size of
 a voxel; polygons whose insides, counted pixel by pixel, are the labels; points where the table has them."""
-import io
 import json
 import os
 import shutil
 import signal
-import zipfile
 
 import numpy as np
 from skimage.measure import points_in_poly
 
+import forge
 import tap
 from oracle import workunit
 
@@ -134,19 +133,14 @@ def far_away():
     yy, xx = np.mgrid[:24, :48]
     spots = np.stack([((yy - 11) ** 2 + (xx % 24 - 12) ** 2 + (z - 5) ** 2 <= 16).astype(np.uint8) * 200 for z in range(11)])
     r, _ = exported("stack", "voting", {"radius": 4}, [workunit.item("s", list(spots))])
-    point, moved = r["point"], io.BytesIO()
     places = [-3e231, 3e231, 2.0 ** 63, 65534.6, -0.6, 2.4]
-    np.lib.format.write_array(moved, np.ascontiguousarray(np.array([[z, 1, 2] for z in places])), version=(1, 0))
-    with zipfile.ZipFile(path("stack.npz")) as z, zipfile.ZipFile(path("far.npz"), "w") as far:
-        for name in z.namelist():
-            data = z.read(name)
-            if name == "point.npy":
-                data = moved.getvalue()
-            elif name.endswith(".npy") and np.load(io.BytesIO(data)).shape[:1] == (len(point),):
-                column = io.BytesIO()
-                np.lib.format.write_array(column, np.repeat(np.load(io.BytesIO(data))[:1], len(places), 0), version=(1, 0))
-                data = column.getvalue()
-            far.writestr(name, data)
+    far = forge.Result(path("stack.npz"))
+    for name, array in far.arrays.items():
+        if name != "point" and array.shape[:1] == (len(r["point"]),):
+            far.arrays[name] = np.repeat(array[:1], len(places), 0)
+    far.arrays["point"] = np.array([[z, 1, 2] for z in places])
+    with open(path("far.npz"), "wb") as f:
+        f.write(far.bytes())
     run = tap.run([tap.TEXCELL_WU, "export", "--geojson", path("far.npz"), "-o", path("far")])
     found = []
     if run.returncode == 0:
