@@ -240,7 +240,7 @@ static double worked(const item_work *w)
 static tc_status begin(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
-    tc_status st = wu_item_load(unit->job, w->index, &it->pixels, err);
+    tc_status st = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
                           .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms, .speed = w->speed, .result_only = true };
@@ -249,7 +249,11 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     if (st == TC_OK)
         st = take_state(w, it, err);
     it->opened = worked(w);
-    return st == TC_OK ? open_backend(w, it, err) : st;
+    if (st == TC_OK)
+        st = open_backend(w, it, err);
+    if (st == TC_OK && (it->work.device != NULL || w->threads > 1))
+        ahead_begin(w->ahead, w->index + 1);
+    return st;
 }
 
 /* Where finishing takes as long as a checkpoint's interval, the final state is saved. */

@@ -5,6 +5,7 @@
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
 
+#include "app/ahead.h"
 #include "app/job_files.h"
 #include "app/progress.h"
 #include "app/view.h"
@@ -31,6 +32,7 @@ typedef struct item_work {
     unsigned threads;
     double launch_ms;          /* longest launch on a device */
     job_device *device;
+    ahead *ahead;              /* has the item, perhaps, and begins with the next */
     job_files *files;
     progress *progress;
     view *view;                /* NULL: nobody can watch */

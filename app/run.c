@@ -21,7 +21,7 @@ static double forward(double *told, double share)
 
 /* The device that is wanted and there. "auto" makes do with the CPU: without a word where
  * there is no device for it, but not where one is there and fails. */
-static tc_status find_device(const run_options *o, const an_analysis *analysis, const tc_poll *poll, const progress *p,
+static tc_status find_device(const run_options *o, const an_analysis *analysis, const job_files *files, const progress *p,
                              job_device *d, tc_err *err)
 {
     const bool may_do_without = o->wish.kind == OCL_WISH_AUTO;
@@ -35,12 +35,13 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu", analysis->name);
     wish.floats = analysis->uses_floats;
     st = tc_guard_up(o->driver_fault, err);
-    tc_guard_listen(bw_listen, o->launch_ms);
+    tc_guard_listen(bw_listen, files->beside, o->launch_ms);
     if (st == TC_OK)
         st = ocl_device_find(&wish, &d->open, err);
     if (st == TC_OK) {
         d->open->kept_in = o->kernels;
-        st = ocl_check_device(analysis, d->open, poll, err);
+        d->open->beside = files->beside;
+        st = ocl_check_device(analysis, d->open, &files->poll, err);
         if (st == TC_DEVICE && may_do_without)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;
@@ -51,8 +52,8 @@ static tc_status find_device(const run_options *o, const an_analysis *analysis, 
 }
 
 /* Every item that is not done yet. *done: how much of the work that is. */
-static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, job_files *files, progress *p,
-                          double *done, tc_err *err)
+static tc_status do_items(const run_options *o, const an_unit *unit, job_device *device, ahead *next, job_files *files,
+                          progress *p, double *done, tc_err *err)
 {
     const size_t n = unit->job->n_items;
     weights w;
@@ -65,7 +66,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit, .index = i, .from = from, .to = to, .speed = w.speed, .times = &times,
                                  .threads = o->threads, .launch_ms = o->launch_ms,
-                                 .device = device, .files = files, .progress = p,
+                                 .device = device, .ahead = next, .files = files, .progress = p,
                                  .view = o->watched ? &v : NULL };
 
         files->mark.item = i;
@@ -146,19 +147,26 @@ static tc_status do_job(const run_options *o, const an_unit *unit, job_files *fi
     const size_t n_items = unit->job->n_items;
     job_device device = { .open = NULL };
     writing w = { .p = p, .job = unit->job };
+    ahead next;
     tc_status st = job_files_find_start(files, n_items, p, err);
 
+    ahead_init(&next, unit->job);
+    files->beside = &next.gate;
+    if (st == TC_OK && o->wish.kind != OCL_WISH_CPU)
+        ahead_begin(&next, (size_t)files->mark.item);
     if (st == TC_OK)
-        st = find_device(o, unit->analysis, &files->poll, p, &device, err);
+        st = find_device(o, unit->analysis, files, p, &device, err);
     if (st == TC_OK) {
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s", unit->analysis->name,
                       device.open == NULL ? "the CPU" : device.open->info.name);
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
-        st = do_items(o, unit, &device, files, p, &w.before, err);
+        st = do_items(o, unit, &device, &next, files, p, &w.before, err);
     }
     job_device_release(&device);
+    files->beside = NULL;
+    ahead_end(&next);
     if (st != TC_OK) {
         /* The items before it are not done again; of this one the checkpoint
          * may know more than that it has begun. */
@@ -202,7 +210,9 @@ static tc_status ask_client(void *user, tc_err *err)
     const double start = tc_seconds();
 
     tc_guard_heard();
+    tc_gate_hold(files->beside);
     const bw_request answer = bw_poll();
+    tc_gate_release(files->beside);
     files->asleep += tc_seconds() - start;
     return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }

@@ -129,6 +129,7 @@ typedef struct ocl_device {
      * is known. The next item's begin there. */
     const void *paces_of;      /* the job's parameters */
     double grown[OCL_MOST_PACES];
+    struct tc_gate *beside;    /* lifted while this thread sleeps; may be NULL */
     unsigned threads;          /* of the host that copy what goes to and fro; 0: the driver does (staging.h) */
     struct ocl_staging *staging;                   /* made and freed by staging.c */
     void (*free_staging)(struct ocl_device *device);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/gate.h"
 #include "app/base/os.h"
 #include "opencl/staging.h"
 
@@ -154,11 +155,13 @@ static void doze(ocl_device *device, cl_event event, double expected_ms)
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
+    tc_gate_lift(device->beside);
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS
            && state > CL_COMPLETE && ocl_clock_ms() < until)
         os_sleep(poll);
+    tc_gate_drop(device->beside);
 }
 
 /* Time between two events; a driver that cannot tell gives a clock's time. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/gate.h"
 #include "app/base/os.h"
 
 tc_status ocl_worker_open(const ocl_launcher *launcher, const an_work *work, const void *state, void **worker,
@@ -248,8 +249,10 @@ static void rest(ocl_worker *w, double took_ms)
     if (!(d->share > 0 && d->share < 1))
         return;
     d->rested_at = (d->rested_at > owed_from ? d->rested_at : owed_from) + took_ms / d->share;
+    tc_gate_lift(d->beside);
     while ((left = d->rested_at - ocl_clock_ms()) > 0 && tc_ask(w->work->poll, &ignored) == TC_OK)
         os_sleep((left < 50 ? left : 50) * 1e-3);
+    tc_gate_drop(d->beside);
 }
 
 tc_status ocl_end_launch(ocl_worker *w, tc_status st, ocl_pace *pace, uint64_t work, tc_err *err)

@@ -2,7 +2,7 @@
 pictures are chosen to need much: noise, as many regions as there can be, and the widest
 that there are, with few threads and with many. What a project gives to BOINC as
 rsc_memory_bound is for pictures as they are. MEMORY=1: every job with one thread and with eight; without
-it those with eight, and the first of each analysis with one, too."""
+it those with eight, and the first of each analysis with one, too. That one also as three items."""
 import json
 import os
 import sys
@@ -33,14 +33,15 @@ def peak(unit, threads):
     return int(p.stdout) * 1024
 
 
-def check(analysis, numbers, parameters, pixels, labels=None):
+def check(analysis, numbers, copies, parameters, pixels, labels=None):
+    """The job on each of these numbers of threads, with as many items."""
     unit = os.path.join(WORK, "unit.zip")
 
     def slices(a):
         return a if a is None else list(a) if a.ndim == 3 else [a]
-    workunit.write(unit, analysis, parameters, [item("a", slices(pixels), labels=slices(labels))])
+    workunit.write(unit, analysis, parameters, [item("i%d" % i, slices(pixels), labels=slices(labels)) for i in range(copies)])
     needs = json.loads(tap.run([tap.TEXCELL_WU, "show", "--needs", unit]).stdout)
-    title = "%s %s %s" % (analysis, pixels.shape, " ".join(sorted(parameters)))
+    title = "%s %s %s, %d items" % (analysis, pixels.shape, " ".join(sorted(parameters)), copies)
     for threads in numbers:
         used = peak(unit, threads)
         most = needs["most_memory_bytes"] + threads * needs["thread_bytes"]
@@ -56,7 +57,9 @@ def main():
         tap.done()
     for analysis, of in analyses.each():
         for i, job in enumerate(of.memory_jobs()):
-            check(analysis, (1, 8) if i == 0 or os.environ.get("MEMORY") else (8,), *job)
+            check(analysis, (1, 8) if i == 0 or os.environ.get("MEMORY") else (8,), 1, *job)
+            if i == 0:
+                check(analysis, (8,), 3, *job)
     known = [line.split(":")[0] for line in tap.run([tap.TEXCELL, "selftest", "--device", "cpu"]).stdout.splitlines()]
     tap.ok(known == analyses.names(), "every analysis is here", known)
     tap.done()

@@ -2,9 +2,12 @@
 it may, and with --gpu-percent it rests between them; what was slow to compile is kept. The arrays
 stay the same."""
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
+import zipfile
 
 import numpy as np
 
@@ -151,6 +154,35 @@ def kept():
            for name in made), "damaged ones are made anew", (taken, again))
 
 
+def read_ahead():
+    """The next item's pixels are read by another thread while the device works on the first."""
+    if shutil.which("strace") is None or tap.run(["strace", "-qq", "-o", "/dev/null", "true"]).returncode != 0:
+        tap.skip("items read ahead", "no strace")
+        return
+    big = [workunit.item("p%d" % i, [np.roll(np.tile(PICTURE, (4, 4)), i * 37)]) for i in range(3)]
+    workunit.write(os.path.join(FOLDER, "ahead.zip"), "cellcount", {}, big)
+    with zipfile.ZipFile(os.path.join(FOLDER, "ahead.zip")) as z:
+        places = {i.header_offset: int(re.search("[0-9]", i.filename).group()) for i in z.infolist() if i.filename.endswith(".png")}
+    log, results = os.path.join(FOLDER, "reads"), []
+    for device, threads in ("cpu", "1"), ("opencl", "1"), ("opencl", "2"):
+        out = os.path.join(FOLDER, "ahead.npz")
+        p = tap.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=pread64", tap.TEXCELL, "run", os.path.join(FOLDER, "ahead.zip"), "-o",
+                     out, "--device", device, "--threads", threads], env=dict(os.environ, **POCL, **tap.opencl_hooks(gpu=1)))
+        readers, main = {}, None
+        for line in open(log):
+            read = re.match(r"([0-9]+) +pread64\([0-9]+, .*, [0-9]+, ([0-9]+)(\)| <unf)", line)
+            main = main or (read and read.group(1))
+            before = [at for at in places if read and at < int(read.group(2))]
+            if before:
+                readers.setdefault(places[max(before)], set()).add(read.group(1))
+        beside = sorted(i for i in readers if readers[i] - {main})
+        with open(out, "rb") as f:
+            results.append(f.read())
+        tap.ok(p.returncode == 0 and len(readers) == 3 and beside == ([] if device == "cpu" else [0, 1, 2]),
+               "items read ahead on %s with %s" % (device, threads), (p.stderr, readers, main))
+    tap.ok(results[0] == results[1] == results[2], "the same bytes")
+
+
 def main():
     if tap.run([tap.TEXCELL, "selftest", "--device", "opencl"], env=dict(os.environ, **POCL)).returncode != 0:
         tap.skip("launches on a device", "no OpenCL device here")
@@ -160,6 +192,7 @@ def main():
         short_launches(name, cpu)
         if name in SHARED:
             share(name, cpu)
+    read_ahead()
     stopped_at_rest()
     stopped_at_first()
     kept()

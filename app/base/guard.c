@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/base/bell.h"
 #include "app/base/os.h"
 
 static struct {
@@ -17,6 +18,7 @@ static struct {
     _Atomic uint64_t calls;          /* that have begun or ended */
     _Atomic pthread_t caller;
     tc_guard_ask *_Atomic ask;       /* or NULL */
+    tc_gate *_Atomic beside;         /* or NULL */
     _Atomic double patience_ms;      /* with calls that are work */
     _Atomic uint64_t heard;          /* questions that the program asked by itself */
     atomic_flag tripped;
@@ -24,8 +26,7 @@ static struct {
     pthread_t watcher;
     bool watching;
     pthread_mutex_t lock;
-    pthread_cond_t over;
-    clockid_t clock;                 /* by which `over` is waited for */
+    tc_bell over;
     bool stop;                       /* the watcher's work; under lock */
     bool registered;                 /* on_exit_call */
     bool leaving;                    /* tc_guard_exit, with this code */
@@ -85,29 +86,6 @@ static void on_exit_call(void)
         trip(" ended the program", 0);
 }
 
-/* Somebody may set the clock of the day, by hours: where there is another one the watcher waits by that. */
-static void choose_clock(void)
-{
-    pthread_condattr_t by;
-    const bool steady = pthread_condattr_init(&by) == 0 && pthread_condattr_setclock(&by, CLOCK_MONOTONIC) == 0;
-
-    guard.clock = steady ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-    pthread_cond_init(&guard.over, steady ? &by : NULL);
-}
-
-/* Waits for the next tick, or until the watcher is to stop. */
-static void wait_a_tick(void)
-{
-    const long second = 1000000000;
-    struct timespec until;
-
-    clock_gettime(guard.clock, &until);
-    until.tv_nsec += TC_GUARD_TICK_MS * (second / 1000);
-    until.tv_sec += until.tv_nsec / second;
-    until.tv_nsec %= second;
-    pthread_cond_timedwait(&guard.over, &guard.lock, &until);
-}
-
 /* Whether the program is to sleep while a call lasts; ends it where it is to end. lasts: the call is that of the
  * tick before, and has lasted for so many ms. deaf_ms: since the program asked by itself, which many short calls
  * keep it from. */
@@ -121,22 +99,35 @@ static bool is_to_sleep(bool lasts, unsigned ms, unsigned deaf_ms)
     return (guard.is_work ? lasts && ms >= guard.patience_ms : lasts || deaf_ms >= DEAF_MS) && ask();
 }
 
+/* That gate instead of *held; NULL: none. */
+static void hold(tc_gate **held, tc_gate *gate)
+{
+    if (*held == gate)
+        return;
+    tc_gate_release(*held);
+    tc_gate_hold(gate);
+    *held = gate;
+}
+
 /* Counts the time of one call that it had, not the time on a clock: a process that was stopped
  * meanwhile, or a computer that slept, is not at fault. */
 static void *watch(void *unused)
 {
     uint64_t last = 0, last_heard = 0;
     unsigned ms = 0, deaf_ms = 0;
+    tc_gate *held = NULL;
 
     (void)unused;
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
-        wait_a_tick();
+        tc_bell_wait(&guard.over, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
         const uint64_t now = guard.calls, heard = guard.heard;
         const bool lasts = guard.call != NULL && now == last;
         ms = lasts ? ms : 0;
         deaf_ms = heard == last_heard ? deaf_ms + TC_GUARD_TICK_MS : 0;
-        if (is_to_sleep(lasts, ms, deaf_ms))
+        const bool sleeps = is_to_sleep(lasts, ms, deaf_ms);
+        hold(&held, sleeps ? guard.beside : NULL);
+        if (sleeps)
             os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
         else if (lasts)
             ms += TC_GUARD_TICK_MS;
@@ -145,6 +136,7 @@ static void *watch(void *unused)
         if (ms >= 1000 * TC_GUARD_SECONDS)
             trip(" does not return", 0);
     }
+    hold(&held, NULL);
     pthread_mutex_unlock(&guard.lock);
     return NULL;
 }
@@ -156,7 +148,7 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
     guard.registered = true;
     if (!guard.watching) {
         guard.stop = false;
-        choose_clock();
+        tc_bell_init(&guard.over);
         guard.watching = os_thread(&guard.watcher, watch, NULL);
     }
     if (!guard.watching)
@@ -172,8 +164,9 @@ void tc_guard_again(void)
         os_catch_faults(on_fatal);
 }
 
-void tc_guard_listen(tc_guard_ask *ask, double launch_ms)
+void tc_guard_listen(tc_guard_ask *ask, tc_gate *beside, double launch_ms)
 {
+    guard.beside = beside;
     guard.patience_ms = 2 * launch_ms;
     guard.ask = guard.act != NULL ? ask : NULL;
 }
@@ -191,9 +184,10 @@ void tc_guard_down(void)
         return;
     pthread_mutex_lock(&guard.lock);
     guard.stop = true;
-    pthread_cond_signal(&guard.over);
+    tc_bell_ring(&guard.over);
     pthread_mutex_unlock(&guard.lock);
     pthread_join(guard.watcher, NULL);
+    tc_bell_destroy(&guard.over);
     guard.watching = false;
 }
 

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "app/base/status.h"
+#include "app/base/gate.h"
 
 /* How long a call may take. Translating a kernel on a slow processor takes some seconds. */
 enum { TC_GUARD_SECONDS = 50, TC_GUARD_TICK_MS = 50 };
@@ -34,9 +34,9 @@ void tc_guard_again(void);
  * wanted. true: the program is to sleep; then the calling thread gets a tenth of its time, rather than none, as it
  * may have locked what others wait for. */
 typedef bool tc_guard_ask(void);
-/* If the guard is up, and until it is down. launch_ms: calls that are a part of the work are left
+/* If the guard is up, and until it is down. beside: held while the program is to sleep; may be NULL. launch_ms: calls that are a part of the work are left
  * alone for twice as long, since what they do would be lost. */
-void tc_guard_listen(tc_guard_ask *ask, double launch_ms);
+void tc_guard_listen(tc_guard_ask *ask, tc_gate *beside, double launch_ms);
 /* The program has asked by itself what the other thread would. */
 void tc_guard_heard(void);
 /* From now on a fault is a fault again. */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/base/gate.h"
 #include "opencl/loader.h"
 
 typedef struct fake_device {
@@ -47,6 +48,8 @@ typedef struct fake_world {
     cl_ulong start_ns, end_ns;     /* what profiling answers */
     cl_int event_state;            /* what clGetEventInfo answers */
     unsigned event_polls;
+    const tc_gate *beside;     /* how often it was up then; may be NULL */
+    unsigned up;
 } fake_world;
 
 extern fake_world fake;

@@ -34,6 +34,8 @@ static double seconds_of(clockid_t which)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static tc_gate beside;
+static bool was_held;                /* during the last call() */
 static double took;                  /* seconds that the last call() took: more than asked for on a busy machine */
 
 /* A call that works for so long; the share of the time that this thread had. */
@@ -42,9 +44,13 @@ static double call(double seconds, bool is_work)
     const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
 
     asked = 0;
+    was_held = false;
     tc_guard_enter("a call", is_work);
-    while (seconds_of(CLOCK_MONOTONIC) - start < seconds)
-        ;
+    while (seconds_of(CLOCK_MONOTONIC) - start < seconds) {
+        pthread_mutex_lock(&beside.lock);
+        was_held = was_held || beside.holds > 0;
+        pthread_mutex_unlock(&beside.lock);
+    }
     tc_guard_leave();
     took = seconds_of(CLOCK_MONOTONIC) - start;
     return (seconds_of(CLOCK_THREAD_CPUTIME_ID) - used) / took;
@@ -56,19 +62,22 @@ static void test_long_calls(void **unused)
 
     (void)unused;
     assert_int_equal(tc_guard_up(never, &err), TC_OK);
-    tc_guard_listen(ask, 1000);
+    tc_guard_listen(ask, &beside, 1000);
     suspended = false;
     call(0.5, false);
     assert_in_range(asked, 3, (uintmax_t)(20 * took));
+    assert_false(was_held);
     suspended = true;
     assert_true(call(1, false) < 0.3);
     assert_in_range(asked, 5, (uintmax_t)(20 * took));
+    assert_true(was_held);           /* as do the threads beside */
     call(0.5, true);                 /* a launch is waited for */
     assert_int_equal(asked, 0);
-    tc_guard_listen(ask, 50);
+    tc_guard_listen(ask, &beside, 50);
     call(0.5, true);                 /* but not one that takes too long */
     assert_in_range(asked, 2, (uintmax_t)(18 * took));
     tc_guard_down();
+    assert_int_equal(beside.holds, 0);
 }
 
 /* Calls of a few ms for half a second, between which the program asks by itself, or not; how often it was asked for. */
@@ -93,7 +102,7 @@ static void test_many_short_calls(void **unused)
 
     (void)unused;
     assert_int_equal(tc_guard_up(never, &err), TC_OK);
-    tc_guard_listen(ask, 1000);
+    tc_guard_listen(ask, &beside, 1000);
     suspended = false;
     assert_true(short_calls(false) >= 3);
     while (short_calls(true) > 0)    /* on a busy machine none of them is short */
@@ -104,7 +113,7 @@ static void test_many_short_calls(void **unused)
 static void test_nobody_asks_without_a_guard(void **unused)
 {
     (void)unused;
-    tc_guard_listen(ask, 50);
+    tc_guard_listen(ask, NULL, 50);
     call(0.2, false);
     assert_int_equal(asked, 0);
 }
@@ -115,6 +124,7 @@ int main(void)
                                         cmocka_unit_test(test_many_short_calls),
                                         cmocka_unit_test(test_nobody_asks_without_a_guard) };
 
+    tc_gate_init(&beside, true);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -769,6 +769,7 @@ static void test_batch(void **state)
     ocl_batch batch = {0};
     const size_t global = 64, none = 0;
     double ms = -1;
+    tc_gate beside;
     tc_err err;
     make_kernel(&o, &k);
     assert_int_equal(k.max_group, 256);        /* the device's, less than the kernel's 1024 */
@@ -784,9 +785,17 @@ static void test_batch(void **state)
         assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     assert_int_equal(fake.launches, 5);
     assert_int_equal(fake.live, before + 1);   /* the first one's event */
+    tc_gate_init(&beside, false);
+    d->beside = &beside;
+    fake.beside = &beside;
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_OK);
     assert_true(ms == 3.0);
-    assert_int_equal(fake.event_polls, 3);     /* it dozed until the event was complete */
+    assert_int_equal(fake.event_polls, 3);     /* it dozed until the event was complete, */
+    assert_int_equal(fake.up, 3);              /* and others worked meanwhile */
+    assert_int_equal(beside.lifts, 0);
+    d->beside = NULL;
+    fake.beside = NULL;
+    tc_gate_destroy(&beside);
     assert_int_equal(fake.live, before);
 
     /* A driver whose profile is rubbish: a clock is used. */

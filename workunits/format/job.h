@@ -109,6 +109,8 @@ void wu_job_destroy(wu_job **job);
 
 /* Decodes item `index`. *out is filled; wu_pixels_free releases it. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
+/* The same beside the main thread, as long as poll lets it, which may be asked by several threads at a time. */
+tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
 
 /* Decodes one slice of an item (0: an image) as it is stored: ny * nx * channels

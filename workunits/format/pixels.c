@@ -32,6 +32,8 @@ typedef struct decoder {
 
 typedef struct loader {
     const wu_job *job;
+    const tc_poll *poll;
+    bool any_thread;         /* asks it, not only the main one */
     const wu_item *item;
     uint8_t *image;          /* samples as they are stored; RGB becomes grey at the piece's begin */
     wu_pixels *out;          /* NULL: colours stay */
@@ -171,7 +173,7 @@ static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
     an_pool *pool = NULL;
     tc_status st = an_pool_create(threads, &pool, err);
     if (st == TC_OK)
-        st = an_pool_run_polled(pool, decode_piece, l, l->n, l->job->archive->poll, err);
+        st = an_pool_run_polled(pool, decode_piece, l, l->n, l->poll, err);
     an_pool_destroy(&pool);
     return st;
 }
@@ -188,9 +190,9 @@ static tc_status first_fault(const loader *l, unsigned threads, tc_err *err)
 
 static tc_status decode_pieces(loader *l, tc_err *err)
 {
-    const unsigned wanted = has_long_member(l) || l->job->threads < 2 ? 1 : l->job->threads;
+    const unsigned wanted = (!l->any_thread && has_long_member(l)) || l->job->threads < 2 ? 1 : l->job->threads;
     const unsigned threads = wanted < l->n ? wanted : (unsigned)l->n;
-    const tc_poll *const poll = threads == 1 ? l->job->archive->poll : NULL;
+    const tc_poll *const poll = threads == 1 || l->any_thread ? l->poll : NULL;
     tc_status st = TC_OK;
     l->decoders = calloc(threads, sizeof *l->decoders);
     if (l->decoders == NULL)
@@ -219,7 +221,7 @@ static tc_status gather_greys(const loader *l, tc_err *err)
         const piece *const p = &l->pieces[i];
         if (p->kind == IMAGE && p->first > 0) {
             memmove(l->image + p->first, l->image + 3 * p->first, p->n);
-            st = tc_ask(l->job->archive->poll, err);
+            st = tc_ask(l->poll, err);
         }
     }
     return st;
@@ -241,7 +243,7 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
             seen[last / 64] |= (uint64_t)1 << last % 64;
             largest = last > largest ? last : largest;
         }
-        st = tc_ask(l->job->archive->poll, err);
+        st = tc_ask(l->poll, err);
     }
     free(seen);
     l->out->largest_label = largest;
@@ -300,13 +302,13 @@ static tc_status load(loader *l, tc_err *err)
     return st;
 }
 
-tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
+static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread, wu_pixels *out, tc_err *err)
 {
     memset(out, 0, sizeof *out);
     if (index >= job->n_items)
         return tc_fail(err, TC_INTERNAL, "%s: no item %zu", job->path, index);
     const wu_item *const item = &job->items[index];
-    loader l = { .job = job, .item = item, .out = out };
+    loader l = { .job = job, .poll = poll, .any_thread = any_thread, .item = item, .out = out };
     out->nx = item->nx;
     out->ny = item->ny;
     out->nz = item->nz;
@@ -319,10 +321,20 @@ tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *
     return st;
 }
 
+tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
+{
+    return load_item(job, index, job->archive->poll, false, out, err);
+}
+
+tc_status wu_item_load_beside(const wu_job *job, size_t index, const tc_poll *poll, wu_pixels *out, tc_err *err)
+{
+    return load_item(job, index, poll, true, out, err);
+}
+
 tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
 {
     const wu_item *const item = &job->items[index];
-    loader l = { .job = job, .item = item, .image = samples };
+    loader l = { .job = job, .poll = job->archive->poll, .item = item, .image = samples };
     tc_status st = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)
                                   : add_pieces(&l, IMAGE, item->images, 0, item->n_images, err);
     if (st == TC_OK)

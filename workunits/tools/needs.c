@@ -40,6 +40,18 @@ static tc_status add_outputs(const an_analysis *analysis, const void *params, co
     return status;
 }
 
+static uint64_t voxels_of(const wu_item *item)
+{
+    return (uint64_t)item->nx * item->ny * item->nz;
+}
+
+/* Of an item as it is decoded, ahead of its turn perhaps. */
+static uint64_t pixel_bytes(const wu_item *item)
+{
+    const uint64_t sample = (uint64_t)item->bits / 8 * item->channels;
+    return voxels_of(item) * (sample + (item->n_masks > 0) + (item->n_labels > 0 ? sizeof(uint32_t) : 0));
+}
+
 static tc_status add_item(const an_analysis *analysis, const void *params, const wu_item *item,
                           wu_needs *out, tc_err *err)
 {
@@ -55,7 +67,7 @@ static tc_status add_item(const an_analysis *analysis, const void *params, const
     out->thread_bytes = larger(out->thread_bytes, plan.thread_bytes);
     out->most_memory_bytes = larger(out->most_memory_bytes, larger(plan.memory_bytes, plan.most_memory_bytes));
     out->state_bytes = larger(out->state_bytes, plan.state_bytes);
-    out->pixels += (uint64_t)item->nx * item->ny * item->nz;
+    out->pixels += voxels_of(item);
     return add_outputs(analysis, params, item, out, err);
 }
 
@@ -63,22 +75,25 @@ tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
 {
     const an_analysis *analysis = an_find(job->analysis);
     void *params = NULL;
+    uint64_t ahead = 0;
     memset(out, 0, sizeof *out);
     if (analysis == NULL || analysis->plan == NULL)
         return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s", wu_quote(job->analysis).text);
     tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
-    for (size_t i = 0; i < job->n_items && status == TC_OK; i++)
+    for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         status = add_item(analysis, params, &job->items[i], out, err);
+        ahead = larger(ahead, pixel_bytes(&job->items[i]));
+    }
+    if (job->n_items > 1) {
+        out->thread_bytes += PLAN_THREAD;
+        out->memory_bytes = plus(out->memory_bytes, ahead);
+        out->most_memory_bytes = plus(out->most_memory_bytes, ahead);
+    }
     an_params_free(analysis, &params);
     return status;
 }
 
 /* --- on this machine ---------------------------------------------------------------------- */
-
-static uint64_t voxels_of(const wu_item *item)
-{
-    return (uint64_t)item->nx * item->ny * item->nz;
-}
 
 /* What was done of an item, and how long it took. */
 typedef struct sample {

@@ -13,7 +13,7 @@
 typedef struct wu_needs {
     double operations;         /* all items; one takes as long as a flop of the Whetstone benchmark */
     double reading;            /* of them: before their first portions */
-    uint64_t memory_bytes;     /* at the peak, that of the largest item, without threads */
+    uint64_t memory_bytes;     /* at the peak, that of the largest item and the next one's pixels, without threads */
     uint64_t thread_bytes;     /* and for each thread */
     uint64_t most_memory_bytes; /* if it is all noise */
     uint64_t state_bytes;      /* a checkpoint, that of the largest item */

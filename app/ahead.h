@@ -1,0 +1,41 @@
+/*
+ * The pixels of the next item, decoded while this one is worked on, and those of the first one while a device is made
+ * ready.
+ *
+ * As many threads do that as there are, beside those that work, which leave processors idle now and then. Where there is
+ * one thread alone it is done only while that sleeps, as it does during a device's launches that last. While the task is
+ * suspended nothing is decoded.
+ */
+#ifndef APP_AHEAD_H
+#define APP_AHEAD_H
+
+#include "app/base/bell.h"
+#include "app/base/gate.h"
+#include "workunits/format/job.h"
+
+typedef struct ahead {
+    const wu_job *job;
+    tc_gate gate;              /* for the main thread: held while it asks the client, lifted while it sleeps */
+    tc_poll poll;              /* at the gate */
+    bool is_under_way;         /* in the thread: of item `item`, into pixels and status until has_ended */
+    pthread_t thread;
+    size_t item;
+    wu_pixels pixels;
+    tc_status status;
+    pthread_mutex_t lock;
+    tc_bell end;
+    bool has_ended;            /* under lock */
+} ahead;
+
+/* Nothing is under way. The job, which must outlast it, has got its threads. */
+void ahead_init(ahead *a, const wu_job *job);
+/* Stops what is under way. */
+void ahead_end(ahead *a);
+/* Begins with that item, if there is one. What fails then fails where it is taken. */
+void ahead_begin(ahead *a, size_t item);
+/* Whether it is done, which is waited for so long. */
+bool ahead_has_ended(ahead *a, double seconds);
+/* wu_item_load, of what was decoded ahead if it is that item, which is waited for. */
+tc_status ahead_take(ahead *a, size_t item, const tc_poll *poll, wu_pixels *out, tc_err *err);
+
+#endif
