@@ -237,21 +237,31 @@ static double worked(const item_work *w)
     return tc_seconds() - w->files->asleep;
 }
 
+/* A thread that has no millisecond of work takes longer to start than it saves. */
+static unsigned threads_for(const item_work *w, const an_plan *plan)
+{
+    const double flops_a_thread = 3e6;
+    const double n = 1 + plan->flops / flops_a_thread;
+
+    return n < w->threads && !w->all_threads ? (unsigned)n : w->threads;
+}
+
 static tc_status begin(const item_work *w, item_run *it, tc_err *err)
 {
     const an_unit *const unit = w->unit;
     tc_status st = ahead_take(w->ahead, w->index, &w->files->poll, &it->pixels, err);
 
     it->work = (an_work){ .params = unit->params, .item = &unit->job->items[w->index], .pixels = &it->pixels,
-                          .threads = w->threads, .poll = &w->files->poll, .launch_ms = w->launch_ms, .speed = w->speed, .result_only = true };
+                          .poll = &w->files->poll, .launch_ms = w->launch_ms, .speed = w->speed, .result_only = true };
     if (st == TC_OK)
         st = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
+    it->work.threads = threads_for(w, &it->work.plan);
     if (st == TC_OK)
         st = take_state(w, it, err);
     it->opened = worked(w);
     if (st == TC_OK)
         st = open_backend(w, it, err);
-    if (st == TC_OK && (it->work.device != NULL || w->threads > 1))
+    if (st == TC_OK && (it->work.device != NULL || it->work.threads > 1))
         ahead_begin(w->ahead, w->index + 1);
     return st;
 }
@@ -289,7 +299,7 @@ static tc_status end(const item_work *w, item_run *it, tc_err *err)
     if (!it->finished)
         st = analysis->finish(&it->work, w->index, it->state, &it->output, err);
     if (st == TC_OK)
-        st = spool_append(w->files->spool, &it->output, w->threads, &poll, &written, err);
+        st = spool_append(w->files->spool, &it->output, it->work.threads, &poll, &written, err);
     it->work.poll = &w->files->poll;
     if (st == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))

@@ -30,6 +30,7 @@ typedef struct item_work {
     double speed;              /* of a device, beside a core: weights.h */
     item_times *times;         /* set where the device did all of the item's portions */
     unsigned threads;
+    bool all_threads;          /* for any item; else fewer for one that is too small for them */
     double launch_ms;          /* longest launch on a device */
     job_device *device;
     ahead *ahead;              /* has the item, perhaps, and begins with the next */

@@ -47,7 +47,7 @@ static const char usage[] =
     "\n"
     "  -o, --output FILE          the result\n"
     "  --device D                 auto, cpu, opencl or P:D of `texcell devices` (default: auto)\n"
-    "  --threads N                CPU threads (default: one a processor)\n"
+    "  --threads N                CPU threads (default: one a processor, fewer for small pictures)\n"
     "  --checkpoint-dir DIR       where the state of an interrupted run is kept\n"
     "                             (default: beside the result)\n"
     "  --checkpoint-every SECONDS (default: 60)\n"
@@ -140,7 +140,7 @@ static tc_status run_command(const command *c, tc_err *err)
     const bw_options seam = { .checkpoint_every = c->checkpoint_every, .standalone_command = true };
     run_options o = { .input = c->input, .output = c->output, .quiet = c->quiet,
                       .launch_ms = launch_ms(c, false), .gpu_share = (double)c->gpu_percent / 100,
-                      .threads = c->threads != 0 ? (unsigned)c->threads : processors() };
+                      .threads = c->threads != 0 ? (unsigned)c->threads : processors(), .all_threads = c->threads != 0 };
     char *checkpoint = NULL, *spool = NULL;
     tc_status st;
 

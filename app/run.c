@@ -65,7 +65,7 @@ static tc_status do_items(const run_options *o, const an_unit *unit, job_device 
         const double from = forward(done, weights_before(&w, i) / all), to = forward(done, weights_before(&w, i + 1) / all);
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit, .index = i, .from = from, .to = to, .speed = w.speed, .times = &times,
-                                 .threads = o->threads, .launch_ms = o->launch_ms,
+                                 .threads = o->threads, .all_threads = o->all_threads, .launch_ms = o->launch_ms,
                                  .device = device, .ahead = next, .files = files, .progress = p,
                                  .view = o->watched ? &v : NULL };
 

@@ -16,7 +16,8 @@ typedef struct run_options {
     const char *output;        /* the result; appears when it is complete */
     const char *checkpoint;    /* the two files of a job under way */
     const char *spool;
-    unsigned threads;          /* >= 1 */
+    unsigned threads;          /* >= 1; the most, or for any item exactly so many: */
+    bool all_threads;
     ocl_wish wish;             /* which device */
     tc_guard_act *driver_fault;        /* what becomes of a driver's crash (driver_fault.h) */
     bool gpu_task;             /* the client gave a GPU: without one that works, leave and try later */

@@ -85,6 +85,8 @@ static void write_unit(const char *path, const char *items)
     add_mask(zip, "mask8.png", 20, 10, 8);
     zip_add(zip, "job.json", json, strlen(json));
     add_mask(zip, "mask16.png", 20, 10, 16);
+    if (strstr(items, "large.png") != NULL)
+        add_png(zip, "large.png", 400, 300, 8, 1, 4);
     zipClose(zip, NULL);
 }
 
@@ -249,13 +251,13 @@ static void decodes_ahead(void **state)
     wu_job *job = NULL;
     int often = 1 << 20;
     const tc_poll poll = { ask_counted, &often };
-    write_unit(f->path, ALL_ITEMS);
+    write_unit(f->path, ALL_ITEMS ", {\"name\": \"large\", \"stack\": [\"large.png\", \"large.png\", \"large.png\"]}");
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     for (unsigned threads = 1; threads < 4; threads++) {
         ahead a;
         job->threads = threads;
         ahead_init(&a, job);
-        for (size_t i = 0; i < 4; i++) {
+        for (size_t i = 0; i < 5; i++) {
             wu_pixels p, q;
             ahead_begin(&a, i);
             assert_true(a.is_under_way);
@@ -273,7 +275,7 @@ static void decodes_ahead(void **state)
             wu_pixels_free(&p);
             wu_pixels_free(&q);
         }
-        ahead_begin(&a, 4);            /* there is none */
+        ahead_begin(&a, 5);            /* there is none */
         assert_false(a.is_under_way);
         ahead_begin(&a, 1);            /* another than is wanted then */
         wu_pixels p;

@@ -157,15 +157,20 @@ static void decode_piece(void *user, unsigned thread, size_t part)
     d->status = p->kind == IMAGE ? decode_image(l, d, p) : p->kind == MASK ? decode_mask(l, d, p) : decode_labels(l, d, p);
 }
 
-static bool has_long_member(const loader *l)
+/* How many threads decode: none is begun for a millisecond's work, and long members are the main thread's alone. */
+static unsigned threads_of(const loader *l)
 {
-    uint64_t most = 0;
+    const uint64_t bytes_a_thread = 64 << 10;
+    uint64_t most = 0, all = 0;
     for (size_t i = 0; i < l->n; i++) {
         const wu_png_info *const head = &l->job->heads[l->pieces[i].member];
         const uint64_t bytes = (uint64_t)l->pieces[i].n * head->channels * (head->bits / 8);
         most = bytes > most ? bytes : most;
+        all += bytes;
     }
-    return most > LONG_MEMBER;
+    const uint64_t of_use = all / bytes_a_thread < l->n ? all / bytes_a_thread : l->n;
+    const uint64_t threads = of_use < l->job->threads ? of_use : l->job->threads;
+    return threads < 2 || (!l->any_thread && most > LONG_MEMBER) ? 1 : (unsigned)threads;
 }
 
 static tc_status decode_in_pool(loader *l, unsigned threads, tc_err *err)
@@ -190,8 +195,7 @@ static tc_status first_fault(const loader *l, unsigned threads, tc_err *err)
 
 static tc_status decode_pieces(loader *l, tc_err *err)
 {
-    const unsigned wanted = (!l->any_thread && has_long_member(l)) || l->job->threads < 2 ? 1 : l->job->threads;
-    const unsigned threads = wanted < l->n ? wanted : (unsigned)l->n;
+    const unsigned threads = threads_of(l);
     const tc_poll *const poll = threads == 1 || l->any_thread ? l->poll : NULL;
     tc_status st = TC_OK;
     l->decoders = calloc(threads, sizeof *l->decoders);
