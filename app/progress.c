@@ -62,13 +62,13 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
 {
     static const char full[] = "##############################", empty[] = "..............................";
     const double time = tc_seconds();
-    const size_t room = room_of_terminal();
     char line[2 * COLUMNS_MAX + 64], left[40], text[COLUMNS_MAX + 64];
-    size_t fixed, bar;
+    size_t room, fixed, bar;
     int done;
 
     if (!p->terminal || time - p->shown < 0.1)
         return;
+    room = room_of_terminal();
     if (p->shown == 0) {
         p->start = time;
         p->from = fraction;

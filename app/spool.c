@@ -374,18 +374,40 @@ typedef struct record {
     uint64_t at;               /* where the next piece goes */
     uint32_t crc;              /* of the file up to there */
     uint32_t data_crc;         /* of the array at hand */
+    unsigned char waiting[1 << 14];    /* the last n_waiting bytes, which are not written yet */
+    size_t n_waiting;
 } record;
 
+static tc_status write_now(const record *r, uint64_t at, const void *data, size_t n, tc_err *err)
+{
+    return tc_write_at(r->s->fd, at, data, n) ? TC_OK
+                                              : tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
+}
+
+static tc_status write_waiting(record *r, tc_err *err)
+{
+    const size_t n = r->n_waiting;
+
+    r->n_waiting = 0;
+    return write_now(r, r->at - n, r->waiting, n, err);
+}
+
+/* Small ones wait for others. */
 static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
 {
     record *const r = user;
+    tc_status st = n > sizeof r->waiting - r->n_waiting ? write_waiting(r, err) : TC_OK;
 
-    if (!tc_write_at(r->s->fd, r->at, data, n))
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", r->s->path, strerror(errno));
+    if (st == TC_OK && n > sizeof r->waiting) {
+        st = write_now(r, r->at, data, n, err);
+    } else if (st == TC_OK) {
+        memcpy(r->waiting + r->n_waiting, data, n);
+        r->n_waiting += n;
+    }
     r->at += n;
     r->crc = crc_more(r->crc, data, n);
     r->data_crc = crc_more(r->data_crc, data, n);
-    return TC_OK;
+    return st;
 }
 
 static size_t data_bytes(const wu_array_info *info)
@@ -485,6 +507,8 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
     }
     if (st == TC_OK)
         st = write_heads(&r, output, all, r.at - s->size, err);
+    if (st == TC_OK)
+        st = write_waiting(&r, err);
     if (st == TC_OK)
         st = add_record(s, r.at - sizeof(record_tail), err);
     if (st == TC_OK) {
