@@ -18,10 +18,11 @@ typedef struct tc_poll {
  * memory is touched for the first time. */
 enum { TC_BLOCK = 1 << 18 };
 
-/* For the main thread, about every 50 ms, while no other thread works and no launch is under
- * way. It returns when the work may go on, later where it is suspended: TC_OK. TC_TRY_LATER:
- * it is to stop; what was not finished is done again another time. Without a poll, or with
- * one that is zeroed, the work may always go on. */
+/* For the main thread, about every 50 ms, while no launch is under way and no other thread
+ * works but those that wait at a gate meanwhile (app/base/gate.h). It returns when the work may
+ * go on, later where it is suspended: TC_OK. TC_TRY_LATER: it is to stop; what was not finished
+ * is done again another time. Without a poll, or with one that is zeroed, the work may always
+ * go on. */
 static inline tc_status tc_ask(const tc_poll *poll, tc_err *err)
 {
     return poll != NULL && poll->ask != NULL ? poll->ask(poll->user, err) : TC_OK;
