@@ -338,7 +338,7 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (st == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", name, w->index + 1, job->n_items,
                       tc_seconds() - start);
-    else if (st == TC_OK)
+    else if (st == TC_OK && progress_tells(w->progress, w->index))
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s", name, w->index + 1, job->n_items,
                       tc_seconds() - start);
     if (it.worker != NULL)

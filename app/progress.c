@@ -94,6 +94,16 @@ void progress_clear(const progress *p)
         fputs("\r\033[K", stderr);
 }
 
+bool progress_tells(progress *p, size_t item)
+{
+    const size_t few = 100;
+    const double time = tc_seconds();
+    const bool tells = p->n_items <= few || item + 1 == p->n_items || p->told == 0 || time - p->told >= 1;
+
+    p->told = tells ? time : p->told;
+    return tells;
+}
+
 void progress_say(const progress *p, const char *what, const char *detail)
 {
     progress_clear(p);

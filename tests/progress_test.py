@@ -8,6 +8,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 
 import numpy as np
 
@@ -115,6 +116,15 @@ def devices():
     tap.ok(r.returncode == 0 and r.stderr == "", "unless --quiet", r.stderr)
 
 
+def many(n):
+    """The numbers of the items whose ends are told of n, and the seconds."""
+    unit, begin = os.path.join(FOLDER, "many.zip"), time.monotonic()
+    picture = np.indices((40, 40), np.uint8).sum(0, np.uint8) * 3
+    workunit.write(unit, "cellcount", {}, [workunit.item("i%d" % i, [np.roll(picture, i)]) for i in range(n)])
+    p = tap.run([tap.TEXCELL, "run", unit, "-o", unit + ".npz", "--device", "cpu"])
+    return [int(x) for x in re.findall(r"done \((\d+) of %d\)" % n, p.stderr)], time.monotonic() - begin
+
+
 TINY = os.path.join(FOLDER, "t.zip")
 
 
@@ -130,6 +140,10 @@ def main():
     code, text = on_terminal(120, later=50)
     bars = drawings(text)[0]
     tap.ok(code == 0 and len(bars[0]) > 60 and len(bars[-1]) < 50, "a terminal that is made narrower: the bar follows", bars[-1:])
+    told = many(100)[0]
+    tap.ok(told == list(range(1, 101)), "of a hundred items each has a line", told)
+    told, seconds = many(101)
+    tap.ok(told[0] == 1 and told[-1] == 101 and len(told) <= 2 + seconds, "of more one a second, and the last", (told, seconds))
     devices()
     tap.done()
 

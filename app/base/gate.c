@@ -63,10 +63,11 @@ tc_status tc_gate_ask(void *user, tc_err *err)
     tc_gate *const gate = user;
     bool is_over;
 
+    (void)err;
     pthread_mutex_lock(&gate->lock);
     while (!is_up(gate) && !gate->is_over)
         pthread_cond_wait(&gate->changed, &gate->lock);
     is_over = gate->is_over;
     pthread_mutex_unlock(&gate->lock);
-    return is_over ? tc_fail(err, TC_TRY_LATER, "it is not wanted any more") : TC_OK;
+    return is_over ? TC_TRY_LATER : TC_OK;
 }

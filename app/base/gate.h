@@ -31,7 +31,8 @@ void tc_gate_release(tc_gate *gate);
 
 /* From now on whoever asks is to stop. */
 void tc_gate_end(tc_gate *gate);
-/* The `ask` of a tc_poll whose `user` is a tc_gate; any threads may ask at a time. TC_TRY_LATER: stop. */
+/* The `ask` of a tc_poll whose `user` is a tc_gate; any threads may ask at a time. TC_TRY_LATER, without
+ * a message, which nobody would read: stop. */
 tc_status tc_gate_ask(void *gate, tc_err *err);
 
 #endif
