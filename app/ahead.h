@@ -1,10 +1,9 @@
 /*
- * The pixels of the next item, decoded while this one is worked on, and those of the first one while a device is made
- * ready.
+ * The pixels of the next item, decoded while a device works on this one, or the main thread finishes it, and those of the
+ * first one while a device is made ready.
  *
- * As many threads do that as there are, beside those that work, which leave processors idle now and then. Where there is
- * one thread alone it is done only while that sleeps, as it does during a device's launches that last. While the task is
- * suspended nothing is decoded.
+ * As many threads do that as there are, beside the main one. Where that is the only one it is done only while that sleeps, as it
+ * does during a device's launches that last. While the task is suspended nothing is decoded.
  */
 #ifndef APP_AHEAD_H
 #define APP_AHEAD_H

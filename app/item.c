@@ -261,7 +261,7 @@ static tc_status begin(const item_work *w, item_run *it, tc_err *err)
     it->opened = worked(w);
     if (st == TC_OK)
         st = open_backend(w, it, err);
-    if (st == TC_OK && (it->work.device != NULL || it->work.threads > 1))
+    if (st == TC_OK && it->work.device != NULL)
         ahead_begin(w->ahead, w->index + 1);
     return st;
 }
@@ -329,6 +329,8 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (st == TC_OK)
         st = do_steps(w, &it, err);
     stepped = worked(w);
+    if (st == TC_OK && it.work.threads > 1)
+        ahead_begin(w->ahead, w->index + 1);
     if (st == TC_OK)
         st = end(w, &it, err);
     if (st == TC_OK && it.work.device != NULL && !resumed)
