@@ -78,7 +78,7 @@ def same_bits():
 def crossing():
     """Started on one, killed, finished on the other."""
     unit, mixed = path("long.zip"), path("mixed.npz")
-    write(unit, "voting", {"radius": 9}, [item("a", [blobs((700, 700), 9, 250)])])
+    write(unit, "voting", {"radius": 9}, [item("a", [blobs((1400, 1400), 9, 1000)])])
     whole = bytes_of(unit, "cpu", "--threads", "1")
     devices = {"cpu": ("cpu", ENV), "opencl": ("opencl", ENV),
                "slabs": ("opencl", dict(ENV, **tap.opencl_hooks(memory=3000000)))}
