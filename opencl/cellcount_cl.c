@@ -20,38 +20,37 @@ extern const ocl_source ocl_source_cellcount;
 /* The largest disc of an opening for a device that is a processor. */
 enum { MAX_GROUP = 256, MOST_CPU_RADIUS = 8 };
 
-/* For connectivity 4 and 8. */
-static const char *const kernel_names[STAGES][2] = {
-    [SMOOTH_X] = { "cc_smooth_x", "cc_smooth_x" },
-    [SMOOTH_Y] = { "cc_smooth_y", "cc_smooth_y" },
-    [EXTREME] = { "cc_disc", "cc_disc" },
-    [GROUND] = { "cc_disc", "cc_disc" },
-    [GROUND_SUMS] = { "cc_sums", "cc_sums" },
-    [GROUND_MEAN] = { "cc_mean", "cc_mean" },
-    [LOCAL_SUMS] = { "cc_sums", "cc_sums" },
-    [LOCAL_MEAN] = { "cc_mean", "cc_mean" },
-    [HISTOGRAM] = { "cc_histogram8", "cc_histogram8" },
-    [MASK] = { "cc_mask", "cc_mask" },
-    [BACKGROUND_TILES] = { "cc_tiles4", "cc_tiles8" },
-    [BACKGROUND_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
-    [BACKGROUND_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
-    [BORDER_ROOTS] = { "cc_border_roots", "cc_border_roots" },
-    [OUTSIDE] = { "cc_mark_outside", "cc_mark_outside" },
-    [FILL] = { "cc_fill", "cc_fill" },
-    [TILES] = { "cc_tiles4", "cc_tiles8" },
-    [JOIN_ROWS] = { "cc_join_rows4", "cc_join_rows8" },
-    [JOIN_COLUMNS] = { "cc_join_columns4", "cc_join_columns8" },
-    [COUNT] = { "cc_count", "cc_count" },
-    [NUMBER] = { "cc_number", "cc_number" },
-    [PAINT] = { "cc_paint", "cc_paint" },
-    [TABLE] = { "cc_clear_table", "cc_clear_table" },
-    [MEASURE] = { "cc_measure", "cc_measure" },
-    [RELABEL] = { "cc_relabel", "cc_relabel" },
-    [ROOTS] = { "cc_roots", "cc_roots" },
-    [DISTANCE_ROWS] = { "cc_distance_rows", "cc_distance_rows" },
-    [DISTANCE_COLUMNS] = { "cc_distance_columns", "cc_distance_columns" },
-    [ASCEND] = { "cc_ascend", "cc_ascend" },
-    [MAXIMA] = { "cc_maxima", "cc_maxima" }
+static const char *const kernel_names[STAGES] = {
+    [SMOOTH_X] = "cc_smooth_x",
+    [SMOOTH_Y] = "cc_smooth_y",
+    [EXTREME] = "cc_disc",
+    [GROUND] = "cc_disc",
+    [GROUND_SUMS] = "cc_sums",
+    [GROUND_MEAN] = "cc_mean",
+    [LOCAL_SUMS] = "cc_sums",
+    [LOCAL_MEAN] = "cc_mean",
+    [HISTOGRAM] = "cc_histogram8",
+    [MASK] = "cc_mask",
+    [BACKGROUND_TILES] = "cc_tiles",
+    [BACKGROUND_ROWS] = "cc_join_rows",
+    [BACKGROUND_COLUMNS] = "cc_join_columns",
+    [BORDER_ROOTS] = "cc_border_roots",
+    [OUTSIDE] = "cc_mark_outside",
+    [FILL] = "cc_fill",
+    [TILES] = "cc_tiles",
+    [JOIN_ROWS] = "cc_join_rows",
+    [JOIN_COLUMNS] = "cc_join_columns",
+    [COUNT] = "cc_count",
+    [NUMBER] = "cc_number",
+    [PAINT] = "cc_paint",
+    [TABLE] = "cc_clear_table",
+    [MEASURE] = "cc_measure",
+    [RELABEL] = "cc_relabel",
+    [ROOTS] = "cc_roots",
+    [DISTANCE_ROWS] = "cc_distance_rows",
+    [DISTANCE_COLUMNS] = "cc_distance_columns",
+    [ASCEND] = "cc_ascend",
+    [MAXIMA] = "cc_maxima"
 };
 
 /* --- what is done in which order ---------------------------------------------------- */
@@ -160,12 +159,7 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
         return up_to(w->rows, CC_TILE);
     case COUNT:
     case NUMBER:
-        return up_to(strip_nodes(w), w->group * CC_PER_ITEM);
-    case FILL:
-        return up_to(w->rows, 2);
-    case BACKGROUND_COLUMNS:
-    case JOIN_COLUMNS:
-        return eight_connected(w, s) ? up_to(w->rows, 2) : w->rows;
+        return up_to(strip_words(w), w->group * CC_PER_ITEM);
     case DISTANCE_COLUMNS:
         return w->nx;
     default:
@@ -487,12 +481,12 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 
     for (int s = 0; s < STAGES; s++)
         if (may_have_stage(w, (cc_stage)s))
-            names[s] = kernel_names[s][eight_connected(w, (cc_stage)s)];
+            names[s] = kernel_names[s];
     if (deep && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DSUM=%s%s", w->group,
-                     deep ? "ushort" : "uchar", deep ? "ulong" : "uint", cc_prepares(w->params) ? " -DPREPARE" : "");
+    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err, "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s%s", w->group,
+                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint", cc_prepares(w->params) ? " -DPREPARE" : "");
 }
 
 /* Planes for preparing grey values. */
@@ -503,14 +497,23 @@ static unsigned prepared_planes(const cc_params *p)
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
+/* Links of a strip; their plane is also for sums, and for parabolas. */
+static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
+{
+    const uint64_t nodes = (uint64_t)w->stride * CC_NODES, row = w->nx > nodes ? w->nx : nodes;
+
+    return rows * row * sizeof(cl_int);
+}
+
 /* Device bytes for a strip of so many rows. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) * (CC_COLUMNS + 1) * sizeof(cl_uint);
-    const uint64_t planes = (w->params->split ? 3 : 2) * sizeof(cl_int), grey = 1 + (uint64_t)prepared_planes(w->params);
+    const uint64_t planes = (w->params->split ? 2 : 1) * sizeof(cl_int), grey = 1 + (uint64_t)prepared_planes(w->params);
     const uint64_t pixels = w->ocl.work->pixels->bits / 8 * grey;
 
-    return n * (planes + (whole ? pixels : 0)) + n / 64 + (whole ? table : 0) + rows * w->stride * sizeof(cl_uint)
+    return n * (planes + (whole ? pixels : 0)) + link_bytes(w, rows) + n / 64 + (whole ? table : 0)
+         + (2 + (whole ? 2 : 0)) * rows * w->stride * sizeof(cl_uint)
          + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
@@ -547,7 +550,9 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_WEIGHTS, has_stage(w, SMOOTH_X) ? sizeof w->gauss.weight : 0, "cellcount", w->gauss.weight },
         { B_DISC, opening ? sizeof disc : 0, "cellcount", disc },
         { B_MASK, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
-        { B_LINK, n * word, "cellcount", NULL },
+        { B_ROOTS, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
+        { B_RANKS, has_stage(w, COUNT) ? (uint64_t)w->strip_rows * w->stride * 2 * word : 0, "cellcount", NULL },
+        { B_LINK, link_bytes(w, w->strip_rows), "cellcount", NULL },
         { B_OTHER, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
         { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
@@ -569,10 +574,10 @@ static void set_paces(cc_cl_worker *w)
         const uint64_t work = stage_work(w, (cc_stage)s), pixels = (uint64_t)w->nx * w->strip_rows;
 
         /* How long the table is will be seen. */
-        const uint64_t most = s == TABLE ? UINT32_MAX : kernel_names[s][0] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
+        const uint64_t most = s == TABLE ? UINT32_MAX : kernel_names[s] != NULL ? work : ((uint64_t)1 << 24) / w->nx + 1;
 
         ocl_pace_begin(&w->ocl, &w->pace[s],
-                       kernel_names[s][0] == NULL ? (double)most : (double)work * (1 << 13) / (double)pixels, most);
+                       kernel_names[s] == NULL ? (double)most : (double)work * (1 << 13) / (double)pixels, most);
     }
     w->rows = 0;
 }

@@ -21,7 +21,7 @@ typedef enum cc_stage {
 } cc_stage;
 
 /* B_STEPS: two planes that grey values go to in turn. */
-enum { B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC, B_MASK, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
+enum { B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC, B_MASK, B_ROOTS, B_RANKS, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
 
 typedef struct cc_cl_worker {
     ocl_worker ocl;            /* kernel s is that of stage s */
@@ -67,10 +67,10 @@ static inline bool eight_connected(const cc_cl_worker *w, cc_stage s)
     return w->params->eight_connected != (s >= BACKGROUND_TILES && s <= FILL);
 }
 
-/* The nodes of a strip's components. */
-static inline uint64_t strip_nodes(const cc_cl_worker *w)
+/* The words of a strip's mask. */
+static inline uint64_t strip_words(const cc_cl_worker *w)
 {
-    return w->params->eight_connected ? (uint64_t)w->rows * ((w->nx + 1) / 2) : strip_pixels(w);
+    return (uint64_t)w->rows * w->stride;
 }
 
 /* The buffer that a step of preparing grey values leaves them in. */

@@ -53,15 +53,17 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     switch (s) {
     case BACKGROUND_TILES:
     case TILES:
-        return LAUNCH(w, s, up_to(w->nx, CC_TILE) * w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind));
+        return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_ROOTS), NX(w), NY(w),
+                      STRIDE(w), OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
-        return LAUNCH(w, s, eight_connected(w, s) ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK),
-                      OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind));
+        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w),
+                      STRIDE(w), OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     default:
-        return LAUNCH(w, s, count, up_to(w->nx, CC_TILE) - 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), NX(w),
-                      NY(w), STRIDE(w), OCL_INT(from), OCL_INT(first + count), OCL_INT(kind));
+        return LAUNCH(w, s, (size_t)count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
+                      OCL_INT(eight_connected(w, s)));
     }
 }
 
@@ -72,11 +74,11 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
 
     if (s == BORDER_ROOTS)
         return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_BORDER), NX(w),
-                      NY(w), STRIDE(w), OCL_INT(eight_connected(w, s)));
+                      NY(w), STRIDE(w));
     if (s == OUTSIDE)
         return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK), OCL_INT(border));
     return LAUNCH(w, s, up_to(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK), NX(w), NY(w),
-                  STRIDE(w), OCL_INT(first), OCL_INT(eight_connected(w, s)));
+                  STRIDE(w), OCL_INT(first));
 }
 
 /* Along rows, or along columns: kept parabolas take the place of links. */
@@ -106,11 +108,13 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
 static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count, tc_err *err)
 {
     if (s == MASK)
-        return LAUNCH(w, s, w->stride, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
+        return LAUNCH(w, s, 2 * (size_t)w->stride, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_MASK), NX(w), STRIDE(w),
                       OCL_INT(first), OCL_UINT(w->threshold), OCL_INT(w->params->bright));
-    return LAUNCH(w, s, s == PAINT ? up_to(w->nx, 2) : w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                  OCL_HELD(w, B_OTHER), NX(w), NY(w), STRIDE(w), OCL_INT(first),
-                  OCL_INT(w->params->eight_connected));
+    if (s == PAINT)
+        return LAUNCH(w, s, up_to(w->nx, 2), up_to(count, CC_PAINT_ROWS), err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first), OCL_INT(first + count));
+    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_OTHER), NX(w), NY(w),
+                  STRIDE(w), OCL_INT(first));
 }
 
 /* The same, by the index of a pixel. */
@@ -151,9 +155,11 @@ tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err
     case FILL:
         return launch_holes(w, w->stage, first, count, err);
     case COUNT:
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_COUNTS),
+                      OCL_UINT(first), OCL_UINT(strip_words(w)));
     case NUMBER:
-        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_COUNTS),
-                      OCL_UINT(first), OCL_UINT(strip_nodes(w)));
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS),
+                      OCL_HELD(w, B_COUNTS), OCL_UINT(first), OCL_UINT(strip_words(w)));
     case DISTANCE_ROWS:
     case DISTANCE_COLUMNS:
         return launch_distance(w, w->stage, first, count, err);

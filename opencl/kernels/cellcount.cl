@@ -5,28 +5,29 @@
  * row; rows are `stride` words apart, and the bits beyond nx are 0. The kind of a
  * component is 1 for cells, 0 for the background.
  *
- * Components are a union-find over nodes. With connectivity 4 a pixel is a
- * node, [ny][nx]. With connectivity 8 the pixels of a block of 2 x 2 are always
- * connected, and are one node: nodes are pairs of pixels, [ny][(nx + 1) / 2], and
- * a block's is the upper of its pairs that is not empty. So nodes have the order
- * of the raster in their first pixels.
+ * Components are a union-find over nodes. A node is a run of pixels within a word of the
+ * mask: word i of it (rows * stride of them) has the nodes 16 i to 16 i + 15, and a run that begins with bit b is node
+ * 16 i + b / 2, as no other begins there. So nodes have the order of the raster in their
+ * first pixels.
  *
- * link[i] is the parent of node i, itself for a root, -1 for what is no node.
- * A root is the smallest of its component. A work-group labels a tile of CC_TILE x
- * CC_TILE pixels in local memory; tiles are then joined along their edges in global
- * memory. While links are changed they are touched by atomic functions only; they are
+ * link[i] is the parent of node i, itself for a root; where no run begins it means nothing.
+ * A root is the smallest of its component. The word i of `roots` has bit b, even, if node
+ * 16 i + b / 2 is a root. A tile is CC_TILE words one below the other, which a work-group
+ * labels in local memory, as many side by side as it has work-items for, one for each word; tiles are
+ * then joined along their edges in global memory. While links are changed they are touched by atomic functions only; they are
  * read in launches in which nobody changes them.
  *
- * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the
- * type of a grey value, SUM one that holds sums of a window or a filter; PREPARE: with the steps before the threshold.
+ * GROUP is the size of a work-group, a multiple of CC_TILE (64 to 256); PIXEL the type of a
+ * grey value, PIXEL16 of sixteen, SUM one that holds sums of a window or a filter; PREPARE: with the steps before the threshold.
  */
-//! check: -DGROUP=64 -DPIXEL=uchar -DSUM=uint -DPREPARE
-//! check: -DGROUP=256 -DPIXEL=ushort -DSUM=ulong -DPREPARE
+//! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DPREPARE
+//! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DPREPARE
 #ifndef GROUP
 #define GROUP 256
 #endif
 #ifndef PIXEL
 #define PIXEL uchar
+#define PIXEL16 uchar16
 #define SUM uint
 #endif
 #include "app/analysis/common/core.h"
@@ -48,9 +49,9 @@
 #include "opencl/kernels/edt.h"
 
 #define TILE_LOG 5
-#define BLOCKS (CC_TILE / 2)              /* of 2 x 2, along a side of a tile */
-#define BLOCKS_LOG 4
-#define CHUNK (GROUP * CC_PER_ITEM)       /* nodes of a work-group where they are counted */
+#define NODES_LOG 4
+#define TILES (GROUP / CC_TILE)           /* of a work-group, side by side */
+#define CHUNK (GROUP * CC_PER_ITEM)       /* words of a work-group where roots are counted */
 
 /* --- threshold -------------------------------------------------------------------- */
 
@@ -79,19 +80,29 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels, vola
         atomic_inc(&histogram[pixels[i]]);
 }
 
-/* The words of the mask of rows from first_row on; along x: words, along y: rows. */
-__kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global uint *mask, int nx, int stride,
+/* Half words of the mask of rows from first_row on; along x: half words, along y: rows. */
+__kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx, int stride,
                                       int first_row, uint threshold, int bright)
 {
-    const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = word * 32;
-    const int n = min(32, nx - x0);
+    const int at = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, x0 = at * 16;
+    const int n = min(16, nx - x0);
+    __global const PIXEL *const from = pixels + (size_t)y * nx + x0;
     uint bits = 0;
 
-    if (word >= stride)
+    if (at >= 2 * stride)
         return;
-    for (int k = 0; k < n; k++)
-        bits |= (uint)(pixels[y * nx + x0 + k] < threshold) << k;
-    mask[y * stride + word] = n > 0 ? (uint)cc_cells(bits, n, bright) : 0;
+    if (nx % 16 == 0 && n == 16) {
+        const PIXEL16 v = *(__global const PIXEL16 *)from;
+        const PIXEL each[16] = { v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7,
+                                 v.s8, v.s9, v.sa, v.sb, v.sc, v.sd, v.se, v.sf };
+
+        for (int k = 0; k < 16; k++)
+            bits |= (uint)(each[k] < threshold) << k;
+    } else {
+        for (int k = 0; k < n; k++)
+            bits |= (uint)(from[k] < threshold) << k;
+    }
+    mask[y * 2 * stride + at] = (ushort)(n > 0 ? cc_cells(bits, n, bright) : 0);
 }
 
 /* --- components ------------------------------------------------------------------- */
@@ -120,53 +131,37 @@ static uint word_at(__global const uint *mask, int nx, int ny, int stride, int w
     return n < 32 ? bits & ((1u << n) - 1) : bits;
 }
 
-/* The four pixels from x on, x >= -1; the first is bit 0. */
-static uint four_at(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
+/* The first bit of the run of ones that bit x of a word is in. */
+static int run_start(uint word, int x)
 {
-    const int word = x >> 5, shift = x & 31;
-    uint bits = word_at(mask, nx, ny, stride, word, y, kind) >> shift;
+    const uint gaps = ~word & ((1u << x) - 1);
 
-    if (shift > 28)
-        bits |= word_at(mask, nx, ny, stride, word + 1, y, kind) << (32 - shift);
-    return bits & 15;
+    return gaps != 0 ? 32 - (int)clz(gaps) : 0;
+}
+
+/* Bits where runs begin. */
+static uint starts_of(uint word)
+{
+    return word & ~(word << 1);
 }
 
 /* The node of pixel (x, y), which is of the kind. */
-static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind,
-                   int eight_connected)
+static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
-    if (!eight_connected)
-        return y * nx + x;
-    const uint upper = word_at(mask, nx, ny, stride, x >> 5, y & ~1, kind) >> (x & 30) & 3;
+    const uint word = word_at(mask, nx, ny, stride, x >> 5, y, kind);
 
-    return (upper != 0 ? y & ~1 : y) * ((nx + 1) / 2) + x / 2;
+    return ((y * stride + (x >> 5)) << NODES_LOG) + run_start(word, x & 31) / 2;
 }
 
-/* The node of a block that is not empty, bx blocks from the left, by from the top. */
-static int block_node(__global const uint *mask, int nx, int ny, int stride, int bx, int by, int kind)
+/* The pixels x - 1, x and x + 1 of a row, as bits from 0 on. */
+static uint three_at(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
-    const uint upper = word_at(mask, nx, ny, stride, bx >> 4, 2 * by, kind) >> (2 * bx & 30) & 3;
+    const int word = (x - 1) >> 5, shift = (x - 1) & 31;
+    uint bits = word_at(mask, nx, ny, stride, word, y, kind) >> shift;
 
-    return (2 * by + (upper == 0)) * ((nx + 1) / 2) + bx;
-}
-
-/* Which of the blocks above a block it must be joined with, if blocks side by
- * side are joined anyway: bit 0 the left, 1 the middle, 2 the right one. here:
- * four pixels of the block's upper row, from the one before it on; above: those
- * of the row above. */
-static uint joins_above(uint here, uint above)
-{
-    /* Both continue to the left: the block there sees to that. */
-    const int done = (here & 3) == 3 && (above & 3) == 3;
-    uint joins = 0;
-
-    if (!done && (here & 6) && (above & 6))
-        joins |= 2;
-    if ((here & 2) && (above & 3) == 1)
-        joins |= 1;
-    if ((here & 4) && (above & 12) == 8)
-        joins |= 4;
-    return joins;
+    if (shift > 29)
+        bits |= word_at(mask, nx, ny, stride, word + 1, y, kind) << (32 - shift);
+    return bits & 7;
 }
 
 /* Where the lowest bit is; v > 0. */
@@ -175,192 +170,121 @@ static int lowest(uint v)
     return 31 - (int)clz(v & (0 - v));
 }
 
-/* A tile's words, one for each of its rows, into local memory. */
-static void load_tile(__global const uint *mask, int nx, int ny, int stride, int word, int y0, int kind,
-                      __local uint *rows)
+/*
+ * Tiles from row first_tile of tiles on; along x: pixels. link becomes the root within the tile.
+ *
+ * Runs of two rows touch at one place: where the stretch begins that they share, or, with
+ * connectivity 8, at a corner, beyond which neither goes on.
+ */
+__kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *link, __global uint *roots, int nx,
+                                       int ny, int stride, int first_tile, int kind, int eight_connected)
 {
-    const int me = (int)get_local_id(0);
+    volatile __local int node[TILES][CC_TILE * CC_NODES];
+    __local uint rows[TILES][CC_TILE + 1], found[TILES][CC_TILE + 1];
+    const int me = (int)get_local_id(0), tile = me >> TILE_LOG, ly = me & (CC_TILE - 1);
+    const int word0 = (int)get_group_id(0) * TILES, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
+    const int down = (int)((uint)me / TILES), side = me - down * TILES;
+    const int written = word0 + side < stride && y0 + down < ny;
 
-    if (me < CC_TILE)
-        rows[me] = word_at(mask, nx, ny, stride, word, y0 + me, kind);
+    rows[side][down] = word_at(mask, nx, ny, stride, word0 + side, y0 + down, kind);
     barrier(CLK_LOCAL_MEM_FENCE);
-}
+    const uint here = rows[tile][ly], above = ly > 0 ? rows[tile][ly - 1] : 0;
+    uint left = starts_of(here), is_root = 0;
 
-/* Connectivity 4: tiles from row first_tile of tiles on; link becomes the root
- * within the tile. */
-__kernel GROUP_ATTRIBUTE void cc_tiles4(__global const uint *mask, __global int *link, int nx, int ny, int stride,
-                                        int first_tile, int kind)
-{
-    __local int node[CC_TILE * CC_TILE];
-    __local uint rows[CC_TILE];
-    const int lx = (int)get_local_id(0) & (CC_TILE - 1), first_row = (int)get_local_id(0) >> TILE_LOG;
-    const int word = (int)get_group_id(0), x0 = word * CC_TILE, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
+    for (; left != 0; left &= left - 1) {
+        const int i = ly * CC_NODES + lowest(left) / 2;
 
-    load_tile(mask, nx, ny, stride, word, y0, kind, rows);
-    /* A pixel begins as a child of the first of its run. */
-    for (int ly = first_row; ly < CC_TILE; ly += GROUP / CC_TILE) {
-        const uint gaps = ~rows[ly] & ((1u << lx) - 1);
-
-        node[ly * CC_TILE + lx] = ly * CC_TILE + (gaps != 0 ? CC_TILE - (int)clz(gaps) : 0);
+        node[tile][i] = i;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row + 1; ly < CC_TILE; ly += GROUP / CC_TILE) {
-        const uint both = rows[ly] & rows[ly - 1];
+    const uint corners = eight_connected ? here & ~above : 0;
 
-        /* Once for each stretch that two rows share. */
-        if ((both & ~(both << 1)) >> lx & 1)
-            unite_in_tile(node, ly * CC_TILE + lx, (ly - 1) * CC_TILE + lx);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int ly = first_row; ly < CC_TILE; ly += GROUP / CC_TILE) {
-        int i = ly * CC_TILE + lx, at = -1;
+    /* First what is shared, and corners to the left; then those to the right. */
+    for (int right = 0; right < 2; right++) {
+        left = right ? corners & ~(here >> 1) & above >> 1
+                     : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
+        for (; left != 0; left &= left - 1) {
+            const int x = lowest(left), there = right ? x + 1 : x - !(above >> x & 1);
 
-        if (x0 + lx >= nx || y0 + ly >= ny)
-            continue;
-        if (rows[ly] >> lx & 1) {
-            i = root_in_tile(node, i);
-            at = (y0 + (i >> TILE_LOG)) * nx + x0 + (i & (CC_TILE - 1));
+            unite_in_tile(node[tile], ly * CC_NODES + run_start(here, x) / 2,
+                          (ly - 1) * CC_NODES + run_start(above, there) / 2);
         }
-        link[(y0 + ly) * nx + x0 + lx] = at;
-    }
-}
-
-/* In a tile: the node of a block that is not empty. */
-static int tile_node(__local const uint *rows, int bx, int by)
-{
-    return (2 * by + ((rows[2 * by] >> 2 * bx & 3) == 0)) * BLOCKS + bx;
-}
-
-/* In a tile: the first node of the blocks that are connected with block (bx, by)
- * side by side. */
-static int tile_run(__local const uint *rows, int bx, int by)
-{
-    const uint upper = rows[2 * by], any = upper | rows[2 * by + 1];
-    /* Even bits stand for blocks: not connected with the one to the left. */
-    const uint starts = 0x55555555 & ~(any & any << 1), upto = (2u << 2 * bx) - 1;
-    const int start = 31 - (int)clz(starts & upto);
-    const uint after = starts & ~upto, end = after != 0 ? after & (0 - after) : 0;
-    const uint in_upper = (upper | upper >> 1) & 0x55555555 & (end - 1) & ~((1u << start) - 1);
-
-    return in_upper != 0 ? 2 * by * BLOCKS + lowest(in_upper) / 2 : (2 * by + 1) * BLOCKS + start / 2;
-}
-
-/* The same for connectivity 8. */
-__kernel GROUP_ATTRIBUTE void cc_tiles8(__global const uint *mask, __global int *link, int nx, int ny, int stride,
-                                        int first_tile, int kind)
-{
-    __local int node[CC_TILE * BLOCKS];
-    __local uint rows[CC_TILE];
-    const int me = (int)get_local_id(0), pairs = (nx + 1) / 2;
-    const int word = (int)get_group_id(0), x0 = word * BLOCKS, y0 = ((int)get_group_id(1) + first_tile) * CC_TILE;
-
-    load_tile(mask, nx, ny, stride, word, y0, kind, rows);
-    for (int b = me; b < BLOCKS * BLOCKS; b += GROUP) {
-        const int bx = b & (BLOCKS - 1), by = b >> BLOCKS_LOG;
-
-        if ((rows[2 * by] | rows[2 * by + 1]) >> 2 * bx & 3)
-            node[tile_node(rows, bx, by)] = tile_run(rows, bx, by);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int b = BLOCKS + me; b < BLOCKS * BLOCKS; b += GROUP) {
-        const int bx = b & (BLOCKS - 1), by = b >> BLOCKS_LOG;
-        const uint here = (uint)(((ulong)rows[2 * by] << 1) >> 2 * bx) & 15;
-        const uint above = (uint)(((ulong)rows[2 * by - 1] << 1) >> 2 * bx) & 15;
-        const uint joins = joins_above(here, above);
+    for (left = starts_of(here); left != 0; left &= left - 1) {
+        const int b = lowest(left), i = ly * CC_NODES + b / 2;
 
-        for (int k = 0; k < 3; k++)
-            if (joins >> k & 1)
-                unite_in_tile(node, 2 * by * BLOCKS + bx, tile_node(rows, bx + k - 1, by - 1));
+        if (node[tile][i] == i)
+            is_root |= 1u << (b & ~1);
     }
+    found[tile][ly] = is_root;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int b = me; b < CC_TILE * BLOCKS; b += GROUP) {
-        const int bx = b & (BLOCKS - 1), ly = b >> BLOCKS_LOG;
-        const uint here = rows[ly] >> 2 * bx & 3, partner = ly & 1 ? rows[ly - 1] >> 2 * bx & 3 : 0;
-        int i = b, at = -1;
+    if (written)
+        roots[(y0 + down) * stride + word0 + side] = found[side][down];
+    for (int k = me; k < CC_TILE * TILES * CC_NODES; k += GROUP) {
+        const int y = (int)((uint)k / (TILES * CC_NODES)), slot = k - y * (TILES * CC_NODES);
+        const int t = slot >> NODES_LOG, p = slot & (CC_NODES - 1);
+        int at = -1;
 
-        if (x0 + bx >= pairs || y0 + ly >= ny)
+        if (word0 + t >= stride || y0 + y >= ny)
             continue;
-        if (here != 0 && partner == 0) {
-            i = root_in_tile(node, i);
-            at = (y0 + (i >> BLOCKS_LOG)) * pairs + x0 + (i & (BLOCKS - 1));
+        if (starts_of(rows[t][y]) >> 2 * p & 3) {
+            const int i = root_in_tile((__local const int *)node[t], y * CC_NODES + p);
+
+            at = (((y0 + (i >> NODES_LOG)) * stride + word0 + t) << NODES_LOG) + (i & (CC_NODES - 1));
         }
-        link[(y0 + ly) * pairs + x0 + bx] = at;
+        link[(((y0 + y) * stride + word0) << NODES_LOG) + slot] = at;
     }
 }
 
-/* Connectivity 4: across the upper edges of the rows of tiles from first_tile >= 1
- * on; along x: pixels. */
-__kernel GROUP_ATTRIBUTE void cc_join_rows4(__global const uint *mask, volatile __global int *link, int nx, int ny,
-                                            int stride, int first_tile, int kind)
+/* Joins the components of two nodes; that which is a root no more is none in `roots`. */
+static void join(volatile __global int *link, volatile __global uint *roots, int a, int b)
+{
+    const int was = uf_union_shared(link, a, b);
+
+    if (was != 0)
+        atomic_and(&roots[was >> NODES_LOG], ~(1u << 2 * (was & (CC_NODES - 1))));
+}
+
+/* Across the upper edges of the rows of tiles from first_tile >= 1 on; along x: pixels. What goes on from the pixel
+ * to the left is left to that one. */
+__kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
+                                           volatile __global uint *roots, int nx, int ny, int stride, int first_tile,
+                                           int kind, int eight_connected)
 {
     const int x = (int)get_global_id(0), y = ((int)get_global_id(1) + first_tile) * CC_TILE;
 
     if (x >= nx)
         return;
-    const uint both = four_at(mask, nx, ny, stride, x - 1, y, kind) & four_at(mask, nx, ny, stride, x - 1, y - 1, kind);
-
-    if ((both & 3) == 2)
-        uf_union_shared(link, y * nx + x, (y - 1) * nx + x);
-}
-
-/* Across the left edges of the columns of tiles but the first; along x: rows from
- * first_row on, along y: columns of tiles. */
-__kernel GROUP_ATTRIBUTE void cc_join_columns4(__global const uint *mask, volatile __global int *link, int nx,
-                                               int ny, int stride, int first_row, int end_row, int kind)
-{
-    const int y = first_row + (int)get_global_id(0), x = ((int)get_global_id(1) + 1) * CC_TILE;
-
-    if (y >= end_row)
-        return;
-    /* Two rows that are joined within the tiles need one union. */
-    if ((four_at(mask, nx, ny, stride, x - 1, y, kind) & 3) == 3 &&
-        (y % CC_TILE == 0 || (four_at(mask, nx, ny, stride, x - 1, y - 1, kind) & 3) != 3))
-        uf_union_shared(link, y * nx + x, y * nx + x - 1);
-}
-
-/* Connectivity 8; along x: blocks. */
-__kernel GROUP_ATTRIBUTE void cc_join_rows8(__global const uint *mask, volatile __global int *link, int nx, int ny,
-                                            int stride, int first_tile, int kind)
-{
-    const int bx = (int)get_global_id(0), by = ((int)get_global_id(1) + first_tile) * BLOCKS;
-
-    if (2 * bx >= nx)
-        return;
-    const uint here = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by, kind);
-    const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
-    const uint joins = joins_above(here, above);
+    const uint here = three_at(mask, nx, ny, stride, x, y, kind);
+    const uint above = three_at(mask, nx, ny, stride, x, y - 1, kind), corners = above & ~here & 5;
+    const uint joins = !(here & 2) ? 0 : above & 2 ? 2 & ~((here & above) << 1) : eight_connected ? corners : 0;
 
     for (int k = 0; k < 3; k++)
         if (joins >> k & 1)
-            uf_union_shared(link, 2 * by * ((nx + 1) / 2) + bx,
-                            block_node(mask, nx, ny, stride, bx + k - 1, by - 1, kind));
+            join(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
+                 node_of(mask, nx, ny, stride, x + k - 1, y - 1, kind));
 }
 
-/* Connectivity 8; along x: rows of blocks. A corner that touches only through an
- * edge that cc_join_rows8 joins is left to it. */
-__kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volatile __global int *link, int nx,
-                                               int ny, int stride, int first_row, int end_row, int kind)
+/* Across the left edges of the tiles but the first; along x: edges of words, row by row from first_row on. What two rows
+ * have in common that are joined within the tiles needs one union; a corner across cc_join_rows's edges is its. */
+__kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask, volatile __global int *link,
+                                              volatile __global uint *roots, int nx, int ny, int stride, int first_row,
+                                              int end_row, int kind, int eight_connected)
 {
-    const int by = first_row + (int)get_global_id(0), bx = ((int)get_global_id(1) + 1) * BLOCKS;
+    const int edges = (nx + CC_TILE - 1) / CC_TILE - 1, row = (int)get_global_id(0) / edges, y = first_row + row;
+    const int x = ((int)get_global_id(0) - row * edges + 1) * CC_TILE;
 
-    if (by >= end_row)
+    if (y >= end_row)
         return;
-    const uint here = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by, kind);
-    const uint any = here | four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by + 1, kind);
+    const uint here = three_at(mask, nx, ny, stride, x, y, kind) & 3;
+    const uint above = y % CC_TILE == 0 ? 0 : three_at(mask, nx, ny, stride, x, y - 1, kind) & 3;
 
-    if ((any & 3) == 3)
-        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind),
-                        block_node(mask, nx, ny, stride, bx - 1, by, kind));
-    if (by % BLOCKS == 0)
-        return;
-    const uint above = four_at(mask, nx, ny, stride, 2 * bx - 1, 2 * by - 1, kind);
-
-    if ((here & 3) == 2 && (above & 3) == 1)
-        uf_union_shared(link, block_node(mask, nx, ny, stride, bx, by, kind),
-                        block_node(mask, nx, ny, stride, bx - 1, by - 1, kind));
-    if ((here & 3) == 1 && (above & 3) == 2)
-        uf_union_shared(link, block_node(mask, nx, ny, stride, bx - 1, by, kind),
-                        block_node(mask, nx, ny, stride, bx, by - 1, kind));
+    if (here == 3 && above != 3)
+        join(link, roots, node_of(mask, nx, ny, stride, x, y, kind), node_of(mask, nx, ny, stride, x - 1, y, kind));
+    if (eight_connected && here + above == 3 && here != 0 && above != 0)
+        join(link, roots, node_of(mask, nx, ny, stride, here == 2 ? x : x - 1, y, kind),
+             node_of(mask, nx, ny, stride, here == 2 ? x - 1 : x, y - 1, kind));
 }
 
 /* --- holes ------------------------------------------------------------------------ */
@@ -368,7 +292,7 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns8(__global const uint *mask, volati
 /* The root of each pixel of the background along the border, 2 nx + 2 ny of them
  * (corners twice); -1 where there is a cell. */
 __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __global const int *link,
-                                              __global int *roots, int nx, int ny, int stride, int eight_connected)
+                                              __global int *border, int nx, int ny, int stride)
 {
     const int k = (int)get_global_id(0);
 
@@ -378,52 +302,42 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
     const int far = at < length ? 0 : (along_x ? ny : nx) - 1, near = at < length ? at : at - length;
     const int x = along_x ? near : far, y = along_x ? far : near;
 
-    roots[k] = mask[y * stride + x / 32] >> (x & 31) & 1 ? -1
-             : root_of(link, node_of(mask, nx, ny, stride, x, y, 0, eight_connected));
+    border[k] = mask[y * stride + x / 32] >> (x & 31) & 1 ? -1
+              : root_of(link, node_of(mask, nx, ny, stride, x, y, 0));
 }
 
-__kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *roots, volatile __global int *link, int n)
+__kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border, volatile __global int *link, int n)
 {
     const int k = (int)get_global_id(0);
 
-    if (k < n && roots[k] >= 0)
-        atomic_xchg(&link[roots[k]], -1);
+    if (k < n && border[k] >= 0)
+        atomic_xchg(&link[border[k]], -1);
 }
 
-/* Background that does not lead to a marked root becomes cell. Along x: words, along y:
- * pairs of rows, from first_pair on: a block's node is in either, so a work-item
- * has both. */
+/* Background that does not lead to a marked root becomes cell. Along x: words, along y: rows from first_row on. */
 __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *mask, int nx, int ny, int stride,
-                                      int first_pair, int eight_connected)
+                                      int first_row)
 {
-    const int word = (int)get_global_id(0), y0 = ((int)get_global_id(1) + first_pair) * 2;
-    uint filled[2] = { 0, 0 };
+    const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, at = y * stride + word;
+    uint background = word_at(mask, nx, ny, stride, word, y, 0), filled = 0;
 
     if (word * 32 >= nx)
         return;
-    for (int k = 0; k < 2; k++) {
-        uint background = word_at(mask, nx, ny, stride, word, y0 + k, 0);
+    while (background != 0) {
+        const uint first = background & (0 - background), run = background & ~(background + first);
 
-        /* Run by run: a run has one root. */
-        while (background != 0) {
-            const uint first = background & (0 - background), run = background & ~(background + first);
-            const int x = word * 32 + lowest(first);
-            const int node = node_of(mask, nx, ny, stride, x, y0 + k, 0, eight_connected);
-
-            if (root_of(link, node) >= 0)
-                filled[k] |= run;
-            background &= ~run;
-        }
+        if (root_of(link, (at << NODES_LOG) + lowest(first) / 2) >= 0)
+            filled |= run;
+        background &= ~run;
     }
-    for (int k = 0; k < 2; k++)
-        if (filled[k] != 0)
-            mask[(y0 + k) * stride + word] |= filled[k];
+    if (filled != 0)
+        mask[at] |= filled;
 }
 
 /* --- labels ------------------------------------------------------------------------ */
 
-/* counts[chunk]: roots of CHUNK nodes. */
-__kernel GROUP_ATTRIBUTE void cc_count(__global const int *link, __global uint *counts, uint first_chunk, uint n)
+/* counts[chunk]: roots in CHUNK words. */
+__kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint *counts, uint first_chunk, uint words)
 {
     volatile __local uint sum;
     const uint chunk = first_chunk + (uint)get_group_id(0);
@@ -433,11 +347,9 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const int *link, __global uint *
     if (get_local_id(0) == 0)
         sum = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = 0; k < CC_PER_ITEM; k++) {
-        const uint i = base + k * GROUP;
-
-        mine += i < n && link[i] == (int)i;
-    }
+    for (uint k = 0; k < CC_PER_ITEM; k++)
+        if (base + k * GROUP < words)
+            mine += popcount(roots[base + k * GROUP]);
     if (mine > 0)
         atomic_add(&sum, mine);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -445,19 +357,18 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const int *link, __global uint *
         counts[chunk] = sum;
 }
 
-/* Roots become ~label; labels of a chunk begin after before[chunk]. */
-__kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint *before, uint first_chunk, uint n)
+/* ranks[2 word], [2 word + 1]: how many labels there are before a word, and its roots; in a chunk after before[chunk]. */
+__kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks, __global const uint *before,
+                                        uint first_chunk, uint words)
 {
     __local uint sums[2][GROUP];
     const uint me = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
     const uint base = chunk * CHUNK + me * CC_PER_ITEM;
-    uint mine = 0, roots = 0, from = 0;
+    uint mine = 0, from = 0;
 
     for (uint k = 0; k < CC_PER_ITEM; k++)
-        if (base + k < n && link[base + k] == (int)(base + k)) {
-            roots |= 1u << k;
-            mine++;
-        }
+        if (base + k < words)
+            mine += popcount(roots[base + k]);
     sums[0][me] = mine;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint step = 1; step < GROUP; step *= 2) {
@@ -465,56 +376,80 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global int *link, __global const uint 
         from = 1 - from;
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    int label = (int)(before[chunk] + sums[from][me] - mine);
+    uint labels = before[chunk] + sums[from][me] - mine;
 
-    for (uint k = 0; k < CC_PER_ITEM; k++)
-        if (roots >> k & 1)
-            link[base + k] = ~++label;
+    for (uint k = 0; k < CC_PER_ITEM && base + k < words; k++) {
+        const uint here = roots[base + k];
+
+        ranks[2 * (base + k)] = labels;
+        ranks[2 * (base + k) + 1] = here;
+        labels += popcount(here);
+    }
 }
 
 /* The label of every pixel, 0 for none, of rows from first_row on. Along x: pairs of
- * pixels, which have one label if both are cell; along y: rows. */
-__kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link, __global int *labels,
-                                       int nx, int ny, int stride, int first_row, int eight_connected)
+ * pixels, which have one label if both are cell; along y: CC_PAINT_ROWS rows, whose ways to the root a work-item goes
+ * side by side. */
+__kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
+                                       __global const uint *ranks, __global int *labels, int nx, int stride,
+                                       int first_row, int end_row)
 {
-    const int x = (int)get_global_id(0) * 2, y = (int)get_global_id(1) + first_row;
+    const int x = (int)get_global_id(0) * 2, y0 = (int)get_global_id(1) * CC_PAINT_ROWS + first_row;
+    uint pair[CC_PAINT_ROWS];
+    int node[CC_PAINT_ROWS], label[CC_PAINT_ROWS], way = 1;
 
     if (x >= nx)
         return;
-    const uint pair = mask[y * stride + x / 32] >> (x & 31) & 3;
-    int label = 0;
+    for (int k = 0; k < CC_PAINT_ROWS; k++) {
+        const int at = (y0 + k) * stride + x / 32;
+        const uint word = y0 + k < end_row ? mask[at] : 0;
 
-    if (pair != 0) {
-        int v = node_of(mask, nx, ny, stride, x + (pair == 2), y, 1, eight_connected);
-
-        while (v >= 0)
-            v = link[v];
-        label = ~v;
+        pair[k] = word >> (x & 31) & 3;
+        node[k] = pair[k] != 0 ? link[(at << NODES_LOG) + run_start(word, (x & 31) + (pair[k] == 2)) / 2] : -1;
+        label[k] = 0;
     }
-    labels[y * nx + x] = pair & 1 ? label : 0;
-    if (x + 1 < nx)
-        labels[y * nx + x + 1] = pair & 2 ? label : 0;
+    while (way) {
+        way = 0;
+        for (int k = 0; k < CC_PAINT_ROWS; k++) {
+            if (node[k] < 0)
+                continue;
+            const uint bit = 1u << 2 * (node[k] & (CC_NODES - 1)), word = (uint)node[k] >> NODES_LOG;
+            const uint here = ranks[2 * word + 1];
+
+            if (here & bit) {
+                label[k] = (int)(ranks[2 * word] + popcount(here & (bit - 1))) + 1;
+                node[k] = -1;
+            } else {
+                node[k] = link[node[k]];
+                way = 1;
+            }
+        }
+    }
+    for (int k = 0; k < CC_PAINT_ROWS && y0 + k < end_row; k++) {
+        __global int *const to = labels + (size_t)(y0 + k) * nx + x;
+        to[0] = pair[k] & 1 ? label[k] : 0;
+        if (x + 1 < nx)
+            to[1] = pair[k] & 2 ? label[k] : 0;
+    }
 }
 
 /* The first pixel of every pixel's component, -1 for none. */
-__kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link, __global int *roots,
-                                       int nx, int ny, int stride, int first_row, int eight_connected)
+__kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const int *link, __global int *first,
+                                       int nx, int ny, int stride, int first_row)
 {
     const int x = (int)get_global_id(0), y = (int)get_global_id(1) + first_row;
 
     if (x >= nx)
         return;
-    int first = -1;
+    int at = -1;
 
     if (mask[y * stride + x / 32] >> (x & 31) & 1) {
-        first = root_of(link, node_of(mask, nx, ny, stride, x, y, 1, eight_connected));
-        if (eight_connected) {
-            const int pairs = (nx + 1) / 2, root_y = first / pairs, root_x = first % pairs * 2;
+        const int node = root_of(link, node_of(mask, nx, ny, stride, x, y, 1)), word = node >> NODES_LOG;
+        const int b = 2 * (node & (CC_NODES - 1)), row = word / stride;
 
-            first = root_y * nx + root_x + !(mask[root_y * stride + root_x / 32] >> (root_x & 31) & 1);
-        }
+        at = row * nx + (word - row * stride) * CC_TILE + b + !(starts_of(mask[word]) >> b & 1);
     }
-    roots[y * nx + x] = first;
+    first[y * nx + x] = at;
 }
 
 /* --- measuring --------------------------------------------------------------------- */

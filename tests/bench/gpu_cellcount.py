@@ -80,12 +80,13 @@ def npp_ms(mask, connectivity):
     except (OSError, AttributeError):
         return None
     height, width = mask.shape
-    size, room, d = Size(width, height), ctypes.c_size_t(0), cupy.cuda.Device().attributes
+    size, room, device = Size(width, height), ctypes.c_size_t(0), cupy.cuda.Device()
     library.nppiLabelMarkersUFGetBufferSize_32u_C1R(size, ctypes.byref(room))
     pixels, labels = cupy.asarray(mask.astype(np.uint8)), cupy.zeros(mask.shape, cupy.uint32)
     buffer = cupy.zeros(room.value, cupy.uint8)
+    d, (major, minor) = device.attributes, divmod(int(device.compute_capability), 10)
     context = Context(None, 0, d["MultiProcessorCount"], d["MaxThreadsPerMultiProcessor"], d["MaxThreadsPerBlock"],
-                      d["MaxSharedMemoryPerBlock"], d["ComputeCapabilityMajor"], d["ComputeCapabilityMinor"], 0, 0)
+                      d["MaxSharedMemoryPerBlock"], major, minor, 0, 0)
     label.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, Size, ctypes.c_int, ctypes.c_void_p, Context]
     args = (pixels.data.ptr, width, labels.data.ptr, 4 * width, size, 0 if connectivity == 8 else 1, buffer.data.ptr, context)
     return best_ms(lambda: label(*args)) if label(*args) == 0 else None

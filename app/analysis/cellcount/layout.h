@@ -6,10 +6,14 @@
 
 /* Pixels of a tile's side: a word of the mask. */
 #define CC_TILE 32
+/* Runs that can begin in a word. */
+#define CC_NODES (CC_TILE / 2)
 /* Pixels of a column whose runs a work-item has in the distance transform. */
 #define CC_STRETCH 128
-/* Nodes of a work-item where roots are counted and numbered. */
-#define CC_PER_ITEM 16
+/* Words of a work-item where roots are counted and numbered. */
+#define CC_PER_ITEM 4
+/* Rows of a work-item where labels are written. */
+#define CC_PAINT_ROWS 4
 /* The greatest radius of a background; rows that a work-group takes of what lies within discs. */
 #define CC_MOST_RADIUS 255
 #define CC_DISC_ROWS 16

@@ -21,10 +21,15 @@
 #define UF_LINK(parent) (parent)
 typedef volatile __global tc_i32 *uf_nodes;
 
-/* A link that others may change. */
+/* A link that others may change. Where all work-items read the same root an atomic function makes a queue of them; with
+ * NVIDIA's compiler (which defines this) a volatile read is an atomic one, relaxed, as the memory model of PTX says. */
 TC_INLINE tc_i32 uf_load(uf_nodes at)
 {
+#ifdef __NV_CL_C_VERSION
+    return *at;
+#else
     return atomic_or(at, 0);
+#endif
 }
 
 /* Links a root to `now`, which is smaller. Returns what was there: `root`, or else the
