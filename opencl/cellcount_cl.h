@@ -21,7 +21,10 @@ typedef enum cc_stage {
 } cc_stage;
 
 /* B_STEPS: two planes that grey values go to in turn. */
-enum { B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC, B_MASK, B_ROOTS, B_RANKS, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW };
+enum {
+    B_PIXELS, B_STEPS, B_EXTREME = B_STEPS + 2, B_WEIGHTS, B_DISC,
+    B_MASK, B_ROOTS, B_RANKS, B_LINK, B_OTHER, B_DISTANCE, B_HISTOGRAM, B_COUNTS, B_BORDER, B_TABLE, B_NOW
+};
 
 typedef struct cc_cl_worker {
     ocl_worker ocl;            /* kernel s is that of stage s */
