@@ -133,10 +133,10 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     const size_t old = (size_t)strtoul((const char *)shape, NULL, 10), rows = old + (random >> 1) % 4 - 1;
     const size_t row = old > 0 ? (n - head) / old : 8, digits = strspn((const char *)shape, "0123456789");
     const size_t m = (size_t)snprintf(text, sizeof text, "%zu", rows);
-    if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0)
+    const size_t end = (size_t)(data + head - shape) - 1;
+    if (rows > old + 2 || head + rows * row > MEMBER_MAX || digits == 0 || digits > end || m > end)
         return n;
     /* The header stays as long by the blanks at its end. */
-    const size_t end = (size_t)(data + head - shape) - 1;
     memmove(shape + m, shape + digits, end - (digits > m ? digits : m));
     memcpy(shape, text, m);
     if (m < digits)
