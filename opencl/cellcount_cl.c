@@ -513,7 +513,7 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
     const uint64_t pixels = w->ocl.work->pixels->bits / 8 * grey;
 
     return n * (planes + (whole ? pixels : 0)) + link_bytes(w, rows) + n / 64 + (whole ? table : 0)
-         + (2 + (whole ? 2 : 0)) * rows * w->stride * sizeof(cl_uint)
+         + (whole ? 3 : 2) * rows * w->stride * sizeof(cl_uint)
          + ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
@@ -537,6 +537,7 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
     const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split, whole = !in_strips(w);
     const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
     const uint64_t pixels = whole * n * (w->ocl.work->pixels->bits / 8), planes = prepared_planes(w->params);
+    const uint64_t bits = (uint64_t)w->strip_rows * w->stride * word;
     const bool opening = has_stage(w, EXTREME);
     uint32_t disc[CC_MOST_RADIUS + 1] = { 0 };
 
@@ -549,9 +550,9 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_EXTREME, opening ? pixels : 0, "cellcount", NULL },
         { B_WEIGHTS, has_stage(w, SMOOTH_X) ? sizeof w->gauss.weight : 0, "cellcount", w->gauss.weight },
         { B_DISC, opening ? sizeof disc : 0, "cellcount", disc },
-        { B_MASK, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
-        { B_ROOTS, (uint64_t)w->strip_rows * w->stride * word, "cellcount", NULL },
-        { B_RANKS, has_stage(w, COUNT) ? (uint64_t)w->strip_rows * w->stride * 2 * word : 0, "cellcount", NULL },
+        { B_MASK, bits, "cellcount", NULL },
+        { B_ROOTS, bits, "cellcount", NULL },
+        { B_RANKS, has_stage(w, COUNT) ? bits : 0, "cellcount", NULL },
         { B_LINK, link_bytes(w, w->strip_rows), "cellcount", NULL },
         { B_OTHER, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },

@@ -54,14 +54,14 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     case BACKGROUND_TILES:
     case TILES:
         return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), NX(w), NY(w),
-                      STRIDE(w), OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
+                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(kind),
+                      OCL_INT(eight_connected(w, s)));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
         return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w),
                       STRIDE(w), OCL_INT(from), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     default:
-        return LAUNCH(w, s, (size_t)count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
+        return LAUNCH(w, s, count * (up_to(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
                       OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(from), OCL_INT(first + count), OCL_INT(kind),
                       OCL_INT(eight_connected(w, s)));
     }
@@ -112,7 +112,8 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
                       OCL_INT(first), OCL_UINT(w->threshold), OCL_INT(w->params->bright));
     if (s == PAINT)
         return LAUNCH(w, s, up_to(w->nx, 2), up_to(count, CC_PAINT_ROWS), err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first), OCL_INT(first + count));
+                      OCL_HELD(w, B_ROOTS), OCL_HELD(w, B_RANKS), OCL_HELD(w, B_OTHER), NX(w), STRIDE(w), OCL_INT(first),
+                      OCL_INT(first + count));
     return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_OTHER), NX(w), NY(w),
                   STRIDE(w), OCL_INT(first));
 }

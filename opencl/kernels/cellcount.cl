@@ -34,6 +34,7 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/layout.h"
+#include "opencl/kernels/runs.h"
 #include "opencl/kernels/union_find.h"
 #include "opencl/kernels/wide.h"
 
@@ -131,20 +132,6 @@ static uint word_at(__global const uint *mask, int nx, int ny, int stride, int w
     return n < 32 ? bits & ((1u << n) - 1) : bits;
 }
 
-/* The first bit of the run of ones that bit x of a word is in. */
-static int run_start(uint word, int x)
-{
-    const uint gaps = ~word & ((1u << x) - 1);
-
-    return gaps != 0 ? 32 - (int)clz(gaps) : 0;
-}
-
-/* Bits where runs begin. */
-static uint starts_of(uint word)
-{
-    return word & ~(word << 1);
-}
-
 /* The node of pixel (x, y), which is of the kind. */
 static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
@@ -162,12 +149,6 @@ static uint three_at(__global const uint *mask, int nx, int ny, int stride, int 
     if (shift > 29)
         bits |= word_at(mask, nx, ny, stride, word + 1, y, kind) << (32 - shift);
     return bits & 7;
-}
-
-/* Where the lowest bit is; v > 0. */
-static int lowest(uint v)
-{
-    return 31 - (int)clz(v & (0 - v));
 }
 
 /*
@@ -189,9 +170,10 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     rows[side][down] = word_at(mask, nx, ny, stride, word0 + side, y0 + down, kind);
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint here = rows[tile][ly], above = ly > 0 ? rows[tile][ly - 1] : 0;
-    uint left = starts_of(here), is_root = 0;
+    const uint starts = starts_of(here);
+    uint is_root = 0;
 
-    for (; left != 0; left &= left - 1) {
+    for (uint left = starts; left != 0; left &= left - 1) {
         const int i = ly * CC_NODES + lowest(left) / 2;
 
         node[tile][i] = i;
@@ -201,8 +183,9 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
 
     /* First what is shared, and corners to the left; then those to the right. */
     for (int right = 0; right < 2; right++) {
-        left = right ? corners & ~(here >> 1) & above >> 1
-                     : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
+        uint left = right ? corners & ~(here >> 1) & above >> 1
+                          : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
+
         for (; left != 0; left &= left - 1) {
             const int x = lowest(left), there = right ? x + 1 : x - !(above >> x & 1);
 
@@ -211,7 +194,7 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (left = starts_of(here); left != 0; left &= left - 1) {
+    for (uint left = starts; left != 0; left &= left - 1) {
         const int b = lowest(left), i = ly * CC_NODES + b / 2;
 
         if (node[tile][i] == i)
@@ -321,8 +304,6 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
     const int word = (int)get_global_id(0), y = (int)get_global_id(1) + first_row, at = y * stride + word;
     uint background = word_at(mask, nx, ny, stride, word, y, 0), filled = 0;
 
-    if (word * 32 >= nx)
-        return;
     while (background != 0) {
         const uint first = background & (0 - background), run = background & ~(background + first);
 
@@ -357,7 +338,7 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint
         counts[chunk] = sum;
 }
 
-/* ranks[2 word], [2 word + 1]: how many labels there are before a word, and its roots; in a chunk after before[chunk]. */
+/* ranks[word]: how many labels there are before a word; in a chunk after before[chunk]. */
 __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uint *ranks, __global const uint *before,
                                         uint first_chunk, uint words)
 {
@@ -379,11 +360,8 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
     uint labels = before[chunk] + sums[from][me] - mine;
 
     for (uint k = 0; k < CC_PER_ITEM && base + k < words; k++) {
-        const uint here = roots[base + k];
-
-        ranks[2 * (base + k)] = labels;
-        ranks[2 * (base + k) + 1] = here;
-        labels += popcount(here);
+        ranks[base + k] = labels;
+        labels += popcount(roots[base + k]);
     }
 }
 
@@ -391,8 +369,8 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
  * pixels, which have one label if both are cell; along y: CC_PAINT_ROWS rows, whose ways to the root a work-item goes
  * side by side. */
 __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const int *link,
-                                       __global const uint *ranks, __global int *labels, int nx, int stride,
-                                       int first_row, int end_row)
+                                       __global const uint *roots, __global const uint *ranks, __global int *labels,
+                                       int nx, int stride, int first_row, int end_row)
 {
     const int x = (int)get_global_id(0) * 2, y0 = (int)get_global_id(1) * CC_PAINT_ROWS + first_row;
     uint pair[CC_PAINT_ROWS];
@@ -414,10 +392,10 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
             if (node[k] < 0)
                 continue;
             const uint bit = 1u << 2 * (node[k] & (CC_NODES - 1)), word = (uint)node[k] >> NODES_LOG;
-            const uint here = ranks[2 * word + 1];
+            const uint here = roots[word];
 
             if (here & bit) {
-                label[k] = (int)(ranks[2 * word] + popcount(here & (bit - 1))) + 1;
+                label[k] = (int)(ranks[word] + popcount(here & (bit - 1))) + 1;
                 node[k] = -1;
             } else {
                 node[k] = link[node[k]];
@@ -427,6 +405,7 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
     }
     for (int k = 0; k < CC_PAINT_ROWS && y0 + k < end_row; k++) {
         __global int *const to = labels + (size_t)(y0 + k) * nx + x;
+
         to[0] = pair[k] & 1 ? label[k] : 0;
         if (x + 1 < nx)
             to[1] = pair[k] & 2 ? label[k] : 0;

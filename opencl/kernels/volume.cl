@@ -30,6 +30,7 @@
 #endif
 #include "app/analysis/volume/core.h"
 #include "app/analysis/volume/layout.h"
+#include "opencl/kernels/runs.h"
 #include "opencl/kernels/union_find.h"
 
 #define TX_LOG 5
@@ -65,19 +66,6 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 }
 
 /* --- parts ------------------------------------------------------------------------ */
-
-/* The first bit of the run of ones that bit x of a word is in. */
-static int run_start(uint word, int x)
-{
-    const uint gaps = ~word & ((1u << x) - 1);
-
-    return gaps != 0 ? 32 - (int)clz(gaps) : 0;
-}
-
-static int lowest(uint word)
-{
-    return 31 - (int)clz(word & -word);
-}
 
 /*
  * Tiles: along x, y, z, from tile layer first_layer on. used: parts that there are,
@@ -122,7 +110,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         const int edge = vol_is_border_row(y, z, ny, z_all, through);
         const int last = right < VOL_TX && word >> right & 1 ? run_start(word, right) : -1;
 
-        for (uint left = (uint)vol_starts(word, 0) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+        for (uint left = starts_of(word) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
             const int x = lowest(left);
 
             node[1 + 32 * row + x] = vol_is_border_run(edge, x0 + x, x == last ? nx : 0, nx) ? 0 : 1 + 32 * row + x;
@@ -142,7 +130,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
         for (int d = 0; d < 2; d++) {
             const int other = d == 0 ? row - 1 : row - VOL_TY;
             const int there = d == 0 ? (row & (VOL_TY - 1)) > 0 : through && row >= VOL_TY;
-            uint left = there ? (uint)vol_starts(rows[row] & rows[other], 0) & (0xffu << 8 * (k & 3)) : 0;
+            uint left = there ? starts_of(rows[row] & rows[other]) & (0xffu << 8 * (k & 3)) : 0;
 
             for (; left != 0; left &= left - 1) {
                 const int x = lowest(left);
@@ -155,7 +143,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     barrier(CLK_LOCAL_MEM_FENCE);
     /* Roots get numbers, which are < 0 as no link is. */
     for (int k = me; k < (plain ? some : bytes); k += GROUP)
-        for (uint left = (uint)vol_starts(rows[k >> 2], 0) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
+        for (uint left = starts_of(rows[k >> 2]) & (0xffu << 8 * (k & 3)); left != 0; left &= left - 1) {
             const int i = 1 + 32 * (k >> 2) + lowest(left);
 
             if (node[i] == i)
@@ -228,7 +216,7 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
         if (d == 0)
             both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
         else
-            both = (uint)vol_starts(here & word_of(mask, ny, stride, tile, y - dy, z - dz), 0);
+            both = starts_of(here & word_of(mask, ny, stride, tile, y - dy, z - dz));
         if (both != 0 && above) {
             const uint up = word_of(mask, ny, stride, tile, y - 1, z);
 
