@@ -5,6 +5,9 @@
 #
 # run.sh coverage [FOLDER]: instead, which lines of the readers the first inputs and the corpora in FOLDER reach.
 #
+# FUZZ_FAST=1: without the address sanitizer, and what is undefined ends the run without a word: two to three times the runs. What the
+# corpora then have beyond the first inputs is to be run without FUZZ_FAST too.
+#
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, and a generator NAME in make_seeds.py.
 TARGETS="job npz checkpoint validate state picture export dataset"
 
@@ -24,6 +27,11 @@ clang=${CLANG:-clang}
 # Comparisons are not followed: that took up to two thirds of the time, and found fewer edges in the same.
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -fno-sanitize-coverage=trace-cmp -I$src -I$build"
 sanitizers=fuzzer,address,undefined
+reports=-fno-sanitize-recover=all
+if [ -n "$FUZZ_FAST" ]; then
+    sanitizers=fuzzer,undefined
+    reports="-O2 -fsanitize-trap=undefined"
+fi
 libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lpng -ljansson -lsqlite3 -lz -lm"}
 # All that reads files, but for command lines and another system's side.
 sources=$(cd "$src" && find app/base app/analysis app/checkpoint.c app/spool.c workunits validator/check validator/dataset \
@@ -47,7 +55,7 @@ build()
         rm -f "$1fuzz_$name"
     done
     MAKEFLAGS='' make -s -k -j2 -f "$src/tests/fuzz/targets.mk" SRC="$src" BUILD="$build" P="$1" CLANG="$clang" LIBS="$libs" \
-        FLAGS="$flags -fsanitize=$sanitizers -fno-sanitize-recover=all" NAMES="$TARGETS" \
+        FLAGS="$flags -fsanitize=$sanitizers $reports" NAMES="$TARGETS" \
         SOURCES="$sources workunits/format/page_text.c" > "$1build.log" 2>&1
 }
 

@@ -65,10 +65,10 @@ static const char *box_fault(row *r)
     for (int k = 0; k < r->dims; k++) {
         const int axis = k + 3 - r->dims;
 
+        if (box[k] < 0 || box[k] >= box[r->dims + k] || box[r->dims + k] > size[axis])
+            return "object_bbox: not a box within the picture";
         r->lo[axis] = box[k];
         r->size[axis] = box[r->dims + k] - box[k];
-        if (box[k] < 0 || r->size[axis] < 1 || box[r->dims + k] > size[axis])
-            return "object_bbox: not a box within the picture";
         pixels *= r->size[axis];
         border = border || box[k] == 0 || box[r->dims + k] == size[axis];
     }
@@ -147,7 +147,7 @@ static const char *hull_fault(const row *r)
         return "object_solidity: not object_area by object_area_convex";
     if (holes < 0 || holes > convex - r->area)
         return "object_holes: more than there is room for";
-    if (euler + holes < 1 || euler + holes > r->area)
+    if (euler < 1 - holes || euler > r->area - holes)
         return "object_euler_number: does not go with object_holes";
     if (!(feret >= longest && at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
         sqrt(floor(square + 0.5)) / 2 != feret)
@@ -421,9 +421,10 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
             fault = row_fault(&r, window_area);
         if (fault != NULL)
             return tc_fail(err, TC_BAD_INPUT, "object %zu: %s", i + 1, fault);
+        /* In the loop, as a perimeter is looked into for as long as its object has pixels. */
         pixels += (uint64_t)r.area;
+        if (pixels > (uint64_t)item->nx * item->ny * item->nz)
+            return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has", item->is_stack ? "voxels" : "area");
     }
-    if (pixels > (uint64_t)item->nx * item->ny * item->nz)
-        return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has", item->is_stack ? "voxels" : "area");
     return TC_OK;
 }
