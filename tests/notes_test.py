@@ -1,5 +1,6 @@
 """A result that says nothing is not handed over without a word: run prints one
-sentence for the item, with what to do, and no word of a result that does."""
+sentence for the item, with what to do, show and the page have it, and no word of a result that does."""
+import html
 import json
 import os
 
@@ -35,6 +36,16 @@ def run(analysis, parameters, image, *options):
     return r.stderr
 
 
+def report():
+    """The page of it, as text."""
+    page = OUT + ".html"
+    r = tap.run([tap.TEXCELL_WU, "report", OUT, "-o", page])
+    if r.returncode != 0:
+        return r.stderr
+    with open(page, encoding="utf-8") as f:
+        return html.unescape(f.read())
+
+
 def told(name, words, analysis, parameters, image):
     said = run(analysis, parameters, image)
     lines = [line for line in said.splitlines() if ": note: " in line]
@@ -42,6 +53,10 @@ def told(name, words, analysis, parameters, image):
            and lines[0].startswith("texcell: one: ") and lines[1].startswith("texcell: two: "), name, said)
     shown = tap.run([tap.TEXCELL_WU, "show", OUT]).stdout.partition("\nnotes\n")[2].splitlines()
     tap.ok(shown == ["    " + line[len("texcell: "):].replace(": note: ", ": ") for line in lines], name + ": show says it too", shown)
+    page = report()
+    notes = [line.partition(": note: ")[2] for line in lines]
+    tap.ok([page.count(note) for note in notes] == [4, 4] and len(set(notes)) == 1 and page.count("<strong>Note:</strong>") == 2 and
+           page.count("<h2>Notes</h2>") == 1, name + ": so does the page, with each item and before them", page[:3000])
     said = run(analysis, parameters, image, "--quiet")
     tap.ok(said == "", name + ": not with --quiet", said)
 
@@ -51,6 +66,8 @@ def silent(name, analysis, parameters, image):
     tap.ok(": note: " not in said, name, said)
     shown = tap.run([tap.TEXCELL_WU, "show", OUT])
     tap.ok(shown.returncode == 0 and "\nnotes" not in shown.stdout, name + ": nor does show", shown.stdout)
+    page = report()
+    tap.ok("Note:" not in page and "Notes" not in page and "<h2>Pictures</h2>" in page, name + ": nor does the page")
 
 
 def cells():

@@ -183,6 +183,25 @@ static uint32_t wanted(wu_picture *picture, double value)
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 
+/* Widens lo and hi to the finite values of the page `raw`, of all channels. */
+static void widen(const wu_picture *picture, const void *raw, double *lo, double *hi)
+{
+    const size_t n = (size_t)picture->info.nx * picture->info.ny * picture->samples.channels;
+    for (size_t i = 0; i < n; i++) {
+        const double value = value_at(&picture->samples, raw, i);
+        *lo = isfinite(value) && value < *lo ? value : *lo;
+        *hi = isfinite(value) && value > *hi ? value : *hi;
+    }
+}
+
+static tc_status refuse_negative(const wu_picture *picture, const void *raw, tc_err *err)
+{
+    double lo = DBL_MAX, hi = -DBL_MAX;
+    widen(picture, raw, &lo, &hi);
+    return tc_fail(err, TC_BAD_INPUT, "%s: has values from %g to %g%s, and a work unit none below 0; --scale LO,HI says which values "
+                   "become black and white", picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
+}
+
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
@@ -192,8 +211,7 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
     for (size_t i = 0; i < n; i++) {
         const double value = value_at(s, raw, i / keep * s->channels + i % keep + from);
         if (natural && value < 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: has the value %g, and a work unit none below 0; --scale LO,HI says which values "
-                           "become black and white", picture->path, value);
+            return refuse_negative(picture, raw, err);
         const uint32_t v = wanted(picture, value);
         if (picture->info.bits == 8)
             ((uint8_t *)pixels)[i] = (uint8_t)v;
@@ -217,17 +235,13 @@ static const char *say_samples(const wu_samples *s)
 tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
-    const size_t n = (size_t)picture->info.nx * picture->info.ny * s->channels;
     double lo = DBL_MAX, hi = -DBL_MAX;
     void *const raw = malloc(wu_picture_raw_bytes(picture));
     tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
     for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
         status = picture->decoder->next(picture, picture->first_page + z * picture->page_step, raw, err);
-        for (size_t i = 0; status == TC_OK && i < n; i++) {
-            const double value = value_at(s, raw, i);
-            lo = isfinite(value) && value < lo ? value : lo;
-            hi = isfinite(value) && value > hi ? value : hi;
-        }
+        if (status == TC_OK)
+            widen(picture, raw, &lo, &hi);
         picture->pages_read++;
     }
     free(raw);

@@ -9,6 +9,7 @@
 
 #include "app/base/command.h"
 #include "workunits/format/json_text.h"
+#include "workunits/tools/notes.h"
 #include "workunits/tools/tools.h"
 
 const char wu_report_help[] =
@@ -92,6 +93,34 @@ static void put_headline(const wu_report *r)
     wu_page_put(r->page, "<span><strong>%zu</strong> item%s</span></p>\n", r->file->n_items, r->file->n_items == 1 ? "" : "s");
 }
 
+static void put_note(const wu_report *r, size_t item)
+{
+    if (r->notes[item] == NULL)
+        return;
+    wu_page_put(r->page, "<p><strong>Note:</strong> ");
+    wu_page_text(r->page, r->notes[item]);
+    wu_page_put(r->page, "</p>\n");
+}
+
+/* Which of several items have notes: the first few, and how many more. */
+static void put_notes(const wu_report *r)
+{
+    enum { MOST = 10 };
+    size_t n = 0;
+    for (size_t i = 0; r->file->n_items > 1 && i < r->file->n_items; i++) {
+        if (r->notes[i] == NULL || n++ >= MOST)
+            continue;
+        wu_page_put(r->page, n == 1 ? "<h2>Notes</h2>\n<p>" : "<p>");
+        wu_page_put(r->page, i < r->n_items ? "<a href=\"#i%zu\">" : "<a>", i);
+        wu_page_text(r->page, r->file->item_names[i]);
+        wu_page_put(r->page, "</a>: ");
+        wu_page_text(r->page, r->notes[i]);
+        wu_page_put(r->page, "</p>\n");
+    }
+    if (n > MOST)
+        wu_page_put(r->page, "<p>... and of %zu more items</p>\n", n - MOST);
+}
+
 static void put_item_head(wu_report *r, size_t item)
 {
     wu_page *const page = r->page;
@@ -129,6 +158,7 @@ static tc_status put_items(wu_report *r, tc_err *err)
                     r->file->n_items);
     for (size_t i = 0; status == TC_OK && i < r->n_items; i++) {
         put_item_head(r, i);
+        put_note(r, i);
         status = wu_report_figures(r, i, err);
         wu_page_put(page, "</section>\n");
     }
@@ -218,6 +248,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
     for (size_t i = 0; status == TC_OK && i < r->tables->n; i++)
         if (!r->tables->tables[i].has_item)
             status = wu_report_table(r, &r->tables->tables[i], err);
+    put_notes(r);
     if (status == TC_OK && r->suggestion != NULL)
         status = wu_suggest_put(r->suggestion, page, err);
     if (status == TC_OK)
@@ -257,6 +288,8 @@ static tc_status open_report(wu_report *r, const char *result, const char *image
         status = wu_open_images(file, images, &r->images, err);
     if (status == TC_OK)
         status = wu_tables_find(file, tables, err);
+    if (status == TC_OK)
+        status = wu_notes_read(file, &r->notes, err);
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
     return status == TC_OK ? load_points(r, err) : status;
 }
@@ -269,6 +302,8 @@ static void close_report(wu_report *r)
     if (r->tables != NULL)
         wu_tables_free(r->tables);
     free(r->tables);
+    if (r->file != NULL)
+        wu_notes_free(r->notes, r->file->n_items);
     wu_job_destroy(&r->images);
     if (r->file != NULL)
         wu_result_file_close(r->file);
@@ -330,6 +365,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
             wu_page_put(page, "<div><h4>");
             wu_page_text(page, variants[k].name);
             wu_page_put(page, "</h4>\n");
+            put_note(&reports[k], i);
             status = wu_report_figures(&reports[k], i, err);
             wu_page_put(page, "</div>\n");
         }

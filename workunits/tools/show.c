@@ -10,7 +10,7 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/job.h"
 #include "workunits/tools/needs.h"
-#include "workunits/tools/show_notes.h"
+#include "workunits/tools/notes.h"
 #include "workunits/format/result_file.h"
 #include "workunits/tools/tools.h"
 
@@ -369,6 +369,24 @@ static void print_sources(const wu_result_file *file, bool all)
         printf("    ... and %zu more (--all)\n", file->n_items - n);
 }
 
+static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_err *err)
+{
+    char **notes = NULL;
+    size_t n = 0;
+    const tc_status status = wu_notes_read(file, &notes, err);
+    for (size_t i = 0; i < file->n_items && status == TC_OK; i++) {
+        if (notes[i] == NULL || n++ >= most)
+            continue;
+        fputs(n == 1 ? "notes\n    " : "    ", stdout);
+        tc_put_plain(file->item_names[i], stdout);
+        printf(": %s\n", notes[i]);
+    }
+    if (n > most)
+        printf("    ... and %zu more (--all)\n", n - most);
+    wu_notes_free(notes, file->n_items);
+    return status;
+}
+
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
     wu_result_file file;
@@ -398,7 +416,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
             status = print_tables(&file, all, err);
     }
     if (status == TC_OK)
-        wu_show_notes(&file, all ? SIZE_MAX : SOME_ITEMS);
+        status = print_result_notes(&file, all ? SIZE_MAX : SOME_ITEMS, err);
     wu_result_file_close(&file);
     return status;
 }

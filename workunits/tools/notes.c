@@ -1,10 +1,8 @@
-/* texcell-wu show: what run said of items whose results say nothing. */
-#include <stdio.h>
+/* What run said of items whose results say nothing. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/base/text.h"
-#include "workunits/tools/show_notes.h"
+#include "workunits/tools/notes.h"
 
 /* The arrays with rows of all items, read item by item. */
 typedef struct reading {
@@ -123,25 +121,31 @@ static void close_reading(reading *r)
         an_params_free(r->analysis, &r->params);
 }
 
-void wu_show_notes(const wu_result_file *file, size_t most)
+tc_status wu_notes_read(const wu_result_file *file, char ***out, tc_err *err)
 {
     reading r = { .file = file };
-    tc_err err;
-    size_t n = 0;
-    tc_status status = open_reading(&r, &err);
+    char **const notes = *out = calloc(file->n_items + 1, sizeof *notes);
+    if (notes == NULL)
+        return tc_no_memory(err, "notes");
+    tc_status status = open_reading(&r, err);
     for (size_t i = 0; i < file->n_items && status == TC_OK; i++) {
         const wu_item item = item_of(&r, i);
-        wu_output out = { .n = 0 };
+        wu_output arrays = { .n = 0 };
         char text[TC_ERR_MAX];
-        status = read_item(&r, i, &item, &out, &err);
-        if (status == TC_OK && r.analysis->note_result(r.params, &item, &out, text, sizeof text) && n++ < most) {
-            fputs(n == 1 ? "notes\n    " : "    ", stdout);
-            tc_put_plain(item.name, stdout);
-            printf(": %s\n", text);
+        status = read_item(&r, i, &item, &arrays, err);
+        if (status == TC_OK && r.analysis->note_result(r.params, &item, &arrays, text, sizeof text)) {
+            notes[i] = strdup(text);
+            status = notes[i] == NULL ? tc_no_memory(err, "notes") : TC_OK;
         }
-        wu_output_free(&out);
+        wu_output_free(&arrays);
     }
-    if (n > most)
-        printf("    ... and %zu more (--all)\n", n - most);
     close_reading(&r);
+    return status == TC_BAD_INPUT ? TC_OK : status;
+}
+
+void wu_notes_free(char **notes, size_t n)
+{
+    for (size_t i = 0; notes != NULL && i < n; i++)
+        free(notes[i]);
+    free(notes);
 }
