@@ -54,6 +54,12 @@ def changes(a, rng):
     top = 1 << (8 * a.itemsize - 1)
     for at in rng.choice(a.size, min(EACH, a.size), replace=False):
         yield "the lowest bit of %d" % at, bits_of(a, at, 1)
+        for end in () if a.dtype.kind == "b" else (np.finfo(a.dtype).max, np.inf) if a.dtype.kind == "f" else \
+                (np.iinfo(a.dtype).min, np.iinfo(a.dtype).max):
+            out = a.copy()
+            out.reshape(-1)[at] = end
+            if out.tobytes() != a.tobytes():
+                yield "%d is %g" % (at, end), out
         if a.dtype.kind == "f":
             yield "the sign of %d" % at, bits_of(a, at, top)
             out = a.copy()

@@ -16,7 +16,7 @@ static const bw_side *side = &bw_null_side;
 static bw_request answer = BW_GO_ON;
 static char why_buffer[WHY_MAX];
 static const char *why = "";
-static volatile sig_atomic_t signal_number;
+static _Atomic int signal_number;     /* free of locks; the guard's thread reads it too */
 
 /* The second signal of a kind meets the default action and ends the process:
  * a person who presses Ctrl-C twice means it. */
@@ -28,7 +28,7 @@ static void on_signal(int number)
 
 int bw_signal_caught(void)
 {
-    return (int)signal_number;
+    return signal_number;
 }
 
 void bw_init(const bw_options *options)

@@ -54,7 +54,7 @@ def threads():
     if folder is None:
         return
     prefix = ["setarch", "-R"] if builds.have("setarch") and tap.run(["setarch", "-R", "true"]).returncode == 0 else []
-    known = "exitcode=99:halt_on_error=0:ignore_noninstrumented_modules=1:suppressions=" + \
+    known = "exitcode=99:halt_on_error=0:atexit_sleep_ms=0:ignore_noninstrumented_modules=1:suppressions=" + \
         os.path.join(os.path.abspath(tap.SRC), "tests", "tsan.supp")
     small_job.run(small_job.Watched("threads", folder, prefix, {"TSAN_OPTIONS": known}))
     reports = reports_of(folder)
