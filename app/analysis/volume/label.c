@@ -127,7 +127,11 @@ static inline int32_t join(int32_t *nodes, int32_t a, int32_t b)
     if (of_a == of_b)
         return 0;
     kept = uf_link(nodes, of_a, of_b);
-    nodes[a] = nodes[b] = ~kept;
+    /* The outside, which all threads join with, is a root for ever and stays as it is. */
+    if (a != 0)
+        nodes[a] = ~kept;
+    if (b != 0)
+        nodes[b] = ~kept;
     return kept == of_a ? of_b : of_a;
 }
 
