@@ -5,7 +5,7 @@
 #
 # run.sh coverage [FOLDER]: instead, which lines of the readers the first inputs and the corpora in FOLDER reach.
 #
-# FUZZ_FAST=1: without the address sanitizer, and what is undefined ends the run without a word: two to three times the runs. What the
+# FUZZ_FAST=1: without the address sanitizer, and what is undefined ends the run without a word: two to five times the runs. What the
 # corpora then have beyond the first inputs is to be run without FUZZ_FAST too.
 #
 # To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, and a generator NAME in make_seeds.py.
