@@ -102,7 +102,7 @@ class Case:
                 if call in CALLS:
                     found.setdefault((call, callers or self.name), set()).add(numbers[call])
         # It gives back its list of libraries when it is done, and crashes where it has no memory.
-        self.of_loader = content(path("trace", traces[0])).split(b"\nmunmap(")[0].count(b"\nmmap(")
+        self.of_loader = (b"\n" + content(path("trace", traces[0]))).split(b"\nmunmap(")[0].count(b"\nmmap(")
         return {place: sorted(numbers) for place, numbers in found.items()}
 
     def wrong(self, run, out, call="", again=False):
