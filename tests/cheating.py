@@ -47,6 +47,13 @@ def bits_of(a, at, mask):
     return out
 
 
+def ends_of(dtype):
+    """Numbers at which arithmetic of this type ends."""
+    if dtype.kind == "f":
+        return np.nan, np.inf, np.finfo(dtype).max
+    return () if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
 def changes(a, rng):
     """Of an array: what is done to it, and the changed one."""
     if a.size == 0 or a.dtype.kind == "U":
@@ -54,18 +61,13 @@ def changes(a, rng):
     top = 1 << (8 * a.itemsize - 1)
     for at in rng.choice(a.size, min(EACH, a.size), replace=False):
         yield "the lowest bit of %d" % at, bits_of(a, at, 1)
-        for end in () if a.dtype.kind == "b" else (np.finfo(a.dtype).max, np.inf) if a.dtype.kind == "f" else \
-                (np.iinfo(a.dtype).min, np.iinfo(a.dtype).max):
+        if a.dtype.kind == "f":
+            yield "the sign of %d" % at, bits_of(a, at, top)
+        for end in ends_of(a.dtype):
             out = a.copy()
             out.reshape(-1)[at] = end
             if out.tobytes() != a.tobytes():
                 yield "%d is %g" % (at, end), out
-        if a.dtype.kind == "f":
-            yield "the sign of %d" % at, bits_of(a, at, top)
-            out = a.copy()
-            out.reshape(-1)[at] = np.nan
-            if out.tobytes() != a.tobytes():
-                yield "%d is no number" % at, out
     if a.dtype.kind != "f":
         return
     flat = a.reshape(-1)
