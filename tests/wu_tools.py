@@ -383,6 +383,13 @@ def test_tiff_hostile():
     odd("damaged", t322=0, t323=0, t324=8, t325=256)
     odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
     odd("damaged", t273=1 << 30)
+    # libtiff decodes a whole tile however long, and after damage goes on with the next row.
+    for side, why in ((1 << 30, "in tiles of 16 x 1073741824"), (4097, "in tiles of 16 x 4097"), (4096, "damaged")):
+        odd(why, b"\xff" * 64, 1, t259=2, t322=16, t323=side, t324=8, t325=64)
+    larger = np.zeros((32, 4096), np.uint8)
+    larger[:16, :16] = small
+    f = raw_tiff("odd.tif", [(raw_tags(small, t322=4096, t323=32, t324=8, t325=larger.size), larger.tobytes())])
+    packs_as("TIFF in a tile larger than it is", f, small)
     for left in (0, 1, 3):
         f = raw_tiff("odd.tif", [(raw_tags(small), pixels)], left)
         refused("TIFF that ends %d bytes into the pointer to the next page" % left, f, "ends in its directory")

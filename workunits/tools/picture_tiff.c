@@ -12,6 +12,8 @@
 /* The most that libtiff may allocate at once, and the largest tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
 enum { MAX_PAGES = 1 << 20 };
+/* Tiles may be longer and wider than the picture up to here: beyond it a few bytes could ask for minutes of decoding. */
+enum { MAX_TILE_SIDE = 4096 };
 
 /* How the samples of one page lie in the file. */
 typedef struct tiff_layout {
@@ -35,13 +37,14 @@ typedef struct tiff_state {
     bool decoding;               /* warnings are damage from here on */
     bool damaged;
     bool no_memory;              /* is why */
-    bool guarded;                /* then libtiff is left at once */
+    bool guarded;                /* then, and at damage while it decodes, libtiff is left at once */
     jmp_buf out;
     uint8_t *block;              /* a row or tile as it is decoded */
     char message[300];
 } tiff_state;
 
-/* The first message counts: later ones are its consequences. */
+/* The first message counts: later ones are its consequences. Where it has no memory libtiff 4.5 may go on without, and
+ * after damage it goes on with every row that is left. */
 static void keep_message(tiff_state *state, const char *format, va_list args)
 {
     if (!state->damaged) {
@@ -49,17 +52,15 @@ static void keep_message(tiff_state *state, const char *format, va_list args)
         vsnprintf(state->message, sizeof state->message, format, args);
     }
     state->damaged = true;
+    if (state->guarded && (state->decoding || errno == ENOMEM))
+        longjmp(state->out, 1);
 }
 
 static int on_error(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
 {
     (void)tiff;
     (void)module;
-    tiff_state *state = user;
-    keep_message(state, format, args);
-    /* Where it has no memory libtiff 4.5 may go on without. */
-    if (state->guarded && errno == ENOMEM)
-        longjmp(state->out, 1);
+    keep_message(user, format, args);
     return 1;
 }
 
@@ -418,6 +419,7 @@ static tc_status guarded(wu_picture *picture, tc_status (*body)(wu_picture *, tc
     else
         status = fail_tiff(picture, err);
     state->guarded = false;
+    state->decoding = false;
     return status;
 }
 
@@ -573,6 +575,9 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
         TIFFGetField(state->tiff, TIFFTAG_TILEWIDTH, &tile_nx);
         TIFFGetField(state->tiff, TIFFTAG_TILELENGTH, &tile_ny);
         row_nx = tile_nx;
+        if ((tile_nx > picture->info.nx && tile_nx > MAX_TILE_SIDE) || (tile_ny > picture->info.ny && tile_ny > MAX_TILE_SIDE))
+            return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: a picture of %u x %u pixels in tiles of %u x %u", picture->path,
+                           picture->info.nx, picture->info.ny, tile_nx, tile_ny);
     }
     const uint64_t samples = state->layout.planar ? 1 : state->layout.samples;
     const uint64_t row_bytes = (row_nx * samples * state->layout.bits + 7) / 8;
@@ -609,9 +614,7 @@ static tc_status go_to_page(wu_picture *picture, tc_err *err)
     if (!is_alike(&seen, &state->layout))
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was read", picture->path);
     state->decoding = true;
-    status = read_page(picture, err);
-    state->decoding = false;
-    return status;
+    return read_page(picture, err);
 }
 
 static tc_status next_tiff(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
