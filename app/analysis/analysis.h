@@ -120,7 +120,7 @@ typedef struct an_analysis {
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey, const char *where,
                               tc_err *err);
     /* The same as note of what came out, as finish gave it: a result that says nothing. show has the arrays
-     * with rows alone, and the item's size only (else 0) where there is a picture of it. */
+     * with rows alone, any numbers in them, and the item's size only (else 0) where there is a picture of it. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size);
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* Which share of what all portions take has been spent when so many are done: 0 to 1, never less for more. By

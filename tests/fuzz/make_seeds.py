@@ -1,5 +1,6 @@
 """make_seeds.py TARGET FOLDER: first inputs for a fuzz target."""
 import io
+import itertools
 import json
 import os
 import sys
@@ -338,10 +339,12 @@ def results(folder):
 
 
 def validate(folder="units_validate"):
-    """The results; of one of each analysis, with one thing changed: of one with maps, of one with a table and labels, and of
-    one with places also of its JSON."""
+    """The results; what they are at the ends of their types; of one of each analysis, with one thing changed: of one with maps, of
+    one with a table and labels, and of one with places also of its JSON."""
     honest = list(results(folder))
     yield from honest
+    for result in honest:
+        yield from at_its_ends(result)
     first = {member(result, "result.json")["analysis"]: result for result in reversed(honest)}
     for analysis in sorted(first):
         yield from changed(first[analysis], analysis in ("glcm", "cellcount", "voting"))
@@ -424,11 +427,41 @@ def own():
     return validate("units_own")
 
 
+def at_its_ends(honest):
+    """The same result with every number the least of its type, and with the greatest, but for what rows are found by; with one row in each
+    table, of boxes that begin at 0; and with each array in turn empty and of sides as long as can be."""
+    import numpy as np
+    declared = {a["array"] + ".npy": a for a in member(honest, "result.json")["arrays"]}
+    of_rows = {a["table"] for a in declared.values() if a["role"] == "item"}
+    with zipfile.ZipFile(io.BytesIO(honest)) as z:
+        members = {name: z.read(name) for name in z.namelist()}
+    arrays = {name: np.load(io.BytesIO(data)) for name, data in members.items() if name.endswith(".npy")}
+    for end, one_row in itertools.product(("min", "max"), (False, True)):
+        out = dict(members)
+        for name, a in arrays.items():
+            of = declared.get(name, {})
+            if one_row and of.get("table") in of_rows:
+                a = a[:1]
+            if a.dtype.kind in "iuf" and of.get("role") not in ("item", "key"):
+                a = np.full_like(a, getattr(np.finfo(a.dtype) if a.dtype.kind == "f" else np.iinfo(a.dtype), end))
+                if one_row:
+                    a[..., :a.shape[-1] // 2] = 0
+            out[name] = npy(a)
+        yield archive(list(out.items()))
+    for name, a in arrays.items():
+        if a.ndim > 1 and a.dtype.kind != "U":
+            head, side = io.BytesIO(), int((2**62 // a.itemsize) ** (1 / (a.ndim - 1)))
+            np.lib.format.write_array_header_1_0(head, {"descr": a.dtype.str, "fortran_order": False, "shape": (0,) + (side,) * (a.ndim - 1)})
+            yield archive(list(dict(members, **{name: head.getvalue()}).items()))
+
+
 def export():
-    """The same results; and one with tables of every type, lengths and areas, keys and sources, of which texcell knows nothing."""
+    """The same results, and what they are at the ends of their types; and one with tables of every type, lengths and areas,
+    keys and sources, of which texcell knows nothing."""
     import numpy as np
     for result in results("units_export"):
         yield result
+        yield from at_its_ends(result)
         if member(result, "result.json")["analysis"] == "volume":
             yield from changed(result, texts=False)
     kinds = [np.array([1, 0], "?"), np.array([1, 2], "u1"), np.array([-1, 2], "<i4"), np.array([1, 1 << 40]),

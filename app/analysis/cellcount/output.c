@@ -168,12 +168,13 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
     const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
 
+    /* A stranger's numbers: their products may be no int64. */
     (void)params;
     if (n == 0)
         snprintf(text, size, "no cells: no region is on the side of the threshold that parameters.polarity says and "
                  "within min_area, max_area and exclude_border");
     else if (n == 1 && (item->nx > 0 ? area[0] == (int64_t)item->nx * item->ny
-                                     : bbox[0] == 0 && bbox[1] == 0 && area[0] == bbox[2] * bbox[3]))
+                                     : bbox[0] == 0 && bbox[1] == 0 && (double)area[0] == (double)bbox[2] * (double)bbox[3]))
         snprintf(text, size, "one region is the whole picture: parameters.threshold or polarity takes background "
                  "for cells");
     else

@@ -335,19 +335,19 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
 {
     const vol_params *const p = params;
     const int64_t membrane = integer(out, "membrane_voxels"), cells = integer(out, "cells");
-    const int64_t others = integer(out, "external_voxels") + integer(out, "left_out_voxels");
+    const bool others = integer(out, "external_voxels") != 0 || integer(out, "left_out_voxels") != 0;
     const int used = p->otsu ? (int)integer(out, "threshold") : (int)p->membrane;
 
     (void)item;
-    if (cells == 1 && p->watershed && others == 0)
+    if (cells == 1 && p->watershed && !others)
         snprintf(text, size, "one cell is all there is: lower parameters.h (%g) or smooth (%g)", p->h, p->smooth);
     else if (cells > 0)
         return false;
     else if (membrane == 0 && !p->watershed)
         snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", used);
-    else if (others == 0 && p->otsu && !p->repair)
+    else if (!others && p->otsu && !p->repair)
         snprintf(text, size, "no cells: all voxels have the same grey value");
-    else if (others == 0)
+    else if (!others)
         snprintf(text, size, "no cells: every voxel is membrane; raise parameters.membrane (%d)", used);
     else if (integer(out, "left_out_voxels") > 0)
         snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
