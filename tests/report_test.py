@@ -2,6 +2,7 @@
 layers, rows and outlines that belong together; outlines that enclose each region's area; names that
 would be markup; nothing asked of anywhere; 200 items; an analysis interrupted and gone on with."""
 import csv
+import fcntl
 import html
 import html.parser
 import json
@@ -265,6 +266,18 @@ def analyse():
         first = f.read()
     again = tap.run(command)
     tap.ok(again.returncode == 0 and "glcm on" not in again.stderr, "what is done is not computed again", again.stderr)
+
+    # As a run leaves them that is ended between its result and their removal; or one that is at work there.
+    left = {"result.npz" + end for end in (".checkpoint", ".checkpoint.tmp", ".spool")}
+    for name in left:
+        with open(os.path.join(out, name), "wb") as f:
+            f.write(b"left")
+    with open(os.path.join(out, "result.npz.spool"), "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        r = tap.run(command)
+        tap.ok(r.returncode == 0 and left <= set(os.listdir(out)), "another run's state stays beside its result", r.stderr)
+    r = tap.run(command)
+    tap.ok(r.returncode == 0 and not left & set(os.listdir(out)), "what a run has left beside its result is taken away", r.stderr)
 
     os.remove(os.path.join(out, "result.npz"))
     for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both")):

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "workunits/format/csv.h"
 #include "workunits/tools/report.h"
@@ -48,6 +50,28 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
+/* What a run that was ended right behind its result has left beside it; another run's files stay. */
+static tc_status tidy(const char *place, tc_err *err)
+{
+    static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
+    enum { N = sizeof ends / sizeof ends[0] };
+    char *paths[N] = { NULL };
+    bool good = true;
+    int fd = -1;
+    tc_err busy;
+
+    for (size_t i = 0; i < N; i++)
+        good = (paths[i] = wu_path_in(place, "result", ends[i])) != NULL && good;
+    if (good && os_kind_of_link(paths[N - 1]) == OS_FILE && tc_open_locked(paths[N - 1], paths[N - 1], &fd, &busy) == TC_OK) {
+        for (size_t i = 0; i < N; i++)
+            unlink(paths[i]);
+        close(fd);
+    }
+    for (size_t i = 0; i < N; i++)
+        free(paths[i]);
+    return good ? TC_OK : tc_no_memory(err, place);
+}
+
 /* texcell run; its own messages say what is the matter. */
 static tc_status run(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
@@ -82,7 +106,7 @@ static tc_status compute(const run_words *o, int argc, char **argv, wu_pack_into
     *result = wu_path_in(into->place, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
-    return is_done(into->unit, *result) ? TC_OK : run(o, into->unit, *result, err);
+    return is_done(into->unit, *result) ? tidy(into->place, err) : run(o, into->unit, *result, err);
 }
 
 static void free_into(wu_pack_into *into)
