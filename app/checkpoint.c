@@ -134,8 +134,7 @@ static const char *fault_of(const header *h, const checkpoint *whose, uint64_t f
     return NULL;
 }
 
-static tc_status read_state(FILE *file, const char *path, const header *h, void **state, const tc_poll *poll,
-                            tc_err *err)
+static tc_status read_state(int fd, const char *path, const header *h, void **state, const tc_poll *poll, tc_err *err)
 {
     const size_t size = (size_t)h->state_size;
     uint32_t crc = 0;
@@ -150,7 +149,7 @@ static tc_status read_state(FILE *file, const char *path, const header *h, void 
         unsigned char *const block = (unsigned char *)*state + at;
 
         n = size - at < BLOCK ? size - at : BLOCK;
-        if (fread(block, 1, n, file) != n)
+        if (!tc_read_all_at(fd, sizeof *h + at, block, n))
             return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         crc = (uint32_t)crc32_z(crc, block, n);
         st = tc_ask(poll, err);
@@ -161,14 +160,14 @@ static tc_status read_state(FILE *file, const char *path, const header *h, void 
 tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint *c, void **state, const tc_poll *poll,
                           tc_err *err)
 {
-    FILE *const file = fopen(path, "rb");
+    const int fd = os_open(path, OS_READ);
     struct stat info;
     const char *fault;
     tc_status st;
     header h;
 
     *state = NULL;
-    if (file == NULL) {
+    if (fd < 0) {
         const int why = errno;
 
         if (why == ENOENT)
@@ -177,7 +176,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
         /* These may pass, and are no reason to begin anew. */
         return why == ENOMEM || why == EMFILE || why == ENFILE ? TC_TRY_LATER : st;
     }
-    if (fstat(fileno(file), &info) != 0 || fread(&h, sizeof h, 1, file) != 1) {
+    if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {
         st = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
         goto end;
     }
@@ -186,14 +185,14 @@ tc_status checkpoint_read(const char *path, const checkpoint *whose, checkpoint 
         st = tc_fail(err, TC_BAD_INPUT, "%s: %s", path, fault);
         goto end;
     }
-    st = read_state(file, path, &h, state, poll, err);
+    st = read_state(fd, path, &h, state, poll, err);
     *c = *whose;
     c->item = h.item;
     c->spool_size = h.spool_size;
     c->spool_crc = h.spool_crc;
     c->state_size = h.state_size;
 end:
-    fclose(file);
+    close(fd);
     if (st != TC_OK) {
         free(*state);
         *state = NULL;

@@ -87,9 +87,7 @@ void spool_close(spool **at)
 
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
-    size_t got = 0;
-
-    return tc_read_at(s->fd, s->path, at, data, n, &got, NULL) == TC_OK && got == n;
+    return tc_read_all_at(s->fd, at, data, n);
 }
 
 /* Whether the first `size` bytes are there and have this CRC. */

@@ -81,6 +81,13 @@ tc_status tc_read_at(int fd, const char *shown, uint64_t at, void *data, size_t 
     return TC_OK;
 }
 
+bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n)
+{
+    size_t got = 0;
+
+    return tc_read_at(fd, "", at, data, n, &got, NULL) == TC_OK && got == n;
+}
+
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
 {
     const char *p = data;
