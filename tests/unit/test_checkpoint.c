@@ -645,7 +645,7 @@ static void keeps_others_out(void **state)
     spool_close(&s);
 }
 
-static void refuses_links_and_folders(void **state)
+static void refuses_what_is_no_file(void **state)
 {
     fixture *f = *state;
     char *victim = join_path(f->folder, "victim"), *temporary = malloc(strlen(f->checkpoint) + sizeof ".tmp");
@@ -668,6 +668,9 @@ static void refuses_links_and_folders(void **state)
     assert_int_equal(spool_open(f->spool, NULL, &s, &err), TC_IO);
     assert_null(s);
     rmdir(f->spool);
+    MUST(mkfifo(f->checkpoint, 0600) == 0);
+    expect_refused(f, &f->mark, ": is torn");      /* and not waited for */
+    remove(f->checkpoint);
     free(victim);
 }
 
@@ -717,7 +720,7 @@ int main(void)
         IN_FOLDER(keeps_a_spool_without_memory),
 #endif
         IN_FOLDER(keeps_others_out),
-        IN_FOLDER(refuses_links_and_folders),
+        IN_FOLDER(refuses_what_is_no_file),
         IN_FOLDER(a_full_disk_keeps_what_is_spooled),
     };
 
