@@ -1,49 +1,21 @@
 /* libFuzzer target: a checkpoint and the spool beside it. Byte 0 of an input
  * says what is put right afterwards, so that mutations get past the CRCs; bytes
  * 1 and 2 how long the checkpoint is; what follows it is the spool. */
-#include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "app/checkpoint.h"
 #include "app/spool.h"
 #include "tests/fuzz/fuzz_fail.h"
+#include "tests/fuzz/fuzz_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 enum { MEND_CHECKPOINT = 1, MEND_RECORDS = 2, MEND_SPOOL = 4, HEADER = 80, TAIL = 24 };
 
-static char folder[64] = "/dev/shm/texcell-fuzz-XXXXXX";
-static char checkpoint_path[80], spool_path[80], again_path[80];
-static int checkpoint_fd = -1, spool_fd = -1;
-
-static void clean_up(void)
-{
-    remove(checkpoint_path);
-    remove(spool_path);
-    rmdir(folder);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc;
-    (void)argv;
-    if (mkdtemp(folder) == NULL) {
-        strcpy(folder, "/tmp/texcell-fuzz-XXXXXX");
-        if (mkdtemp(folder) == NULL)
-            abort();
-    }
-    snprintf(checkpoint_path, sizeof checkpoint_path, "%s/c", folder);
-    snprintf(spool_path, sizeof spool_path, "%s/s", folder);
-    snprintf(again_path, sizeof again_path, "%s/a", folder);
-    atexit(clean_up);
-    return 0;
-}
+static const char checkpoint_path[] = FILES_FOLDER "/c", spool_path[] = FILES_FOLDER "/s", again_path[] = FILES_FOLDER "/a";
 
 static void put_crc(uint8_t *at, const uint8_t *data, size_t n)
 {
@@ -87,17 +59,6 @@ static uint64_t each_record(uint8_t *s, size_t n, int mend)
     for (size_t end = n; end > 0 && good; records += (uint64_t)good)
         end = record_before(s, end, mend, &good);
     return records;
-}
-
-/* fd: of the file, which stays open; -1 at first. */
-static void write_file(int *fd, const char *path, const uint8_t *data, size_t n)
-{
-    const bool may = fuzz_may_fail(false);
-    if (*fd < 0)
-        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (*fd < 0 || pwrite(*fd, data, n, 0) != (ssize_t)n || ftruncate(*fd, (off_t)n) != 0)
-        abort();
-    (void)fuzz_may_fail(may);
 }
 
 static void check_message(const tc_err *err, const char *path)
@@ -225,7 +186,7 @@ static void read_input(const uint8_t *data, size_t size)
         mend_checkpoint(copy, n);
     if (mend & MEND_RECORDS)
         each_record(s, spool_size, 1);
-    write_file(&checkpoint_fd, checkpoint_path, copy, n);
+    files_put(checkpoint_path, copy, n);
 
     const tc_status st = checkpoint_read(checkpoint_path, &whose, &found, &state, NULL, &err);
     if (st != TC_OK && (st != TC_BAD_INPUT || state != NULL))
@@ -236,11 +197,11 @@ static void read_input(const uint8_t *data, size_t size)
         abort();
     if (st == TC_OK) {
         write_again(&found, state);
-        write_file(&spool_fd, spool_path, s, spool_size);
+        files_put(spool_path, s, spool_size);
         read_spool(found.spool_size, found.spool_crc, found.item);
     }
     if (mend & MEND_SPOOL) {
-        write_file(&spool_fd, spool_path, s, spool_size);
+        files_put(spool_path, s, spool_size);
         read_spool(spool_size, (uint32_t)crc32(0, s, (uInt)spool_size), each_record(s, spool_size, 0));
     }
     free(state);

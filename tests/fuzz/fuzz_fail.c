@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz_fail.h"
+#include "tests/fuzz/fuzz_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,13 +142,15 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
 
 /* --- the calls, in whose place the linker puts these (targets.mk) ------------------------ */
 
-#define FAILING(type, result, why, name, parameters, ...) \
-    type __real_##name parameters; \
+#define FAILING_BEFORE(does, type, result, why, name, parameters, ...) \
     type __wrap_##name parameters; \
     type __wrap_##name parameters \
     { \
-        return fails(__builtin_frame_address(0), why) ? result : __real_##name(__VA_ARGS__); \
+        return fails(__builtin_frame_address(0), why) ? result : does(__VA_ARGS__); \
     }
+#define FAILING(type, result, why, name, parameters, ...) \
+    type __real_##name parameters; \
+    FAILING_BEFORE(__real_##name, type, result, why, name, parameters, __VA_ARGS__)
 FAILING(void *, NULL, ENOMEM, malloc, (size_t n), n)
 FAILING(void *, NULL, ENOMEM, calloc, (size_t n, size_t size), n, size)
 FAILING(void *, NULL, ENOMEM, realloc, (void *p, size_t n), p, n)
@@ -156,13 +159,13 @@ FAILING(char *, NULL, ENOMEM, strdup, (const char *text), text)
 FAILING(char *, NULL, ENOMEM, strndup, (const char *text, size_t n), text, n)
 FAILING(FILE *, NULL, EIO, fopen, (const char *path, const char *how), path, how)
 FAILING(ssize_t, -1, EIO, read, (int fd, void *p, size_t n), fd, p, n)
-FAILING(ssize_t, -1, EIO, pread, (int fd, void *p, size_t n, off_t at), fd, p, n, at)
+FAILING_BEFORE(files_pread, ssize_t, -1, EIO, pread, (int fd, void *p, size_t n, off_t at), fd, p, n, at)
 FAILING(ssize_t, -1, ENOSPC, write, (int fd, const void *p, size_t n), fd, p, n)
-FAILING(ssize_t, -1, ENOSPC, pwrite, (int fd, const void *p, size_t n, off_t at), fd, p, n, at)
-FAILING(int, -1, EIO, fsync, (int fd), fd)
+FAILING_BEFORE(files_pwrite, ssize_t, -1, ENOSPC, pwrite, (int fd, const void *p, size_t n, off_t at), fd, p, n, at)
+FAILING_BEFORE(files_fsync, int, -1, EIO, fsync, (int fd), fd)
 FAILING(int, -1, EIO, fdatasync, (int fd), fd)
-FAILING(int, -1, EIO, ftruncate, (int fd, off_t n), fd, n)
-FAILING(int, -1, EIO, rename, (const char *from, const char *to), from, to)
+FAILING_BEFORE(files_ftruncate, int, -1, EIO, ftruncate, (int fd, off_t n), fd, n)
+FAILING_BEFORE(files_rename, int, -1, EIO, rename, (const char *from, const char *to), from, to)
 FAILING(size_t, 0, EIO, fread, (void *p, size_t size, size_t n, FILE *file), p, size, n, file)
 /* Of libraries, what finds no memory. */
 FAILING(int, Z_MEM_ERROR, ENOMEM, inflateInit2_, (z_streamp z, int bits, const char *version, int size), z, bits, version, size)
@@ -171,7 +174,6 @@ FAILING(int, Z_MEM_ERROR, ENOMEM, deflateInit2_, (z_streamp z, int level, int me
 FAILING(gzFile, NULL, ENOMEM, gzdopen, (int fd, const char *how), fd, how)
 FAILING(png_infop, NULL, ENOMEM, png_create_info_struct, (png_const_structrp png), png)
 
-int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
@@ -179,7 +181,7 @@ int __wrap_open(const char *path, int flags, ...)
     va_start(ap, flags);
     const int permissions = flags & O_CREAT ? va_arg(ap, int) : 0;
     va_end(ap);
-    return fails(__builtin_frame_address(0), EMFILE) ? -1 : __real_open(path, flags, permissions);
+    return fails(__builtin_frame_address(0), EMFILE) ? -1 : files_open(path, flags, permissions);
 }
 
 static json_malloc_t take;

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_fail.h"
+#include "tests/fuzz/fuzz_files.h"
 #include "tests/fuzz/fuzz_zip.h"
 #include "workunits/format/npz.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char copied[64];
+static const char copied[] = FILES_FOLDER "/copy.npz";
 
 /* Whole, and streamed in odd pieces: the two must agree. */
 static void read_array(wu_npz_reader *r, size_t index)
@@ -73,14 +73,6 @@ static void copy(wu_npz_reader *r)
             abort();
     }
     wu_npz_reader_close(&again);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc;
-    (void)argv;
-    snprintf(copied, sizeof copied, "%s/copy.npz", fuzz_folder());
-    return 0;
 }
 
 static void read_input(const uint8_t *data, size_t size)

@@ -45,7 +45,7 @@ static void read_input(const uint8_t *data, size_t size)
         { .kind = WU_KIND_IMAGE }, { .kind = WU_KIND_MASK }, { .kind = WU_KIND_LABELS },
         { .kind = WU_KIND_IMAGE, .scaled = true, .lo = -1, .hi = 100, .channel = 1 + size % 4, .time = 1 + size % 3 },
     };
-    const char *const path = fuzz_file(data, size);
+    const char *const path = fuzz_system_file(data, size);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         read_as(path, &wanted[i]);
 }

@@ -1,6 +1,4 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memfd_create */
-#endif
+#define _GNU_SOURCE /* memfd_create, memmem */
 #include "tests/fuzz/fuzz_zip.h"
 
 #include <stdbool.h>
@@ -12,6 +10,7 @@
 #include <zlib.h>
 
 #include "tests/fuzz/fuzz_fail.h"
+#include "tests/fuzz/fuzz_files.h"
 #include "workunits/format/archive.h"
 
 /* libFuzzer's. */
@@ -21,6 +20,11 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
 
 const char *fuzz_file(const uint8_t *data, size_t size)
+{
+    return files_input(data, size);
+}
+
+const char *fuzz_system_file(const uint8_t *data, size_t size)
 {
     static char path[64];
     static int fd = -1;

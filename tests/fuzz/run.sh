@@ -35,7 +35,7 @@ fi
 libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lpng -ljansson -lsqlite3 -lz -lm"}
 # All that reads files, but for command lines and another system's side.
 sources=$(cd "$src" && find app/base app/analysis app/checkpoint.c app/spool.c workunits validator/check validator/dataset \
-    tests/fuzz/fuzz_zip.c tests/fuzz/fuzz_fail.c -name '*.c' ! -name main.c ! -name os_windows.c)
+    tests/fuzz/fuzz_zip.c tests/fuzz/fuzz_fail.c tests/fuzz/fuzz_files.c -name '*.c' ! -name main.c ! -name os_windows.c)
 # Who allocated is not kept, and freed memory not for long: that took a quarter of the time. Without, by hand, the same input tells.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=1:quarantine_size_mb=4:thread_local_quarantine_size_kb=1024}"
 

@@ -5,6 +5,9 @@ OBJECTS = $(SOURCES:%.c=$(P)objects/%.o)
 FAILING = malloc calloc realloc aligned_alloc strdup strndup open fopen read pread fread write pwrite fsync fdatasync ftruncate rename \
     inflateInit2_ deflateInit2_ gzdopen png_create_info_struct json_set_alloc_funcs
 
+# Calls that fuzz_files.c takes over; of those above, open, pread, pwrite, fsync, ftruncate and rename.
+FILES = close fstat stat lstat unlink flock
+
 all: $(NAMES:%=$(P)fuzz_%)
 
 .SECONDARY:
@@ -16,6 +19,6 @@ $(P)libfuzz.a: $(OBJECTS)
 	rm -f $@ && ar rc $@ $^
 # A target takes of the library what it needs.
 $(P)fuzz_%: $(SRC)/tests/fuzz/fuzz_%.c $(P)libfuzz.a
-	$(CLANG) $(FLAGS) $< $(P)libfuzz.a $(FAILING:%=-Wl,--wrap=%) $(LIBS) -o $@
+	$(CLANG) $(FLAGS) $< $(P)libfuzz.a $(FAILING:%=-Wl,--wrap=%) $(FILES:%=-Wl,--wrap=%) $(LIBS) -o $@
 
 -include $(OBJECTS:.o=.d)
