@@ -78,6 +78,16 @@ def cells():
     told("none that are large enough", ["no cells", "min_area"], "cellcount", dict(count, min_area=500), SPOTS)
     told("everything is a cell", ["whole picture", "parameters.threshold"], "cellcount", {"threshold": 220}, SPOTS)
     told("everything is a cell, with labels", ["whole picture"], "cellcount", {"threshold": 220, "labels": True}, SPOTS)
+    specks = FLAT.copy()
+    specks[2:30:4, 2:40:4] = 40                       # seventy of a pixel
+    told("specks", ["most of the 70 regions have fewer than 9 pixels", "min_area (1)", "smooth (0)"], "cellcount", count, specks)
+    few = np.where(np.arange(40) < 20, specks, FLAT).astype(np.uint8)[:16]
+    few[2, 2] = 200
+    silent("nineteen specks", "cellcount", count, few)
+    specks[0:8] = 200
+    for x in range(0, 40, 4):                         # as many of nine and more, between them a line
+        specks[0:3, x:x + 3] = specks[4:7, x:x + 3] = specks[8:11, x:x + 3] = specks[12:15, x:x + 3] = 40
+    silent("fewer specks than cells", "cellcount", count, specks)
     silent("a picture but for a pixel", "cellcount", {"threshold": 220}, np.where(np.arange(1200).reshape(30, 40) == 7, 255, FLAT).astype(np.uint8))
 
 
@@ -87,9 +97,11 @@ def volumes():
     told("all is membrane", ["every voxel is membrane", "raise parameters.membrane (5)"], "volume", {"membrane": 5}, HOLLOW)
     told("a stack of one grey value", ["no cells: all voxels have the same grey value"], "volume", {}, HOLLOW * 0 + 90)
     told("all cells left out", ["left out by", "min_voxels"], "volume", {"membrane": 200, "min_voxels": 5000}, HOLLOW)
+    noise = np.random.default_rng(3).integers(50, 90, (12, 40, 40)).astype(np.uint8)
+    told("a watershed of noise", ["cells have fewer than 27 voxels", "smooth (0)", "min_voxels (1)"], "volume", {"method": "watershed"}, noise)
     hole = HOLLOW.copy()
     hole[3, 9, :8] = 10
-    told("a gap in the membrane", ["connected with the outside", "repair"], "volume", {"membrane": 200}, hole)
+    told("a gap in the membrane", ["connected with the outside", "repair", "smooth from 1 on"], "volume", {"membrane": 200}, hole)
 
 
 def level_sets():

@@ -15,6 +15,10 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
  * den; *sum is that integer. */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
+/* Whether more than half of an array's integers (WU_I64), and of 20 of them or more, are below `bound`: noise has
+ * many small cells. */
+bool an_mostly_below(const wu_output *out, const char *name, int64_t bound);
+
 /* "NAME: row ROW: WHAT", TC_BAD_INPUT. */
 tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/check.h"
 #include "app/analysis/cellcount/core.h"
 #include "app/base/os.h"
 
@@ -165,11 +166,12 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
 
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
 {
+    enum { SPECK = 9 };        /* pixels: 3 by 3 */
+    const cc_params *const p = params;
     const int64_t *const area = wu_output_data(out, "region_area"), *const bbox = wu_output_data(out, "region_bbox");
     const uint64_t n = wu_output_find(out, "region_area")->info.shape[0];
 
     /* A stranger's numbers: their products may be no int64. */
-    (void)params;
     if (n == 0)
         snprintf(text, size, "no cells: no region is on the side of the threshold that parameters.polarity says and "
                  "within min_area, max_area and exclude_border");
@@ -177,6 +179,9 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                                      : bbox[0] == 0 && bbox[1] == 0 && (double)area[0] == (double)bbox[2] * (double)bbox[3]))
         snprintf(text, size, "one region is the whole picture: parameters.threshold or polarity takes background "
                  "for cells");
+    else if (an_mostly_below(out, "region_area", SPECK))
+        snprintf(text, size, "most of the %llu regions have fewer than %d pixels, as noise has: raise parameters.min_area (%lld) or "
+                 "smooth (%g)", (unsigned long long)n, SPECK, (long long)p->min_area, p->smooth);
     else
         return false;
     return true;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/analysis/check.h"
 #include "app/analysis/common/bits.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
@@ -333,6 +334,7 @@ static int64_t integer(const wu_output *out, const char *name)
 /* With a threshold a cell cannot be everything: what is at the border is outside. */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text, size_t size)
 {
+    enum { SPECK = 27 };       /* voxels: 3 by 3 by 3 */
     const vol_params *const p = params;
     const int64_t membrane = integer(out, "membrane_voxels"), cells = integer(out, "cells");
     const bool others = integer(out, "external_voxels") != 0 || integer(out, "left_out_voxels") != 0;
@@ -341,8 +343,11 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     (void)item;
     if (cells == 1 && p->watershed && !others)
         snprintf(text, size, "one cell is all there is: lower parameters.h (%g) or smooth (%g)", p->h, p->smooth);
-    else if (cells > 0)
+    else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK))
         return false;
+    else if (cells > 0)
+        snprintf(text, size, "most of the %lld cells have fewer than %d voxels, as noise has: raise parameters.smooth (%g) or "
+                 "min_voxels (%lld)", (long long)cells, SPECK, p->smooth, (long long)p->min_voxels);
     else if (membrane == 0 && !p->watershed)
         snprintf(text, size, "no cells: no voxel is membrane; lower parameters.membrane (%d)", used);
     else if (!others && p->otsu && !p->repair)
@@ -353,7 +358,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
         snprintf(text, size, "no cells: all were left out by parameters.min_voxels, max_voxels or exclude_border");
     else
         snprintf(text, size, "no cells: all that is not membrane is connected with the outside; lower "
-                 "parameters.membrane (%d), close gaps with parameters.repair, or try parameters.method watershed", used);
+                 "parameters.membrane (%d), close gaps with parameters.repair, or try parameters.method watershed with smooth from 1 on", used);
     return true;
 }
 
