@@ -72,8 +72,10 @@ static file *file_of(int fd)
 
 static file *make(const char *path)
 {
-    file *const f = find("");
-    if (f == NULL || f->opened > 0 || strlen(path) >= sizeof f->name)
+    file *f = files + 1;
+    while (f < files + FILES && (f->name[0] != '\0' || f->opened > 0))
+        f++;
+    if (f == files + FILES || strlen(path) >= sizeof f->name)
         abort();
     if (f->own == NULL)
         f->own = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
