@@ -320,6 +320,10 @@ def test_tiff_layouts():
                                         photometric="minisblack", metadata={"axes": "CYX"}), "2 channels")
     refused("TIFF of two samples", tiff("bad.tif", np.dstack([GREY, GREY]), photometric="minisblack",
                                         planarconfig="contig"), "2 samples")
+    lower, upper = GREY.astype(np.int16) - 300, GREY.astype(np.int16) + 1000
+    for name, kind in (("float", np.float32), ("signed", np.int16)):
+        both = tiff("bad.tif", np.dstack([lower, upper]).astype(kind), photometric="minisblack", planarconfig="contig")
+        refused("one channel of two, %s: its range alone" % name, both, "from %d to %d" % (lower.min(), lower.max()), "--channel", "1")
 
 
 def raw_tiff(name, pages, end=4):

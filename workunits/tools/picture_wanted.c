@@ -158,9 +158,18 @@ static double sample_at(const wu_samples *s, const void *raw, size_t i)
     return s->bits == 8 ? v.u8 : s->bits == 16 ? v.u16 : s->bits == 32 ? v.u32 : (double)v.u64;
 }
 
-static double value_at(const wu_samples *s, const void *raw, size_t i)
+/* How many samples of a page are wanted: those of all channels, or of one. */
+static size_t wanted_samples(const wu_picture *picture)
 {
-    const double sample = sample_at(s, raw, i);
+    return (size_t)picture->info.nx * picture->info.ny * picture->info.channels;
+}
+
+/* The value of number i of them. */
+static double value_at(const wu_picture *picture, const void *raw, size_t i)
+{
+    const wu_samples *const s = &picture->samples;
+    const unsigned keep = picture->info.channels, from = keep < s->channels ? picture->want.channel - 1 : 0;
+    const double sample = sample_at(s, raw, i / keep * s->channels + i % keep + from);
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
 
@@ -183,12 +192,12 @@ static uint32_t wanted(wu_picture *picture, double value)
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 
-/* Widens lo and hi to the finite values of the page `raw`, of all channels. */
+/* Widens lo and hi to the finite values that are wanted of the page `raw`. */
 static void widen(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
-    const size_t n = (size_t)picture->info.nx * picture->info.ny * picture->samples.channels;
+    const size_t n = wanted_samples(picture);
     for (size_t i = 0; i < n; i++) {
-        const double value = value_at(&picture->samples, raw, i);
+        const double value = value_at(picture, raw, i);
         *lo = isfinite(value) && value < *lo ? value : *lo;
         *hi = isfinite(value) && value > *hi ? value : *hi;
     }
@@ -204,12 +213,10 @@ static tc_status refuse_negative(const wu_picture *picture, const void *raw, tc_
 
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
 {
-    const wu_samples *const s = &picture->samples;
-    const unsigned keep = picture->info.channels, from = keep < s->channels ? picture->want.channel - 1 : 0;
     const bool natural = picture->want.kind == WU_KIND_IMAGE && !picture->want.scaled;
-    const size_t n = (size_t)picture->info.nx * picture->info.ny * keep;
+    const size_t n = wanted_samples(picture);
     for (size_t i = 0; i < n; i++) {
-        const double value = value_at(s, raw, i / keep * s->channels + i % keep + from);
+        const double value = value_at(picture, raw, i);
         if (natural && value < 0)
             return refuse_negative(picture, raw, err);
         const uint32_t v = wanted(picture, value);
