@@ -485,11 +485,22 @@ def test_channels():
     five = RNG.integers(0, 65536, (37, 53, 5), dtype=np.uint16)
     contig = tiff("five.tif", five, photometric="minisblack", planarconfig="contig")
     planar = tiff("planes.tif", np.moveaxis(five, 2, 0), photometric="minisblack", planarconfig="separate")
+    tiles = tiff("tiles.tif", np.moveaxis(five, 2, 0), photometric="minisblack", planarconfig="separate", tile=(16, 16))
     refused("five samples a pixel", contig, "has 5 samples a pixel; --channel N takes one of them")
     for k in range(5):
-        for f in (contig, planar):
+        for f in (contig, planar, tiles):
             r = pack(out, "--channel", k + 1, f)
             ok(r.returncode == 0 and r.stderr == "" and np.array_equal(item_samples(out), five[:, :, k]), "channel %d of %s" % (k + 1, os.path.basename(f)), r.stderr)
+    with tifffile.TiffFile(planar) as t:
+        offsets = t.pages[0].dataoffsets
+    with open(planar, "r+b") as f:
+        f.truncate(offsets[3])
+    r = pack(out, "--channel", 3, planar)
+    ok(r.returncode == 0 and np.array_equal(item_samples(out), five[:, :, 2]), "a plane of a file that ends behind it", r.stderr)
+    refused("a plane behind the file's end", planar, "TIFF", "--channel", "4")
+    Image.fromarray(COLOUR).quantize(64).save(path("palette.tif"))
+    r = pack(out, "--channel", "green", path("palette.tif"))
+    ok(r.returncode == 0 and np.array_equal(item_samples(out), np.asarray(Image.open(path("palette.tif")).convert("RGB"))[:, :, 1]), "a colour of a palette", r.stderr)
     refused("a sixth of five", contig, "has 5 channels; 6 is none of them", "--channel", "6")
     whole = RNG.integers(0, 256, (2, 3, 4, 20, 30), dtype=np.uint8)      # times, slices, channels
     kinds = [("ImageJ", tiff("h.tif", whole, imagej=True, metadata={"axes": "TZCYX"}), whole)]

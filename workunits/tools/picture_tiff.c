@@ -517,13 +517,21 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
                 put_sample(picture, page, pixel + i, sample + s, get_sample(row, layout->bits, i * step + s));
 }
 
+/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no channel is alpha. */
+static bool is_wanted(const wu_picture *picture, unsigned plane)
+{
+    const tiff_state *state = picture->state;
+    const unsigned channels = picture->samples.channels;
+    return !state->layout.planar || state->layout.palette || picture->info.channels == channels || plane >= channels || plane == picture->want.channel - 1;
+}
+
 static tc_status read_strips(wu_picture *picture, void *page, uint8_t *row, tc_err *err)
 {
     tiff_state *state = picture->state;
     const wu_picture_info *info = &picture->info;
     const unsigned planes = state->layout.planar ? state->layout.samples : 1;
     for (unsigned plane = 0; plane < planes; plane++) {
-        for (uint32_t y = 0; y < info->ny; y++) {
+        for (uint32_t y = 0; y < info->ny && is_wanted(picture, plane); y++) {
             if (TIFFReadScanline(state->tiff, row, y, (uint16_t)plane) != 1 || state->damaged)
                 return fail_tiff(picture, err);
             put_row(picture, page, (size_t)y * info->nx, row, info->nx, plane);
@@ -552,7 +560,7 @@ static tc_status read_tiles(wu_picture *picture, void *page, uint8_t *tile, uint
     const wu_picture_info *info = &picture->info;
     const unsigned planes = state->layout.planar ? state->layout.samples : 1;
     for (unsigned plane = 0; plane < planes; plane++) {
-        for (uint64_t y = 0; y < info->ny; y += tile_ny) {
+        for (uint64_t y = 0; y < info->ny && is_wanted(picture, plane); y += tile_ny) {
             for (uint64_t x = 0; x < info->nx; x += tile_nx) {
                 if (TIFFReadTile(state->tiff, tile, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0
                     || state->damaged)
