@@ -281,8 +281,7 @@ def analyse():
 
     os.remove(os.path.join(out, "result.npz"))
     for number, to in ((signal.SIGTERM, "texcell-wu"), (signal.SIGINT, "both")):
-        p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
         end = time.monotonic() + 60
         while not any(f.endswith(".spool") for f in os.listdir(out)) and p.poll() is None and time.monotonic() < end:
             time.sleep(0.02)

@@ -3,6 +3,7 @@ under test, scratch folders and the real pictures, which may be absent."""
 import concurrent.futures
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,9 @@ TEXCELL_TEST = os.path.join(BUILD, "tests", "texcell_test")     # the same with 
 TEXCELL_WU = os.path.join(BUILD, "texcell-wu")
 TEXCELL_VALIDATE = os.path.join(BUILD, "texcell-validate")
 TEXCELL_ASSIMILATE = os.path.join(BUILD, "texcell-assimilate")
+
+# Whoever starts this in the background may have it ignored, and so it would be in all that is started from here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _lock = threading.Lock()   # a test may have several stories at a time
 _count = 0

@@ -69,6 +69,7 @@ static int in_child(void (*body)(void))
     if (pid == 0) {
         if (chdir(folder) != 0)
             _exit(CHILD_FAILED);
+        signal(SIGINT, SIG_DFL);       /* whoever started this in the background may have it ignored */
         body();
         _exit(0);
     }
