@@ -517,25 +517,14 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, const uint8_t
                 put_sample(picture, page, pixel + i, sample + s, get_sample(row, layout->bits, i * step + s));
 }
 
-/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no channel is alpha. */
-static bool is_wanted(const wu_picture *picture, unsigned plane)
-{
-    const tiff_state *state = picture->state;
-    const unsigned channels = picture->samples.channels;
-    return !state->layout.planar || state->layout.palette || picture->info.channels == channels || plane >= channels || plane == picture->want.channel - 1;
-}
-
-static tc_status read_strips(wu_picture *picture, void *page, uint8_t *row, tc_err *err)
+static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, uint8_t *row, tc_err *err)
 {
     tiff_state *state = picture->state;
     const wu_picture_info *info = &picture->info;
-    const unsigned planes = state->layout.planar ? state->layout.samples : 1;
-    for (unsigned plane = 0; plane < planes; plane++) {
-        for (uint32_t y = 0; y < info->ny && is_wanted(picture, plane); y++) {
-            if (TIFFReadScanline(state->tiff, row, y, (uint16_t)plane) != 1 || state->damaged)
-                return fail_tiff(picture, err);
-            put_row(picture, page, (size_t)y * info->nx, row, info->nx, plane);
-        }
+    for (uint32_t y = 0; y < info->ny; y++) {
+        if (TIFFReadScanline(state->tiff, row, y, (uint16_t)plane) != 1 || state->damaged)
+            return fail_tiff(picture, err);
+        put_row(picture, page, (size_t)y * info->nx, row, info->nx, plane);
     }
     return TC_OK;
 }
@@ -553,23 +542,28 @@ static void put_tile(wu_picture *picture, void *page, const uint8_t *tile, uint3
         put_row(picture, page, (size_t)(y0 + y) * info->nx + x0, tile + y * row_bytes, nx, plane);
 }
 
-static tc_status read_tiles(wu_picture *picture, void *page, uint8_t *tile, uint32_t tile_nx,
+static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uint8_t *tile, uint32_t tile_nx,
                             uint32_t tile_ny, tc_err *err)
 {
     tiff_state *state = picture->state;
     const wu_picture_info *info = &picture->info;
-    const unsigned planes = state->layout.planar ? state->layout.samples : 1;
-    for (unsigned plane = 0; plane < planes; plane++) {
-        for (uint64_t y = 0; y < info->ny && is_wanted(picture, plane); y += tile_ny) {
-            for (uint64_t x = 0; x < info->nx; x += tile_nx) {
-                if (TIFFReadTile(state->tiff, tile, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0
-                    || state->damaged)
-                    return fail_tiff(picture, err);
-                put_tile(picture, page, tile, (uint32_t)x, (uint32_t)y, tile_nx, tile_ny, plane);
-            }
+    for (uint64_t y = 0; y < info->ny; y += tile_ny) {
+        for (uint64_t x = 0; x < info->nx; x += tile_nx) {
+            if (TIFFReadTile(state->tiff, tile, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0 || state->damaged)
+                return fail_tiff(picture, err);
+            put_tile(picture, page, tile, (uint32_t)x, (uint32_t)y, tile_nx, tile_ny, plane);
         }
     }
     return TC_OK;
+}
+
+/* Whether a plane of a planar file is to be read: not where another channel is wanted. What is no channel is alpha. */
+static bool is_wanted(const wu_picture *picture, unsigned plane)
+{
+    const tiff_state *state = picture->state;
+    const unsigned channels = picture->samples.channels;
+    return !state->layout.planar || state->layout.palette || picture->info.channels == channels || plane >= channels ||
+           plane == picture->want.channel - 1;
 }
 
 /* Decodes the page the file stands at. What libtiff calls the size of a row
@@ -599,8 +593,13 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     state->block = malloc((size_t)has);
     if (state->block == NULL)
         return tc_no_memory(err, picture->path);
-    return tiled ? read_tiles(picture, state->pixels, state->block, tile_nx, tile_ny, err)
-                 : read_strips(picture, state->pixels, state->block, err);
+    const unsigned planes = state->layout.planar ? state->layout.samples : 1;
+    tc_status status = TC_OK;
+    for (unsigned plane = 0; status == TC_OK && plane < planes; plane++)
+        if (is_wanted(picture, plane))
+            status = tiled ? read_tiles(picture, plane, state->pixels, state->block, tile_nx, tile_ny, err)
+                           : read_strips(picture, plane, state->pixels, state->block, err);
+    return status;
 }
 
 static tc_status go_to_page(wu_picture *picture, tc_err *err)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cellcount.h"
-#include "app/analysis/check.h"
 #include "app/analysis/cellcount/core.h"
+#include "app/analysis/check.h"
 #include "app/base/os.h"
 
 /* --- the arrays ------------------------------------------------------------------- */
